@@ -62,6 +62,11 @@ void samples_add(samples *s, double v)
     s->v[s->n++] = v;
 }
 
+void samples_join(samples *s, const samples *more)
+{
+    for (size_t i = 0; i < more->n; i++) samples_add(s, more->v[i]);
+}
+
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

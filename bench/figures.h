@@ -22,6 +22,7 @@ typedef struct samples {
 } samples;
 
 void samples_add(samples *s, double v);
+void samples_join(samples *s, const samples *more);
 double samples_at(samples *s, double quantile); // sorts; 0: the least, 0.5: the median, 1: the most
 // The least or greatest value that the median of what is sampled may have, with 95 % between the
 // two, whatever the distribution (the sign test): a sample itself. Fewer than 6 samples say less.

@@ -69,7 +69,7 @@ def scale_figures():
             for who in ("sequence", "manager"):
                 article = "a" if who == "sequence" else "the"
                 yield scale(f"scale-{what}-{who}-{chunk}", f"Calls on {article} {who}, slices of {size}", x_label,
-                            f"case={article} {who} beside {what},slice_kib={kib}")
+                            f"case={article} {who} next to {what},slice_kib={kib}")
         yield scale(f"scale-giving-{chunk}", f"The longest call while memory goes back, slices of {size}",
                     "GiB that go back to the system", f"case=GiB go back,slice_kib={kib},unit=us")
 

@@ -50,13 +50,13 @@ function(fx_room_tests room folder)
 endfunction()
 
 # fx_add_test(NAME COMMAND...): add_test, with a time limit and with 77 as the status of a test that cannot run here.
-# Its labels are its room, and slow if FX_SLOW_TESTS names it.
+# Its labels are its room, and slow if FX_SLOW_TESTS says how many seconds it takes.
 function(fx_add_test name)
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
-  if(name IN_LIST FX_SLOW_TESTS)
+  if(FX_SECONDS_OF_${name})
     # It starts early, so that no long test runs alone at the end.
-    set_tests_properties(${name} PROPERTIES LABELS slow COST 20)
+    set_tests_properties(${name} PROPERTIES LABELS slow COST ${FX_SECONDS_OF_${name}})
   endif()
   set_property(GLOBAL APPEND PROPERTY FX_TESTS_MADE ${name})
 endfunction()
@@ -80,6 +80,7 @@ function(fx_suites name)
   add_executable(${name} ${S_SUITES} ${S_SOURCES} ${list})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE test_main ${S_LINK} fx_flags cmocka)
+  target_compile_options(${name} PRIVATE -Wno-unused-parameter) # of tests: the state that cmocka hands them
   list(TRANSFORM S_WRAP PREPEND -Wl,--wrap=)
   target_link_options(${name} PRIVATE ${S_WRAP})
   target_compile_definitions(${name} PRIVATE

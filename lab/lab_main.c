@@ -1,6 +1,6 @@
 // lab_main.c - flexinfer-lab: traces of requests in virtual time, or on a model in real time, for
 // each of several KV managers in turn.
-#include "base/json/json_doc.h"
+#include "base/json/json.h"
 #include "base/system/regions.h"
 #include "base/text/str.h"
 #include "cli/command.h"
@@ -49,15 +49,15 @@ static const fxi_memory_costs host_costs = {.reserve_us = 5,
                                             .copy_us_per_gb = 2e5,
                                             .swap_us_per_gb = 1e6};
 
-static double json_number_of(const json_t *o, const char *name)
+static double json_number_of(const fxi_json *o, const char *name)
 {
-    return json_number_value(json_object_get(o, name));
+    return fxi_json_number(fxi_json_get(o, name));
 }
 
-static fx_status read_geometry(const json_t *m, calibration *c)
+static fx_status read_geometry(const fxi_json *m, calibration *c)
 {
     fxi_geometry *g = &c->geometry;
-    snprintf(c->name, sizeof c->name, "%s", json_string_value(json_object_get(m, "name")));
+    snprintf(c->name, sizeof c->name, "%s", fxi_json_text(fxi_json_get(m, "name")));
     *g = (fxi_geometry){.name = c->name,
                         .n_layer = (int)json_number_of(m, "n_layer"),
                         .dim = (int)json_number_of(m, "dim"),
@@ -71,22 +71,17 @@ static fx_status read_geometry(const json_t *m, calibration *c)
     return is_whole ? FX_OK : FX_EFORMAT;
 }
 
-static fx_status read_speed(const json_t *all, calibration *c)
+static fx_status read_speed(const fxi_json *all, calibration *c)
 {
-    const json_t *row, *decode = NULL; // of one sequence, with the shortest context
-    double prompt_tok_s = 0;           // of the fastest prompt
-    size_t i;
-    json_array_foreach(json_object_get(all, "prompt"), i, row)
-    {
-        prompt_tok_s = fmax(prompt_tok_s, json_number_of(row, "tokens_per_s"));
-    }
-    json_array_foreach(json_object_get(all, "decode"), i, row)
-    {
-        if (json_number_of(row, "batch") == 1 &&
+    const fxi_json *decode = NULL; // of one sequence, with the shortest context
+    double prompt_tok_s = 0;       // of the fastest prompt
+    for (fxi_json_iter it = fxi_json_items(fxi_json_get(all, "prompt")); fxi_json_next(&it);)
+        prompt_tok_s = fmax(prompt_tok_s, json_number_of(it.value, "tokens_per_s"));
+    for (fxi_json_iter it = fxi_json_items(fxi_json_get(all, "decode")); fxi_json_next(&it);)
+        if (json_number_of(it.value, "batch") == 1 &&
             (!decode ||
-             json_number_of(row, "mean_context") < json_number_of(decode, "mean_context")))
-            decode = row;
-    }
+             json_number_of(it.value, "mean_context") < json_number_of(decode, "mean_context")))
+            decode = it.value;
     const double tok_s = decode ? json_number_of(decode, "tokens_per_s") : 0;
     if (prompt_tok_s <= 0 || tok_s <= 0) return FX_EFORMAT;
     const fxi_geometry *g = &c->geometry;
@@ -99,21 +94,20 @@ static fx_status read_speed(const json_t *all, calibration *c)
     return FX_OK;
 }
 
-// `out` must not be moved: its geometry's name lies in it. Errors: FX_EFORMAT (not what bench --json
-// writes, or a run without a prompt or without a batch of 1), FX_ENOMEM.
+// `out` must not be moved: its geometry's name lies in it. Errors: FX_EFORMAT (not what bench
+// --json writes, or a run without a prompt or without a batch of 1), FX_ENOMEM.
 static fx_status parse_calibration(const char *path, const fxi_mapping *m, calibration *out,
                                    fx_error *err)
 {
     fxi_json_doc doc = {0};
-    json_error_t e;
-    fxi_json_status parsed =
-        fxi_json_doc_parse(&doc, (const char *)m->data, m->size_bytes, 0, NULL, &e);
-    fx_status st = FX_OK;
-    if (parsed == FXI_JSON_NO_MEMORY)
+    fx_error e;
+    const fxi_str text = {(const char *)m->data, m->size_bytes};
+    fx_status st = fxi_json_parse(&doc, text, &(fxi_json_rules){0}, &e);
+    if (st == FX_ENOMEM)
         st = fxi_fail(err, FX_ENOMEM, "%s: out of memory", path);
-    else if (parsed != FXI_JSON_OK)
-        st = fxi_fail(err, FX_EFORMAT, "%s:%d: %s", path, e.line, e.text);
-    else if (read_geometry(json_object_get(doc.root, "model"), out) != FX_OK ||
+    else if (st != FX_OK)
+        st = fxi_fail(err, FX_EFORMAT, "%s: %s", path, e.text);
+    else if (read_geometry(fxi_json_get(doc.root, "model"), out) != FX_OK ||
              read_speed(doc.root, out) != FX_OK)
         st = fxi_fail(err, FX_EFORMAT,
                       "%s: not what 'flexinfer bench --json' writes for a batch of 1", path);
@@ -334,7 +328,7 @@ static fx_status find_calibrated(trace_job *j, fx_error *err)
     FX_TRY(st);
     j->geometry = &j->measured.geometry;
     j->device = &j->measured.device;
-    if (j->o->cli.kv_memory_bytes > 0) return FX_OK;
+    if (j->o->cli.engine.kv_memory_bytes > 0) return FX_OK;
     return fxi_fail(err, FX_EINVAL, "--calibration needs --kv-memory");
 }
 
@@ -345,8 +339,9 @@ static fx_status find_setting(trace_job *j, fx_error *err)
     j->setting.model = j->geometry->name;
     j->setting.device = j->device->name;
     j->setting.page_bytes = (size_t)o->page_bytes;
-    j->setting.budget_bytes = o->cli.kv_memory_bytes ? o->cli.kv_memory_bytes
-                                                     : fxi_setting_kv_bytes(j->geometry, j->device);
+    j->setting.budget_bytes = o->cli.engine.kv_memory_bytes
+                                  ? o->cli.engine.kv_memory_bytes
+                                  : fxi_setting_kv_bytes(j->geometry, j->device);
     return FX_OK;
 }
 
@@ -357,14 +352,14 @@ static fx_status run_virtually(trace_job *j, fxi_replay_figures *out, fx_error *
     opt.manager = j->setting.manager;
     opt.geometry = j->geometry;
     opt.device = j->device;
-    opt.kv_bytes = o->cli.kv_memory_bytes;
+    opt.kv_bytes = o->cli.engine.kv_memory_bytes;
     opt.page_bytes = (size_t)o->page_bytes;
-    opt.ctx_tok = o->cli.ctx_tok;
-    opt.max_seq = o->cli.max_seq;
-    opt.step_tok = o->cli.step_tok;
-    opt.block_tok = o->cli.kv_block_tok;
-    opt.prefix_pass = o->cli.prefix_pass;
-    opt.swap_bytes = o->cli.swap_bytes;
+    opt.ctx_tok = o->cli.engine.ctx_tok;
+    opt.max_seq = o->cli.engine.max_seq;
+    opt.step_tok = o->cli.engine.step_tok;
+    opt.block_tok = o->cli.engine.kv_block_tok;
+    opt.prefix_pass = o->cli.engine.prefix_pass;
+    opt.swap_bytes = o->cli.engine.swap_bytes;
     opt.load = j->load;
     opt.sample_s = o->timeline ? o->sample_s : 0;
     opt.on_progress = show_progress;
@@ -408,11 +403,11 @@ static fx_status find_model(trace_job *j, fx_error *err)
 {
     if (j->o->cli.trace && strchr(j->o->managers, ','))
         return fxi_fail(err, FX_EINVAL, "--trace: the file holds one run; name one manager (--kv)");
-    const char *slash = strrchr(j->o->cli.model, '/');
-    j->setting.model = slash && slash[1] ? slash + 1 : j->o->cli.model;
+    const char *slash = strrchr(j->o->cli.engine.model_path, '/');
+    j->setting.model = slash && slash[1] ? slash + 1 : j->o->cli.engine.model_path;
     j->setting.device = "this machine";
     j->setting.page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    j->setting.budget_bytes = j->o->cli.kv_memory_bytes;
+    j->setting.budget_bytes = j->o->cli.engine.kv_memory_bytes;
     return FX_OK;
 }
 
@@ -488,9 +483,9 @@ static int run_job(trace_job *j, fx_status (*setup)(trace_job *j, fx_error *err)
     fx_error err;
     j->load = load_of(j->o);
     j->setting.load = &j->load;
-    j->setting.max_seq = j->o->cli.max_seq;
-    j->setting.block_tok = j->o->cli.kv_block_tok;
-    j->setting.swaps = j->o->cli.swap_bytes > 0;
+    j->setting.max_seq = j->o->cli.engine.max_seq;
+    j->setting.block_tok = j->o->cli.engine.kv_block_tok;
+    j->setting.swaps = j->o->cli.engine.swap_bytes > 0;
     fx_status st = setup(j, &err);
     if (st == FX_OK) st = run_trace(j, &err);
     fx_status closed = close_timeline(j, st == FX_OK ? &err : NULL);
@@ -533,18 +528,18 @@ static const fxi_opt lab_rows[] = {
     {"beams", 0, "N", FXI_OPT_INT, 0, FX_MAX_BEAM, "0", AT(beam_width), BOTH, "width of a beam search (default: sampling)"},
     {"no-prefixes", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_prefixes), BOTH, "requests share no prefixes, and none is kept"},
     {"prefix", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(prefix_tok), BOTH, "tokens of a prefix that all prompts share"},
-    {"ctx", 'c', "N", FXI_OPT_INT, 0, 1 << 24, "0", AT(cli.ctx_tok), REPLAY, "longest sequence in tokens (default: the model's)"},
-    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(cli.kv_memory_bytes), REPLAY, "memory of the KV cache (default: what the model leaves of the device)"},
-    {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(cli.swap_bytes), REPLAY, "host memory for preempted sequences; 0: none, recompute them"},
+    {"ctx", 'c', "N", FXI_OPT_INT, 0, 1 << 24, "0", AT(cli.engine.ctx_tok), REPLAY, "longest sequence in tokens (default: the model's)"},
+    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(cli.engine.kv_memory_bytes), REPLAY, "memory of the KV cache (default: what the model leaves of the device)"},
+    {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(cli.engine.swap_bytes), REPLAY, "host memory for preempted sequences; 0: none, recompute them"},
     {"page", 0, "SIZE", FXI_OPT_SIZE, 4096, 0x1p30, "2M", AT(page_bytes), REPLAY, "page size of the device's memory"},
-    {"max-seq", 0, "N", FXI_OPT_INT, 1, 1 << 14, "256", AT(cli.max_seq), REPLAY, "most sequences to run together"},
-    {"step-tokens", 0, "N", FXI_OPT_INT, 1, 1 << 16, "2048", AT(cli.step_tok), REPLAY, "most tokens to compute in one step"},
+    {"max-seq", 0, "N", FXI_OPT_INT, 1, 1 << 14, "256", AT(cli.engine.max_seq), REPLAY, "most sequences to run together"},
+    {"step-tokens", 0, "N", FXI_OPT_INT, 1, 1 << 16, "2048", AT(cli.engine.step_tok), REPLAY, "most tokens to compute in one step"},
     {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, "1", AT(cli.sampling.seed), BOTH, "seed of the random arrival times"},
     {"timeline", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(timeline), BOTH, "write memory and load over time to FILE, as CSV"},
     {"sample", 0, "S", FXI_OPT_FLOAT, 1e-3, 1e6, "1", AT(sample_s), BOTH, "seconds between the rows of --timeline"},
     {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(cli.csv), BOTH, "CSV instead of a table"},
-    {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(cli.kv_block_tok), REPLAY, "least tokens in a unit of that memory (default: chosen by the manager)"},
-    {"prefix-pass", 0, "N", FXI_OPT_INT, -1, 1 << 20, "0", AT(cli.prefix_pass), REPLAY, "how often requests of the same client with more cached tokens may overtake a waiting one; -1: never (default: 16)"},
+    {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(cli.engine.kv_block_tok), REPLAY, "least tokens in a unit of that memory (default: chosen by the manager)"},
+    {"prefix-pass", 0, "N", FXI_OPT_INT, -1, 1 << 20, "0", AT(cli.engine.prefix_pass), REPLAY, "how often requests of the same client with more cached tokens may overtake a waiting one; -1: never (default: 16)"},
 };
 // clang-format on
 

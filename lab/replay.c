@@ -98,8 +98,8 @@ static fx_status write_vocab(fxi_buf *head, fx_error *err)
     fxi_gguf_write_str(w, "general.architecture", "none");
     fxi_gguf_write_str(w, "tokenizer.ggml.model", "llama");
     fxi_gguf_write_strs(w, "tokenizer.ggml.tokens", token, 1);
-    fxi_gguf_write_f32s(w, "tokenizer.ggml.scores", score, 1);
-    fxi_gguf_write_i32s(w, "tokenizer.ggml.token_type", type, 1);
+    fxi_gguf_write_array(w, "tokenizer.ggml.scores", FXI_GGUF_F32, score, 1);
+    fxi_gguf_write_array(w, "tokenizer.ggml.token_type", FXI_GGUF_I32, type, 1);
     return fxi_gguf_writer_take_head(w, head, err);
 }
 

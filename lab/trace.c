@@ -7,7 +7,7 @@
 #include "base/text/str.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_vprint
 
-#include <jansson.h>
+#include "base/json/json.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -225,52 +225,46 @@ static fx_status read_csv_rows(trace_reader *r, const char *text, size_t n_bytes
 
 // ---- JSONL: an object for each request, one a line
 
-static fx_status read_hash_ids(trace_reader *r, const json_t *ids)
+static fx_status read_hash_ids(trace_reader *r, const fxi_json *ids)
 {
-    const json_t *id;
-    size_t i;
-    if (!json_is_array(ids)) return fail_row(r, "hash_ids is not an array");
-    json_array_foreach(ids, i, id)
-    {
-        if (!json_is_integer(id) || json_integer_value(id) < 0)
-            return fail_row(r, "hash id %zu is not a number", i);
-        FX_TRY(take_hash(r, (uint64_t)json_integer_value(id)));
+    if (!fxi_json_is_array(ids)) return fail_row(r, "hash_ids is not an array");
+    for (fxi_json_iter it = fxi_json_items(ids); fxi_json_next(&it);) {
+        if (!fxi_json_is_int(it.value) || fxi_json_int(it.value) < 0)
+            return fail_row(r, "hash id %zu is not a number", it.i);
+        FX_TRY(take_hash(r, (uint64_t)fxi_json_int(it.value)));
     }
     return FX_OK;
 }
 
-static fx_status read_member(trace_reader *r, const char *name, const json_t *v)
+static fx_status read_member(trace_reader *r, const char *name, const fxi_json *v)
 {
     const trace_column c = column_named(fxi_str_of(name));
     if (c == N_COLUMN) return FX_OK;
     if (c == COLUMN_HASHES) return read_hash_ids(r, v);
-    if (!json_is_number(v)) return fail_row(r, "%s is not a number", name);
-    return set_number(r, c, json_number_value(v));
+    if (!fxi_json_is_number(v)) return fail_row(r, "%s is not a number", name);
+    return set_number(r, c, fxi_json_number(v));
 }
 
-static fx_status read_object(trace_reader *r, json_t *object)
+static fx_status read_object(trace_reader *r, const fxi_json *object)
 {
-    const char *name;
-    json_t *v;
     start_row(r);
-    json_object_foreach(object, name, v) FX_TRY(read_member(r, name, v));
+    for (fxi_json_iter it = fxi_json_members(object); fxi_json_next(&it);)
+        FX_TRY(read_member(r, it.key, it.value));
     return end_row(r);
 }
 
 static fx_status read_json_rows(trace_reader *r, const char *text, size_t n_bytes)
 {
+    static const fxi_json_rules rules = {.unique = true};
     fxi_str line;
     for (fxi_str rest = {text, n_bytes}; fxi_str_next_line(&rest, &line);) {
-        json_error_t e;
+        fxi_json_doc doc = {0};
         r->line++;
         if (line.n == 0) continue;
-        json_t *object = json_loadb(line.p, line.n, JSON_REJECT_DUPLICATES, &e);
-        if (!json_is_object(object)) {
-            json_decref(object);
-            return fail_row(r, "not a JSON object");
-        }
-        fx_status st = read_object(r, object);
-        json_decref(object);
+        (void)fxi_json_parse(&doc, line, &rules, NULL);
+        fx_status st = fxi_json_is_object(doc.root) ? read_object(r, doc.root)
+                                                    : fail_row(r, "not a JSON object");
+        fxi_json_doc_free(&doc);
         FX_TRY(st);
     }
     return FX_OK;

@@ -3,7 +3,12 @@
 #ifndef TESTS_SUITE_H
 #define TESTS_SUITE_H
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h> // needs those above
 
 // FX_SUITE(test_x) { .. }: runs the tests of a file. Returns 0 if all passed, SUITE_SKIPPED if none
 // can run here, else how many failed, as cmocka_run_group_tests does.

@@ -1,6 +1,7 @@
 """checking.py - what the checks of this folder share: their command line, and reading C."""
 import re
 import sys
+from collections import deque
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -12,8 +13,8 @@ COMMENT = re.compile(r'//(?:\\\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|
 IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*")
 
 
-def main(tool, check, self_test):
-    """Runs check(root), which returns what it has looked at in words, and a list of offences; or the self-test, which
+def main(tool, check, self_test, folder=ROOT):
+    """Runs check(folder), which returns what it has looked at in words, and a list of offences; or the self-test, which
     returns a list of problems. Returns the exit status."""
     args = sys.argv[1:]
     if args == ["--self-test"]:
@@ -22,7 +23,7 @@ def main(tool, check, self_test):
         print(sys.modules["__main__"].__doc__, file=sys.stderr)
         return 2
     else:
-        done, problems = check(Path(args[0]).resolve() if args else ROOT)
+        done, problems = check(Path(args[0]).resolve() if args else folder)
     print("\n".join(problems) if problems else f"{tool}: {done}")
     return 1 if problems else 0
 
@@ -75,6 +76,23 @@ def may_include(law, shelf, header):
     """Whether a file of the shelf may include the header, a path as the law names it."""
     owner = header.rsplit("/", 1)[0]
     return owner == shelf or any(covers(entry, owner, header) for entry in law.get(shelf, []))
+
+
+def path_between(graph, start, end, through):
+    """The shortest way from start to end in {node: nodes} whose inner nodes through() accepts; or None."""
+    before, queue = {start: None}, deque([start])
+    while queue:
+        at = queue.popleft()
+        for to in sorted(graph[at]):
+            if to == end:
+                way = [to, at]
+                while before[way[-1]]:
+                    way.append(before[way[-1]])
+                return way[::-1]
+            if to not in before and through(to):
+                before[to] = at
+                queue.append(to)
+    return None
 
 
 def compare(found, expected):

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/number/rng.h"
 #include "base/option/opt.h"
@@ -284,7 +283,7 @@ static void write_tensor(model_maker *m, const tensor *t, int block, uint32_t in
                      .step = (float)(stddev_of(m, t) / byte_sum_stddev),
                      .type = type_of(m, t, block),
                      .dst = m->batch};
-    if (m->o.holes) return fxi_gguf_write_zeros(m->w, encoded_bytes(d.type, n));
+    if (m->o.holes) return fxi_gguf_write_data(m->w, NULL, encoded_bytes(d.type, n));
     for (; d.first < n && fxi_gguf_writer_status(m->w) == FX_OK; d.first = d.end) {
         d.end = n - d.first < BATCH_ELEMS ? n : d.first + BATCH_ELEMS;
         fxi_pool_run(m->pool, draw_numbers_task, &d,
@@ -326,25 +325,20 @@ static void write_model_keys(const model_maker *m)
     fxi_gguf_write_f32(m->w, "llama.rope.freq_base", 10000);
 }
 
-static void write_vocab_keys(const model_maker *m, const made_vocab *v)
-{
-    fxi_gguf_write_str(m->w, "tokenizer.ggml.model", "llama");
-    fxi_gguf_write_strs(m->w, "tokenizer.ggml.tokens", v->piece, v->n);
-    fxi_gguf_write_f32s(m->w, "tokenizer.ggml.scores", v->score, v->n);
-    fxi_gguf_write_i32s(m->w, "tokenizer.ggml.token_type", v->type, v->n);
-    fxi_gguf_write_u32(m->w, "tokenizer.ggml.unknown_token_id", MADE_UNK);
-    fxi_gguf_write_u32(m->w, "tokenizer.ggml.bos_token_id", MADE_BOS);
-    fxi_gguf_write_u32(m->w, "tokenizer.ggml.eos_token_id", MADE_EOS);
-    fxi_gguf_write_bool(m->w, "tokenizer.ggml.add_bos_token", true);
-}
-
 static fx_status write_keys(const model_maker *m, fx_error *err)
 {
     made_vocab v;
     if (!made_vocab_create((size_t)m->o.n_vocab, &v))
         return fxi_fail(err, FX_ENOMEM, "no memory for the vocabulary");
     write_model_keys(m);
-    write_vocab_keys(m, &v);
+    fxi_gguf_write_str(m->w, "tokenizer.ggml.model", "llama");
+    fxi_gguf_write_strs(m->w, "tokenizer.ggml.tokens", v.piece, v.n);
+    fxi_gguf_write_array(m->w, "tokenizer.ggml.scores", FXI_GGUF_F32, v.score, v.n);
+    fxi_gguf_write_array(m->w, "tokenizer.ggml.token_type", FXI_GGUF_I32, v.type, v.n);
+    fxi_gguf_write_u32(m->w, "tokenizer.ggml.unknown_token_id", MADE_UNK);
+    fxi_gguf_write_u32(m->w, "tokenizer.ggml.bos_token_id", MADE_BOS);
+    fxi_gguf_write_u32(m->w, "tokenizer.ggml.eos_token_id", MADE_EOS);
+    fxi_gguf_write_bool(m->w, "tokenizer.ggml.add_bos_token", true);
     made_vocab_free(&v);
     return FX_OK;
 }
@@ -353,22 +347,14 @@ static fx_status write_keys(const model_maker *m, fx_error *err)
 // The program
 //
 
-static fx_status find_mix(model_maker *m, fx_error *err)
-{
-    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++)
-        if (!strcasecmp(mixes[i].name, m->o.type)) {
-            m->mix = &mixes[i];
-            return FX_OK;
-        }
-    return fxi_fail(err, FX_EINVAL, "--type: '%.60s' is none of " TYPE_NAMES, m->o.type);
-}
-
 static fx_status check_options(model_maker *m, const fxi_opt_rest *rest, fx_error *err)
 {
     const options *o = &m->o;
     if (rest->n) return fxi_fail(err, FX_EINVAL, "'%.60s' is not an option", rest->arg[0]);
     if (!o->path) return fxi_fail(err, FX_EINVAL, "-o FILE is missing");
-    FX_TRY(find_mix(m, err));
+    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++)
+        if (!strcasecmp(mixes[i].name, o->type)) m->mix = &mixes[i];
+    if (!m->mix) return fxi_fail(err, FX_EINVAL, "--type: '%.60s' is none of " TYPE_NAMES, o->type);
     if ((!o->head_dim && o->dim % o->n_head) || head_dim(o) % 2)
         return fxi_fail(err, FX_EINVAL, "--dim %d does not give %d --heads of an even width",
                         o->dim, o->n_head);
@@ -403,11 +389,8 @@ static fx_status write_file(model_maker *m, fx_error *err)
 
 static fx_status make_model(model_maker *m, fx_error *err)
 {
-    long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
-    FX_TRY(fxi_pool_create(n_cpu < 1             ? 1
-                           : n_cpu > MAX_THREADS ? MAX_THREADS
-                                                 : (int)n_cpu,
-                           &m->pool, err));
+    const int n_core = fxi_usable_cores();
+    FX_TRY(fxi_pool_create(n_core < MAX_THREADS ? n_core : MAX_THREADS, &m->pool, err));
     m->batch = malloc(BATCH_ELEMS * sizeof(float));
     fx_status st = m->batch ? write_file(m, err) : fxi_fail(err, FX_ENOMEM, "no memory");
     free(m->batch);
@@ -425,9 +408,8 @@ static int print_help(void)
         "TYPE is " TYPE_NAMES ".\n"
         "q4_k_m and q5_k_m are q4_k and q5_k with q6_k for the output matrix, and for attn_v and\n"
         "ffn_down in the first and last eighth of the blocks and every third one between.\n"
-        "With types that end in _k or _k_m, matrices whose rows are not a multiple of 256 are "
-        "stored\n"
-        "as q8_0, or as f16 if they are not a multiple of 32 either.\n",
+        "With types that end in _k or _k_m, matrices whose rows are not a multiple of 256 are\n"
+        "stored as q8_0, or as f16 if they are not a multiple of 32 either.\n",
         stdout);
     fxi_buf_free(&help);
     return 0;

@@ -90,7 +90,7 @@ static void add_grown(builder *b, const char *word)
 // The parts, in order
 //
 
-static void add_special_tokens(builder *b)
+static void add_tokens_and_characters(builder *b)
 {
     char piece[8];
     add_typed(b, "<unk>", UNKNOWN, 0);
@@ -100,10 +100,6 @@ static void add_special_tokens(builder *b)
         snprintf(piece, sizeof piece, "<0x%02X>", i);
         add_typed(b, piece, BYTE, 0);
     }
-}
-
-static void add_characters(builder *b)
-{
     add_piece(b, SPACE);
     for (char c = '!'; c <= '~'; c++) add_piece(b, (const char[2]){c, 0});
 }
@@ -142,15 +138,11 @@ static void add_words(builder *b)
     add_join(b, SPACE, "I");
 }
 
-static void add_endings(builder *b)
+static void add_endings_and_spaces(builder *b)
 {
     static const char *const endings[] = {"ing",  "ed",   "er",   "es",   "ly",   "tion", "ment",
                                           "able", "ness", "ence", "ally", "ious", "ated", "ight"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) add_grown(b, endings[i]);
-}
-
-static void add_spaces(builder *b)
-{
     add_join(b, SPACE, SPACE);
     add_join(b, SPACE SPACE, SPACE SPACE);
     add_join(b, SPACE SPACE SPACE SPACE, SPACE SPACE SPACE SPACE);
@@ -221,8 +213,8 @@ static bool alloc_builder(builder *b, size_t n)
 
 bool made_vocab_create(size_t n, made_vocab *out)
 {
-    static void (*const parts[])(builder *) = {add_special_tokens, add_characters, add_words,
-                                               add_endings,        add_spaces,     add_syllables,
+    static void (*const parts[])(builder *) = {add_tokens_and_characters, add_words,
+                                               add_endings_and_spaces, add_syllables,
                                                add_two_syllables};
     *out = (made_vocab){0};
     builder b = {.v = out, .limit = n};

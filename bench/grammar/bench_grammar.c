@@ -15,7 +15,8 @@
 // With --skip a form that is refused and a text that is masked are named on stderr and left out;
 // without, they end the program. A line on stderr tells the vocabulary's tokens and the time of
 // its tries.
-#include <jansson.h>
+#include "base/json/json.h"
+#include "base/system/regions.h" // defines: fxi_mapping_open
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,7 @@ static void open_vocab(bench_world *w, const char *path, const char *pre)
 }
 
 // NULL: it is refused.
-static fxi_gram_matcher *make_form_guide(bench_world *w, const json_t *form)
+static fxi_gram_matcher *make_form_guide(bench_world *w, const fxi_json *form)
 {
     fxi_gram g = {0};
     fxi_gram_json json;
@@ -77,23 +78,13 @@ static fxi_gram_matcher *make_form_guide(bench_world *w, const json_t *form)
     uint32_t node;
     const fxi_matcher_limits limits = {.max_set = 1 << 16, .max_mask = 256, .max_bytes = 16 << 20};
     if (fxi_gram_json_add(&g, &json, &err) ||
-        fxi_schema_add(&g, &json, json_object_get(form, "schema"), &node, &err) ||
+        fxi_schema_add(&g, &json, fxi_json_get(form, "schema"), &node, &err) ||
         fxi_gram_finish(&g, node, &err) ||
         fxi_gram_matcher_make(&g, &w->tokens, (fxi_matcher_speller){0}, limits, &guide, &err)) {
         fxi_gram_free(&g);
-        skip_or_die(w, json_string_value(json_object_get(form, "name")), err.text);
+        skip_or_die(w, fxi_json_text(fxi_json_get(form, "name")), err.text);
     }
     return guide;
-}
-
-static fxi_ids tokens_of_text(bench_world *w, const json_t *text)
-{
-    fxi_ids ids = {0};
-    fx_error err;
-    char *s = json_dumps(text, JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY);
-    if (fxi_vocab_encode(w->vocab, s, strlen(s), 0, &ids, &err)) die("%s: %s", s, err.text);
-    free(s);
-    return ids;
 }
 
 // What the worker does for a token that was left to it, in microseconds.
@@ -128,12 +119,16 @@ static fx_status find_mask(bench_world *w, fxi_gram_matcher *guide, const fxi_id
 }
 
 // The time of the mask before each token, which must allow it.
-static fx_status follow_text(bench_world *w, fxi_gram_matcher *guide, const json_t *text,
+static fx_status follow_text(bench_world *w, fxi_gram_matcher *guide, const fxi_json *text,
                              form_times *t, fx_error *err)
 {
-    fxi_ids ids = tokens_of_text(w, text);
+    fxi_buf s = {0};
+    fxi_ids ids = {0};
     fxi_match_state at = {0};
     fx_status st = FX_OK;
+    if (!fxi_json_value(&s, text)) die("no memory");
+    if (fxi_vocab_encode(w->vocab, s.p, s.n, 0, &ids, err)) die("%s: %s", s.p, err->text);
+    fxi_buf_free(&s);
     for (size_t i = 0; !st && i < ids.n; i++) {
         st = find_mask(w, guide, &ids, i, &at, t, err);
         const uint32_t id = (uint32_t)ids.id[i];
@@ -144,21 +139,17 @@ static fx_status follow_text(bench_world *w, fxi_gram_matcher *guide, const json
     return st;
 }
 
-static void follow_texts(bench_world *w, fxi_gram_matcher *guide, const json_t *form, form_times *t)
+static void follow_texts(bench_world *w, fxi_gram_matcher *guide, const fxi_json *form,
+                         form_times *t)
 {
-    const json_t *texts = json_object_get(form, "texts");
-    for (size_t i = 0; i < json_array_size(texts); i++) {
+    const fxi_json *texts = fxi_json_get(form, "texts");
+    for (size_t i = 0; i < fxi_json_array_size(texts); i++) {
         fx_error err;
-        if (!follow_text(w, guide, json_array_get(texts, i), t, &err))
+        if (!follow_text(w, guide, fxi_json_at(texts, i), t, &err))
             t->n_text++;
         else
-            skip_or_die(w, json_string_value(json_object_get(form, "name")), err.text);
+            skip_or_die(w, fxi_json_text(fxi_json_get(form, "name")), err.text);
     }
-}
-
-static void add_times(samples *to, const samples *from)
-{
-    for (size_t i = 0; i < from->n; i++) samples_add(to, from->v[i]);
 }
 
 typedef struct form_row {
@@ -187,12 +178,12 @@ static void free_times(form_times *t)
     samples_free(&t->first), samples_free(&t->whole), samples_free(&t->again);
 }
 
-static void run_form(bench_world *w, const json_t *form, form_times *all)
+static void run_form(bench_world *w, const fxi_json *form, form_times *all)
 {
     form_times t = {0}, again = {0};
     double start = thread_cpu_ns();
     fxi_gram_matcher *guide = make_form_guide(w, form);
-    form_row r = {.name = json_string_value(json_object_get(form, "name")),
+    form_row r = {.name = fxi_json_text(fxi_json_get(form, "name")),
                   .compile_us = (thread_cpu_ns() - start) / 1e3};
     if (!guide) return;
     start = thread_cpu_ns();
@@ -203,9 +194,9 @@ static void run_form(bench_world *w, const json_t *form, form_times *all)
     t.again = again.first;
     r.stats = fxi_gram_matcher_read(guide);
     print_row(&r, &t);
-    add_times(&all->first, &t.first);
-    add_times(&all->whole, &t.whole);
-    add_times(&all->again, &t.again);
+    samples_join(&all->first, &t.first);
+    samples_join(&all->whole, &t.whole);
+    samples_join(&all->again, &t.again);
     all->n_text += t.n_text;
     all->n_held += t.n_held;
     samples_free(&again.whole);
@@ -231,20 +222,26 @@ int main(int argc, char **argv)
 {
     bench_world w = {0};
     form_times all = {0};
-    json_error_t e;
+    fxi_mapping file = {0};
+    fxi_json_doc doc = {0};
+    fx_error e;
     int at;
     const char *pre = take_options(&w, argc, argv, &at);
     open_vocab(&w, argv[at], pre);
-    json_t *forms = json_load_file(argv[at + 1], 0, &e);
-    if (!forms) die("%s: %s", argv[at + 1], e.text);
+    if (fxi_mapping_open(argv[at + 1], &file, &e) ||
+        fxi_json_parse(&doc, (fxi_str){(const char *)file.data, file.size_bytes},
+                       &(fxi_json_rules){0}, &e))
+        die("%s: %s", argv[at + 1], e.text);
+    const fxi_json *forms = doc.root;
     printf("form,answers,tokens,compile_us,ahead_us,first_p50_us,first_p99_us,first_max_us,held,"
            "whole_p50_us,whole_p99_us,whole_max_us,again_p50_us,again_p99_us,again_max_us,masks,"
            "kib\n");
-    for (size_t i = 0; i < json_array_size(forms); i++)
-        run_form(&w, json_array_get(forms, i), &all);
+    for (size_t i = 0; i < fxi_json_array_size(forms); i++)
+        run_form(&w, fxi_json_at(forms, i), &all);
     print_row(&(form_row){.name = "all"}, &all);
     free_times(&all);
-    json_decref(forms);
+    fxi_json_doc_free(&doc);
+    fxi_mapping_close(&file);
     fxi_gram_tokens_free(&w.tokens);
     fxi_vocab_free(w.vocab);
     free(w.mask);

@@ -141,28 +141,21 @@ void bench_limits_before(const bench *b)
     b->state->before = b->state->limit;
 }
 
-// The larger figures of before and now; of products, those alone.
-static fxi_probe limits_around(const bench *b)
-{
-    update_limits(b);
-    const fxi_probe *was = &b->state->before, *is = &b->state->limit;
-    return (fxi_probe){.read_gb_s = fmax(was->read_gb_s, is->read_gb_s),
-                       .fma_gflop_s = fmax(was->fma_gflop_s, is->fma_gflop_s),
-                       .int8_gop_s = {fmax(was->int8_gop_s[FXI_PROBE_PRODUCTS],
-                                           is->int8_gop_s[FXI_PROBE_PRODUCTS])}};
-}
-
 void bench_print_row(const bench *b, const char *op, const char *type, int n_in, int n_out,
                      int n_tok, double s, double n_byte, double n_op, bench_peak by)
 {
-    const fxi_probe p = limits_around(b);
-    const double peak = by == BENCH_INT8 ? p.int8_gop_s[FXI_PROBE_PRODUCTS] : p.fma_gflop_s;
+    update_limits(b);
+    const fxi_probe *was = &b->state->before, *is = &b->state->limit;
+    const int of = FXI_PROBE_PRODUCTS;
+    const double peak = by == BENCH_INT8 ? fmax(was->int8_gop_s[of], is->int8_gop_s[of])
+                                         : fmax(was->fma_gflop_s, is->fma_gflop_s);
     const double gb_s = n_byte / s * 1e-9, gop_s = n_op / s * 1e-9;
+    const double limit_gb_s = fmax(was->read_gb_s, is->read_gb_s);
     printf("%s,%s,%s,%d,%d,%d,%d,%.3e,%.1f,%.1f,%.1f,%.0f,%.2f\n", op, type, b->k->name, n_in,
-           n_out, n_tok, fxi_pool_n_thread(b->pool), s, gb_s, gop_s, p.read_gb_s, peak,
-           fmax(gb_s / p.read_gb_s, gop_s / peak));
+           n_out, n_tok, fxi_pool_n_thread(b->pool), s, gb_s, gop_s, limit_gb_s, peak,
+           fmax(gb_s / limit_gb_s, gop_s / peak));
     fflush(stdout);
-    note_shares(b, op, type, n_tok, gb_s / p.read_gb_s, gop_s / peak);
+    note_shares(b, op, type, n_tok, gb_s / limit_gb_s, gop_s / peak);
 }
 
 void bench_print_plain(const bench *b, const char *op, const char *type, int n_in, int n_out,

@@ -85,20 +85,16 @@ static int n_call_head(const attn_bench *t)
     return n;
 }
 
-static int n_head_group(const attn_bench *t)
-{
-    return t->s->n_kv_head / n_call_head(t);
-}
-
 // Call `item`: some KV heads, a block of tokens, a sequence.
 static fxi_attn make_call(const attn_bench *t, int item)
 {
     const shape *s = t->s;
     fxi_attn a = t->a;
-    int block = item / n_head_group(t) % n_block(s), seq = item / n_head_group(t) / n_block(s);
+    const int n_group = s->n_kv_head / n_call_head(t);
+    int block = item / n_group % n_block(s), seq = item / n_group / n_block(s);
     int tok = block * FXI_ATTN_MAX_TOK, left = n_query_tok(s) - tok;
     size_t row = (size_t)(seq * n_query_tok(s) + tok) * (size_t)(a.n_head * a.head_dim);
-    a.kv_head = item % n_head_group(t) * n_call_head(t);
+    a.kv_head = item % n_group * n_call_head(t);
     a.n_kv_head = n_call_head(t);
     a.n_tok = left < FXI_ATTN_MAX_TOK ? left : FXI_ATTN_MAX_TOK;
     a.pos = s->n_pos - n_query_tok(s) + tok;
@@ -110,7 +106,7 @@ static fxi_attn make_call(const attn_bench *t, int item)
 
 static int n_call(const attn_bench *t)
 {
-    return t->s->n_seq * n_block(t->s) * n_head_group(t);
+    return t->s->n_seq * n_block(t->s) * (t->s->n_kv_head / n_call_head(t));
 }
 
 static void call_task(void *arg, int task)
@@ -165,14 +161,6 @@ static void lay_out(attn_bench *t, int shift)
     }
 }
 
-// Shared memory has the pages of a memfd; other memory may have huge ones.
-static char *open_cache(size_t n_bytes, bool is_shared)
-{
-    if (!is_shared) return bench_lines(n_bytes);
-    void *p = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return need(p == MAP_FAILED ? NULL : p);
-}
-
 static attn_bench attn_open(const bench *b, const shape *s, fxi_dtype type, int n_layer,
                             bool is_shared)
 {
@@ -182,7 +170,12 @@ static attn_bench attn_open(const bench *b, const shape *s, fxi_dtype type, int 
     size_t n_q = (size_t)(s->n_seq * n_query_tok(s)) * n_head * (size_t)s->head_dim;
     t.is_shared = is_shared;
     t.seq_bytes = 2 * row * (size_t)(n_layer * s->n_pos);
-    t.cache = open_cache((size_t)s->n_seq * t.seq_bytes, is_shared);
+    const size_t n_bytes = (size_t)s->n_seq * t.seq_bytes;
+    // Shared memory has the pages of a memfd; other memory may have huge ones.
+    t.cache = is_shared
+                  ? mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+                  : bench_lines(n_bytes);
+    if (t.cache == MAP_FAILED) die("no memory");
     t.table = bench_lines((size_t)s->n_pos * sizeof *t.table);
     t.scratch_floats = (t.scratch_floats + 15) / 16 * 16;
     t.scratch = bench_lines((size_t)fxi_pool_n_thread(b->pool) * t.scratch_floats * sizeof(float));
@@ -228,17 +221,6 @@ static void check_call(const attn_bench *t, fxi_attn a, const char *what)
     free(got);
 }
 
-static void check_last(const attn_bench *t)
-{
-    check_call(t, make_call(t, n_call(t) - 1), t->s->what);
-}
-
-// Positions that a decode, or the token at position pos, attends to.
-static double n_seen(const shape *h, int pos)
-{
-    return h->window && h->window < pos + 1 ? h->window : pos + 1.0;
-}
-
 static void print_row(const attn_bench *t, const char *lies, double s)
 {
     const shape *h = t->s;
@@ -248,42 +230,34 @@ static void print_row(const attn_bench *t, const char *lies, double s)
     snprintf(op, sizeof op, "%s group %d x%d%s%s%s%s", h->what, h->group, h->n_seq, window, cap,
              h->sinks ? " sinks" : "", lies);
     double n_pair = 0, n_byte = h->n_seq * (double)t->seq_bytes;
-    for (int i = h->whole ? 0 : h->n_pos - 1; i < h->n_pos; i++) n_pair += n_seen(h, i);
-    if (!h->whole) n_byte *= n_seen(h, h->n_pos - 1) / h->n_pos;
+    for (int i = h->whole ? 0 : h->n_pos - 1; i < h->n_pos; i++)
+        n_pair += h->window && h->window < i + 1 ? h->window : i + 1;
+    if (!h->whole) n_byte *= n_pair / h->n_pos;
     bench_print_row(t->b, op, fxi_dtype_find(t->a.kv_type)->name, h->n_pos, h->head_dim,
                     n_query_tok(h), s, n_byte,
                     4.0 * h->head_dim * h->group * h->n_kv_head * h->n_seq * n_pair, BENCH_FMA);
 }
 
-static void bench_shape(const bench *b, const shape *s, fxi_dtype type)
+// Contiguous and, unless shift is 0, in blocks, in turn.
+static void bench_shape(const bench *b, const shape *s, fxi_dtype type, int shift)
 {
-    attn_bench t = attn_open(b, s, type, 1, false);
-    bench_timed timed = {.run = run_calls, .arg = &t};
-    double took;
-    lay_out(&t, 0);
-    check_last(&t);
-    bench_limits_before(b);
-    bench_time(b, &timed, 1, &took);
-    print_row(&t, "", took);
-    attn_close(&t);
-}
-
-// Contiguous and in blocks, in turn.
-static void against_blocks(const bench *b, const shape *s, int shift)
-{
-    attn_bench t[2] = {attn_open(b, s, FXI_F16, 1, false), attn_open(b, s, FXI_F16, 1, false)};
+    const int n = shift ? 2 : 1;
+    attn_bench t[2];
     bench_timed timed[2];
     double took[2];
-    char lies[32];
-    for (int k = 0; k < 2; k++) {
+    char lies[32] = "";
+    for (int k = 0; k < n; k++) {
+        t[k] = attn_open(b, s, type, 1, false);
         lay_out(&t[k], k * shift);
-        check_last(&t[k]);
+        check_call(&t[k], make_call(&t[k], n_call(&t[k]) - 1), s->what);
         timed[k] = (bench_timed){.run = run_calls, .arg = &t[k]};
     }
     bench_limits_before(b);
-    bench_time(b, timed, 2, took);
-    for (int k = 0; k < 2; k++) {
-        snprintf(lies, sizeof lies, k ? " in blocks of %d" : " beside those of %d", 1 << shift);
+    bench_time(b, timed, n, took);
+    for (int k = 0; k < n; k++) {
+        if (shift)
+            snprintf(lies, sizeof lies, k ? " in blocks of %d" : " next to those of %d",
+                     1 << shift);
         print_row(&t[k], lies, took[k]);
         attn_close(&t[k]);
     }
@@ -293,16 +267,16 @@ void bench_attention(bench *b)
 {
     if (b->only_type) return;
     static const fxi_dtype types[] = {FXI_F16, FXI_BF16, FXI_F32, FXI_Q8_0};
-    for (int i = 0; i < 4; i++) bench_shape(b, &decode_8, types[i]);
-    bench_shape(b, &decode_4, FXI_F16);
-    bench_shape(b, &decode_mha, FXI_F16);
-    for (int i = 0; i < 4; i++) bench_shape(b, &prompt_8, types[i]);
-    bench_shape(b, &prompt_mha, FXI_F16);
+    for (int i = 0; i < 4; i++) bench_shape(b, &decode_8, types[i], 0);
+    bench_shape(b, &decode_4, FXI_F16, 0);
+    bench_shape(b, &decode_mha, FXI_F16, 0);
+    for (int i = 0; i < 4; i++) bench_shape(b, &prompt_8, types[i], 0);
+    bench_shape(b, &prompt_mha, FXI_F16, 0);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        bench_shape(b, &others[i], FXI_F16);
+        bench_shape(b, &others[i], FXI_F16, 0);
     for (int shift = 4; shift <= 6; shift += 2) {
-        against_blocks(b, &decode_8, shift);
-        against_blocks(b, &prompt_8, shift);
+        bench_shape(b, &decode_8, FXI_F16, shift);
+        bench_shape(b, &prompt_8, FXI_F16, shift);
     }
 }
 
@@ -366,26 +340,19 @@ static void run_way(void *arg)
     fxi_pool_run(pool, read_caches, w, fxi_pool_n_thread(pool));
 }
 
-// Whatever row a view finds in the cache is one of these: rows lie end to end.
-static void fill_rows(const attn_bench *t, size_t row_bytes)
-{
-    enum { N_NOISE = 64 };
-    const int n = t->s->n_kv_head * t->s->head_dim;
-    float *noise = bench_random_floats((size_t)(N_NOISE * n));
-    for (size_t i = 0; i * row_bytes < N_SEQ * t->seq_bytes; i++)
-        t->b->k->store_kv[FXI_F16](noise + i * 7 % N_NOISE * (size_t)n, n,
-                                   t->cache + i * row_bytes);
-    free(noise);
-}
-
 static void planes_of(const bench *b, const shape *s, bool huge)
 {
+    enum { N_NOISE = 64 };
     attn_bench t = attn_open(b, s, FXI_F16, N_PLANE / 2, !huge);
-    const size_t row_bytes = t.a.view.tok_stride_bytes;
+    const size_t row_bytes = t.a.view.tok_stride_bytes, n = (size_t)(s->n_kv_head * s->head_dim);
     planes_way way[MAX_WAY];
     bench_timed timed[MAX_WAY];
     double took[MAX_WAY];
-    fill_rows(&t, row_bytes);
+    float *noise = bench_random_floats(N_NOISE * n);
+    // Whatever row a view finds in the cache is one of these: rows lie end to end.
+    for (size_t i = 0; i * row_bytes < N_SEQ * t.seq_bytes; i++)
+        b->k->store_kv[FXI_F16](noise + i * 7 % N_NOISE * n, (int)n, t.cache + i * row_bytes);
+    free(noise);
     for (int i = 0; i < MAX_WAY; i++) {
         const size_t tok = (size_t)view_planes[i] * row_bytes;
         way[i] = (planes_way){.t = &t,

@@ -168,18 +168,14 @@ static void check_bits(division *y)
 
 // ---- rows --------------------------------------------------------------------------------------
 
-static bench_peak peak_of(const layer *l)
-{
-    const char *path = l->b->k->name;
-    bool int8 = fxi_linear_reads_q8(&l->w) && (strstr(path, "vnni") || strstr(path, "amx"));
-    return int8 ? BENCH_INT8 : BENCH_FMA;
-}
-
 static void print_row(const division *y, const char *op, double s)
 {
     const layer *l = y->l;
+    const char *path = l->b->k->name;
+    const bool int8 = fxi_linear_reads_q8(&l->w) && (strstr(path, "vnni") || strstr(path, "amx"));
     bench_print_row(l->b, op, fxi_dtype_find(l->w.type)->name, l->w.n_in, l->w.n_out, y->n_tok, s,
-                    (double)l->copy_bytes, 2.0 * y->n_tok * l->w.n_in * l->w.n_out, peak_of(l));
+                    (double)l->copy_bytes, 2.0 * y->n_tok * l->w.n_in * l->w.n_out,
+                    int8 ? BENCH_INT8 : BENCH_FMA);
 }
 
 static void one_row(layer *l, int n_tok)
@@ -193,17 +189,6 @@ static void one_row(layer *l, int n_tok)
     print_row(&y, "linear", s);
 }
 
-static void one_type(const bench *b, fxi_dtype type)
-{
-    static const int list[] = {1, 2, 4, 8, 32, 128, MAX_TOK};
-    layer l = layer_open(b, type, b->n_tok ? b->n_tok : MAX_TOK);
-    if (b->n_tok)
-        one_row(&l, b->n_tok);
-    else
-        for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) one_row(&l, list[i]);
-    layer_close(&l);
-}
-
 static bool is_wanted(const bench *b, fxi_dtype type)
 {
     const fxi_dtype_info *t = fxi_dtype_find(type);
@@ -213,8 +198,15 @@ static bool is_wanted(const bench *b, fxi_dtype type)
 
 void bench_linear(bench *b)
 {
-    for (int i = 0; i < N_TYPE; i++)
-        if (is_wanted(b, types[i])) one_type(b, types[i]);
+    static const int batches[] = {1, 2, 4, 8, 32, 128, MAX_TOK};
+    const int *n_tok = b->n_tok ? &b->n_tok : batches;
+    const size_t n = b->n_tok ? 1 : sizeof batches / sizeof batches[0];
+    for (int i = 0; i < N_TYPE; i++) {
+        if (!is_wanted(b, types[i])) continue;
+        layer l = layer_open(b, types[i], n_tok[n - 1]);
+        for (size_t k = 0; k < n; k++) one_row(&l, n_tok[k]);
+        layer_close(&l);
+    }
 }
 
 // ---- sweeps ------------------------------------------------------------------------------------
@@ -247,32 +239,21 @@ static void sweep_panels(layer *l, int n_tok)
     compare_divisions(y, 5, "panels a task", panels);
 }
 
-static void sweep_tokens(layer *l, int n_tok)
-{
-    static const int toks[] = {64, 128, 256, 512};
-    division y[4];
-    for (int i = 0; i < 4; i++) y[i] = (division){l, n_tok, usual_panels(l), toks[i]};
-    compare_divisions(y, 4, "tokens a call", toks);
-}
-
-// One type for each kind of inner loop, unless --type names one.
-static bool is_swept(const bench *b, fxi_dtype type)
-{
-    static const fxi_dtype some[] = {FXI_Q8_0, FXI_Q4_K, FXI_Q6_K, FXI_F16};
-    for (int i = 0; i < 4; i++)
-        if (some[i] == type) return true;
-    return b->only_type != NULL;
-}
-
 void bench_linear_sweep(bench *b)
 {
+    static const int toks[] = {64, 128, 256, MAX_TOK};
     for (int i = 0; i < N_TYPE; i++) {
-        if (!is_wanted(b, types[i]) || !is_swept(b, types[i])) continue;
+        // One type for each kind of inner loop, unless --type names one.
+        const bool is_swept = b->only_type || types[i] == FXI_Q8_0 || types[i] == FXI_Q4_K ||
+                              types[i] == FXI_Q6_K || types[i] == FXI_F16;
+        if (!is_wanted(b, types[i]) || !is_swept) continue;
         layer l = layer_open(b, types[i], MAX_TOK);
+        division y[4];
         sweep_panels(&l, 1);
         sweep_panels(&l, 32);
         sweep_panels(&l, MAX_TOK);
-        sweep_tokens(&l, MAX_TOK);
+        for (int k = 0; k < 4; k++) y[k] = (division){&l, MAX_TOK, usual_panels(&l), toks[k]};
+        compare_divisions(y, 4, "tokens a call", toks);
         layer_close(&l);
     }
 }
@@ -348,18 +329,6 @@ static void run_pack(void *arg)
             fxi_linear_pack_panel(&p->w, p->rows, panel);
 }
 
-static void check_rows(const bench *b, const pack_bench *p, const fxi_dtype_info *t)
-{
-    const size_t row_bytes = (size_t)PACK_N_IN / t->block_elems * t->block_bytes;
-    float got[PACK_N_IN], want[PACK_N_IN];
-    run_pack((void *)(uintptr_t)p);
-    for (int row = 0; row < p->w.n_out; row++) {
-        fxi_row_to_f32(p->w.type, p->rows + (size_t)row * row_bytes, PACK_N_IN, want);
-        fxi_linear_row(&p->w, row, got);
-        bench_same_bits(b, "pack", t->name, got, want, sizeof got);
-    }
-}
-
 static void pack_type(const bench *b, fxi_dtype type)
 {
     const fxi_dtype_info *t = fxi_dtype_find(type);
@@ -372,7 +341,13 @@ static void pack_type(const bench *b, fxi_dtype type)
     if (!fxi_linear_reads_q8(&p.w)) p.w.group = b->group;
     p.w.data = bench_lines(fxi_linear_bytes(&p.w));
     fxi_row_from_f32(type, x, n, p.rows);
-    check_rows(b, &p, t);
+    run_pack(&p);
+    for (size_t row = 0; row < (size_t)n_out; row++) {
+        float got[PACK_N_IN], want[PACK_N_IN];
+        fxi_row_to_f32(type, p.rows + row * (n_bytes / (size_t)n_out), PACK_N_IN, want);
+        fxi_linear_row(&p.w, (int)row, got);
+        bench_same_bits(b, "pack", t->name, got, want, sizeof got);
+    }
     bench_time(b, &(bench_timed){.run = run_pack, .arg = &p}, 1, &s);
     bench_print_plain(b, "pack", t->name, PACK_N_IN, n_out, s / PACK_REPEAT, (double)n_bytes);
     free(x), free(p.rows), free(p.w.data);

@@ -23,41 +23,12 @@ static const bench_part parts[] = {{"floor", bench_floor},
 
 enum { N_PART = sizeof parts / sizeof parts[0] };
 
-static const bench_sizes quick_sizes = {
-    .n_repeat = 1,
-    .max_tok = 8,
-    .n_word = 8,
-    .n_level = 2,
-    .n_each = {2, 2},
-    .n_victim = 4,
-    .n_abuse = 6,
-    .idle_s = 0.3,
-    .slice_s = 0.1,
-};
-
-static const bench_sizes small_sizes = {
-    .n_repeat = 15,
-    .max_tok = 64,
-    .n_word = 32,
-    .n_level = N_LEVEL,
-    .n_each = {8, 4, 2, 1},
-    .n_victim = 15,
-    .n_abuse = 6,
-    .idle_s = 10,
-    .slice_s = 1.5,
-};
-
-static const bench_sizes big_sizes = {
-    .n_repeat = 3,
-    .max_tok = 32,
-    .n_word = 32,
-    .n_level = N_LEVEL,
-    .n_each = {3, 3, 1, 1},
-    .n_victim = 3,
-    .n_abuse = 6,
-    .idle_s = 10,
-    .slice_s = 6,
-};
+// clang-format off
+//                      repeats, tokens, words, levels, requests, victims, abuses, idle and slice s
+static const bench_sizes quick_sizes = { 1,  8,  8, 2,       {2, 2},        4,  6, 0.3, 0.1},
+                         small_sizes = {15, 64, 32, N_LEVEL, {8, 4, 2, 1}, 15, 6, 10,  1.5},
+                         big_sizes   = { 3, 32, 32, N_LEVEL, {3, 3, 1, 1},  3,  6, 10,  6};
+// clang-format on
 
 // ---- options -----------------------------------------------------------------------------------
 
@@ -89,7 +60,7 @@ static const bench_program program = {"bench_serve",  rows,  sizeof rows / sizeo
 
 // ---- what is measured --------------------------------------------------------------------------
 
-static void open_engine(bench *b)
+static void set_up(bench *b)
 {
     fx_options opt = fx_options_default();
     fx_error err = {0};
@@ -97,11 +68,6 @@ static void open_engine(bench *b)
     opt.n_thread = b->n_thread;
     opt.max_seq = MAX_STREAM;
     if (fx_engine_open(&opt, &b->eng, &err) != FX_OK) die("%s: %s", b->model, err.text);
-}
-
-static void set_up(bench *b)
-{
-    open_engine(b);
     const fx_model_info *info = fx_engine_info(b->eng);
     results *out = &b->out;
     snprintf(out->setting, sizeof out->setting, "%s", info->name);
@@ -124,7 +90,7 @@ static void print_goals(FILE *to, const bench *b)
     goal(to, "more time through the server, 1.1 B, worst level", of_big * f->more_time, 3, "%");
     goal(to, "more CPU through the server, 1.1 B, worst level", of_big * f->more_cpu, 3, "%");
     goal(to, "CPU of the idle server", f->idle, 0.05, "%");
-    goal(to, "p99 of a victim beside abusers over its own, worst", f->victim, 2, "x");
+    goal(to, "p99 of a victim among abusers over its own, worst", f->victim, 2, "x");
     goal(to, "more time with four onlookers, at most (95 %), worst level", f->watch, 1, "%");
 }
 

@@ -15,19 +15,6 @@
 
 #include "bench_serve.h"
 
-// The option, or flexinfer in the folder of this program.
-static void find_program(char *path, size_t cap, const bench *b)
-{
-    if (b->program) {
-        snprintf(path, cap, "%s", b->program);
-        return;
-    }
-    const ssize_t n = readlink("/proc/self/exe", path, cap - 1);
-    path[n > 0 ? n : 0] = 0;
-    char *name = strrchr(path, '/');
-    if (name) snprintf(name + 1, cap - (size_t)(name + 1 - path), "flexinfer");
-}
-
 // Between fork and exec only calls that are safe there: this process may have threads.
 __attribute__((noreturn)) static void become_child(const char *path, char *const *argv, int log_fd)
 {
@@ -38,17 +25,6 @@ __attribute__((noreturn)) static void become_child(const char *path, char *const
     execv(path, argv);
     dprintf(STDERR_FILENO, "%s: %s\n", path, strerror(errno));
     _exit(127);
-}
-
-static void spawn_child(server *s, const char *path, char *const *argv)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC)) die("pipe: %s", strerror(errno));
-    s->pid = fork();
-    if (s->pid < 0) die("fork: %s", strerror(errno));
-    if (!s->pid) become_child(path, argv, ends[1]);
-    close(ends[1]);
-    s->log = need(fdopen(ends[0], "r"));
 }
 
 static void *drain_log(void *ud)
@@ -77,13 +53,21 @@ static void await_port(server *s)
 
 static void start_child(server *s, const bench *b)
 {
-    char path[4096], threads[16], max_seq[16];
+    char own[4096] = "", threads[16], max_seq[16]; // own: flexinfer in the folder of this program
+    int ends[2];
     snprintf(threads, sizeof threads, "%d", b->n_thread);
     snprintf(max_seq, sizeof max_seq, "%d", MAX_STREAM);
-    find_program(path, sizeof path, b);
+    if (readlink("/proc/self/exe", own, sizeof own - sizeof "flexinfer") < 0) die("no /proc");
+    strcpy(strrchr(own, '/') + 1, "flexinfer");
+    char *path = b->program ? (char *)b->program : own;
     char *argv[] = {path,        "serve", "-m",        (char *)b->model, "--port", "0",
                     "--threads", threads, "--max-seq", max_seq,          NULL};
-    spawn_child(s, path, argv);
+    if (pipe2(ends, O_CLOEXEC)) die("pipe: %s", strerror(errno));
+    s->pid = fork();
+    if (s->pid < 0) die("fork: %s", strerror(errno));
+    if (!s->pid) become_child(path, argv, ends[1]);
+    close(ends[1]);
+    s->log = need(fdopen(ends[0], "r"));
     await_port(s);
     const int e = pthread_create(&s->reader, NULL, drain_log, s->log);
     if (e) die("thread: %s", strerror(e));

@@ -26,13 +26,6 @@ typedef struct onlookers {
     double cpu_ns; // of the thread
 } onlookers;
 
-static void note_first(onlookers *o, int i, const char *p, size_t n)
-{
-    if (o->has_first[i] || !memmem(p, n, "event: snapshot", 15)) return;
-    o->has_first[i] = true;
-    atomic_fetch_add(&o->n_first, 1);
-}
-
 static void *look_on(void *arg)
 {
     static char buf[64 << 10];
@@ -43,7 +36,9 @@ static void *look_on(void *arg)
             if (!o->fd[i].revents) continue;
             const ssize_t n = recv(o->fd[i].fd, buf, sizeof buf, 0);
             if (n <= 0) die("watch: the server ended a stream");
-            note_first(o, i, buf, (size_t)n);
+            if (o->has_first[i] || !memmem(buf, (size_t)n, "event: snapshot", 15)) continue;
+            o->has_first[i] = true;
+            atomic_fetch_add(&o->n_first, 1);
         }
     }
     o->cpu_ns = thread_cpu_ns();
@@ -62,13 +57,6 @@ static void onlookers_start(onlookers *o, const server *srv)
     }
     if (pthread_create(&o->thread, NULL, look_on, o)) die("watch: no thread");
     while (atomic_load(&o->n_first) < N_ONLOOKER) sleep_ms(1);
-}
-
-static void onlookers_stop(onlookers *o)
-{
-    atomic_store(&o->stop, true);
-    pthread_join(o->thread, NULL);
-    for (int i = 0; i < N_ONLOOKER; i++) close(o->fd[i].fd);
 }
 
 // ---- what the server says ----------------------------------------------------------------------
@@ -120,25 +108,6 @@ static void add_slice(watch_sum *sum, watch_costs *costs, bool is_watched, const
     samples_add(&sum->n_forward[is_watched], (b->n_forward - a->n_forward) / ns * 1e9);
 }
 
-static void add_told(watch_sum *sum, const told *a, const told *b)
-{
-    const double s = (b->at_ns - a->at_ns) / 1e9;
-    samples_add(&sum->taking, (b->snapshot_s - a->snapshot_s) / s * 100);
-    samples_add(&sum->sending, (b->send_s - a->send_s) / s * 100);
-    samples_add(&sum->events_s, (b->sent - a->sent) / N_ONLOOKER / s);
-    samples_add(&sum->bytes_s, (b->bytes - a->bytes) / N_ONLOOKER / s / 1e3);
-    sum->n_made += b->made - a->made;
-    sum->n_sent += b->sent - a->sent;
-}
-
-// What is sent is counted a little later.
-static told await_first(const server *srv, const told *start)
-{
-    told t = ask_told(srv);
-    for (; t.sent - start->sent < N_ONLOOKER; t = ask_told(srv)) sleep_ms(1);
-    return t;
-}
-
 // A slice has a token at least, however slow the machine is.
 static told await_end(const bench *b, const told *before)
 {
@@ -150,21 +119,28 @@ static told await_end(const bench *b, const told *before)
     return t;
 }
 
-static void run_alone(bench *b, watch_sum *sum, watch_costs *costs)
-{
-    const told before = ask_told(&b->srv), after = await_end(b, &before);
-    add_slice(sum, costs, false, &before, &after);
-}
-
 static void run_watched(bench *b, watch_sum *sum, watch_costs *costs)
 {
     onlookers o;
     const told start = ask_told(&b->srv);
     onlookers_start(&o, &b->srv);
-    const told before = await_first(&b->srv, &start), after = await_end(b, &before);
-    onlookers_stop(&o);
+    told before = start;
+    while (before.sent - start.sent < N_ONLOOKER) { // what is sent is counted a little later
+        sleep_ms(1);
+        before = ask_told(&b->srv);
+    }
+    const told after = await_end(b, &before);
+    atomic_store(&o.stop, true);
+    pthread_join(o.thread, NULL);
+    for (int i = 0; i < N_ONLOOKER; i++) close(o.fd[i].fd);
     add_slice(sum, costs, true, &before, &after);
-    add_told(sum, &before, &after);
+    const double s = (after.at_ns - before.at_ns) / 1e9;
+    samples_add(&sum->taking, (after.snapshot_s - before.snapshot_s) / s * 100);
+    samples_add(&sum->sending, (after.send_s - before.send_s) / s * 100);
+    samples_add(&sum->events_s, (after.sent - before.sent) / N_ONLOOKER / s);
+    samples_add(&sum->bytes_s, (after.bytes - before.bytes) / N_ONLOOKER / s / 1e3);
+    sum->n_made += after.made - before.made;
+    sum->n_sent += after.sent - before.sent;
     samples_add(&sum->first_bytes, (before.bytes - start.bytes) / N_ONLOOKER / 1e3);
     samples_add(&sum->reading, o.cpu_ns / (after.at_ns - start.at_ns) * 100);
     while (ask_told(&b->srv).clients > 0) sleep_ms(1); // seen a little later
@@ -174,8 +150,14 @@ static void run_sample(bench *b, bool begins_watched, watch_sum *sum)
 {
     static const bool is_other[N_SLICE] = {false, true, true, false};
     watch_costs costs = {.wall_ns = {0}};
-    for (int i = 0; i < N_SLICE; i++)
-        (is_other[i] == begins_watched ? run_alone : run_watched)(b, sum, &costs);
+    for (int i = 0; i < N_SLICE; i++) {
+        if (is_other[i] != begins_watched) {
+            run_watched(b, sum, &costs);
+            continue;
+        }
+        const told before = ask_told(&b->srv), after = await_end(b, &before);
+        add_slice(sum, &costs, false, &before, &after);
+    }
     samples_add(&sum->more_time, (costs.wall_ns[1] / costs.wall_ns[0] - 1) * 100);
     samples_add(&sum->more_cpu, (costs.cpu_ns[1] / costs.cpu_ns[0] - 1) * 100);
 }
@@ -205,21 +187,18 @@ static void watch_row(bench *b, const steady *load, watch_sum *sum)
     samples_free(&sum->more_cpu); // if it is not shown
 }
 
-// The first slices fill the cache and bring streams out of step: they are not counted.
-static void run_level(bench *b, int n_stream)
-{
-    static steady load;
-    watch_sum sum = {.n_made = 0};
-    steady_start(&load, b, n_stream);
-    sleep_ms(N_WARM_UP * b->size.slice_s * 1e3);
-    for (int r = 0; r < b->size.n_repeat; r++) run_sample(b, r % 2, &sum);
-    steady_stop(&load);
-    watch_row(b, &load, &sum);
-}
-
 void bench_watch(bench *b)
 {
     static const int levels[] = {8, 64};
     section(&b->out, "watch", "the same load, watched through /kv/stream by four clients and not");
-    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) run_level(b, levels[i]);
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        static steady load;
+        watch_sum sum = {.n_made = 0};
+        steady_start(&load, b, levels[i]);
+        // The first slices fill the cache and bring streams out of step: they are not counted.
+        sleep_ms(N_WARM_UP * b->size.slice_s * 1e3);
+        for (int r = 0; r < b->size.n_repeat; r++) run_sample(b, r % 2, &sum);
+        steady_stop(&load);
+        watch_row(b, &load, &sum);
+    }
 }

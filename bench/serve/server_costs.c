@@ -30,21 +30,6 @@ typedef struct level_sum {
     int n_request, n_failed, n_different;
 } level_sum;
 
-static void move_samples(samples *to, const samples *from)
-{
-    for (size_t i = 0; i < from->n; i++) samples_add(to, from->v[i]);
-}
-
-static void add_pass(level_sum *l, int side, const work *w, const pass *p)
-{
-    samples_add(&l->rate[side], w->n_order / (p->wall_ns / 1e9));
-    samples_add(&l->cpu_ms[side], p->cpu_ns / 1e6 / w->n_order);
-    samples_add(&l->n_forward[side], p->n_forward);
-    move_samples(&l->first_ms[side], &p->first_ms);
-    move_samples(&l->gap_ms[side], &p->gap_ms);
-    l->n_failed += p->n_failed;
-}
-
 // The sides take turns in going first.
 static void run_repeat(bench *b, int level, int repeat, level_sum *l)
 {
@@ -55,7 +40,12 @@ static void run_repeat(bench *b, int level, int repeat, level_sum *l)
         const int side = (k + repeat) % N_SIDE;
         pass_init(&p[side], &w);
         sides[side].run(b, &w, &p[side]);
-        add_pass(l, side, &w, &p[side]);
+        samples_add(&l->rate[side], w.n_order / (p[side].wall_ns / 1e9));
+        samples_add(&l->cpu_ms[side], p[side].cpu_ns / 1e6 / w.n_order);
+        samples_add(&l->n_forward[side], p[side].n_forward);
+        samples_join(&l->first_ms[side], &p[side].first_ms);
+        samples_join(&l->gap_ms[side], &p[side].gap_ms);
+        l->n_failed += p[side].n_failed;
     }
     samples_add(&l->more_time, (p[SERVER].wall_ns / p[ENGINE].wall_ns - 1) * 100);
     samples_add(&l->more_cpu, (p[SERVER].cpu_ns / p[ENGINE].cpu_ns - 1) * 100);
@@ -68,15 +58,11 @@ static void run_repeat(bench *b, int level, int repeat, level_sum *l)
     work_free(&w);
 }
 
-static const char *plural(int n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void side_row(bench *b, int level, int side, level_sum *l)
 {
     results *out = &b->out;
-    row_begin(out, "%d stream%s, %s", levels[level], plural(levels[level]), sides[side].name);
+    row_begin(out, "%d stream%s, %s", levels[level], levels[level] == 1 ? "" : "s",
+              sides[side].name);
     row_cell(out, "n", l->n_request, "requests");
     row_spread(out, "rate", &l->rate[side], "1/s");
     row_spread(out, "forward passes", &l->n_forward[side], "");
@@ -94,7 +80,8 @@ static void side_row(bench *b, int level, int side, level_sum *l)
 static void overhead_row(bench *b, int level, level_sum *l)
 {
     b->found.more_time = fmax(b->found.more_time, samples_at(&l->more_time, 0.5));
-    row_begin(&b->out, "%d stream%s, server over engine", levels[level], plural(levels[level]));
+    row_begin(&b->out, "%d stream%s, server over engine", levels[level],
+              levels[level] == 1 ? "" : "s");
     row_spread(&b->out, "more time", &l->more_time, "%");
     if (b->srv.pid) {
         b->found.more_cpu = fmax(b->found.more_cpu, samples_at(&l->more_cpu, 0.5));
@@ -104,13 +91,6 @@ static void overhead_row(bench *b, int level, level_sum *l)
     row_cell(&b->out, "failed", l->n_failed, "requests");
     row_end(&b->out);
     samples_free(&l->more_cpu); // if it is not shown
-}
-
-static void check_level(const bench *b)
-{
-    for (int i = 0; i < b->size.n_level; i++)
-        if (levels[i] == b->n_stream) return;
-    if (b->n_stream) die("--streams: no level of load has so many");
 }
 
 // The first request of a process is another thing: weights come from the file, memory from the
@@ -130,7 +110,9 @@ static void warm_up(bench *b)
 
 void bench_load(bench *b)
 {
-    check_level(b);
+    int level = 0;
+    while (level < b->size.n_level && levels[level] != b->n_stream) level++;
+    if (b->n_stream && level == b->size.n_level) die("--streams: no level of load has so many");
     warm_up(b);
     section(&b->out, "load", "each stream sends its next request once the last is answered");
     for (int i = 0; i < b->size.n_level; i++) {
@@ -146,18 +128,6 @@ void bench_load(bench *b)
 //
 // The CPU that the server takes while nothing is asked of it: without connections, and with
 // connections that are kept alive.
-
-// One request, so that the connection is an idle one and not a new one.
-static int open_idle(const server *srv)
-{
-    static const char get[] = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
-    char reply[1024];
-    const int fd = server_connect(srv);
-    if (fd < 0 || send(fd, get, sizeof get - 1, MSG_NOSIGNAL) < 0 ||
-        recv(fd, reply, sizeof reply, 0) <= 0)
-        die("idle: the server does not answer");
-    return fd;
-}
 
 static void idle_row(bench *b, int n_conn)
 {
@@ -175,12 +145,19 @@ static void idle_row(bench *b, int n_conn)
 
 void bench_idle(bench *b)
 {
+    static const char get[] = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    char reply[1024];
     int fd[MAX_STREAM];
     if (!b->srv.pid) return; // another process's CPU cannot be read
     section(&b->out, "idle", "CPU of the server while nothing is asked of it");
     sleep_ms(1000); // what the last request left to do
     idle_row(b, 0);
-    for (int i = 0; i < MAX_STREAM; i++) fd[i] = open_idle(&b->srv);
+    for (int i = 0; i < MAX_STREAM; i++) { // one request each: idle connections, not new ones
+        fd[i] = server_connect(&b->srv);
+        if (fd[i] < 0 || send(fd[i], get, sizeof get - 1, MSG_NOSIGNAL) < 0 ||
+            recv(fd[i], reply, sizeof reply, 0) <= 0)
+            die("idle: the server does not answer");
+    }
     sleep_ms(200);
     idle_row(b, MAX_STREAM);
     for (int i = 0; i < MAX_STREAM; i++) close(fd[i]);
@@ -242,18 +219,9 @@ static void *read_all(void *ud)
     return NULL;
 }
 
-// One event to each connection; returns the CPU time of a send in us.
-static double send_step(const floor_run *r)
-{
-    static const char event[EVENT_BYTES];
-    const double start_ns = thread_cpu_ns();
-    for (int i = 0; i < r->n_conn; i++)
-        if (send(r->writer[i], event, sizeof event, MSG_NOSIGNAL) < 0) die("floor: send");
-    return (thread_cpu_ns() - start_ns) / 1e3 / r->n_conn;
-}
-
 static void floor_row(bench *b, int n_conn)
 {
+    static const char event[EVENT_BYTES];
     struct sockaddr_in a;
     samples us = {.n = 0};
     floor_run r = {.n_conn = n_conn, .epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
@@ -262,7 +230,10 @@ static void floor_row(bench *b, int n_conn)
     const int e = pthread_create(&r.thread, NULL, read_all, &r);
     if (e) die("thread: %s", strerror(e));
     for (int k = b->quick ? N_QUICK_STEP : N_STEP; k > 0; k--) {
-        samples_add(&us, send_step(&r));
+        const double start_ns = thread_cpu_ns(); // one event to each connection
+        for (int i = 0; i < n_conn; i++)
+            if (send(r.writer[i], event, sizeof event, MSG_NOSIGNAL) < 0) die("floor: send");
+        samples_add(&us, (thread_cpu_ns() - start_ns) / 1e3 / n_conn);
         sleep_ms(STEP_MS);
     }
     for (int i = 0; i < n_conn; i++) close(r.writer[i]);

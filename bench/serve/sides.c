@@ -1,7 +1,7 @@
 // sides.c - requests as both sides need them; passes of them over the server and over the engine
 // alone; and a load on the server that runs until it is stopped.
+#include "base/json/json.h"
 #include <errno.h>
-#include <jansson.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -89,29 +89,11 @@ typedef struct wire {
     size_t n_seen; // bytes of the body that wire_pieces has looked at
 } wire;
 
-static void wire_reset(wire *w)
-{
-    fxi_buf_clear(&w->line);
-    fxi_buf_clear(&w->body);
-    *w = (wire){.line = w->line, .body = w->body};
-}
-
-static void wire_free(wire *w)
+static void wire_free(wire *w) // all zero again
 {
     fxi_buf_free(&w->line);
     fxi_buf_free(&w->body);
-}
-
-static bool end_head_line(wire *w, const char *line)
-{
-    if (!w->status) {
-        w->status = strncmp(line, "HTTP/1.1 ", 9) ? -1 : atoi(line + 9);
-        return w->status > 0;
-    }
-    if (!strcmp(line, "Transfer-Encoding: chunked")) w->chunked = true;
-    if (*line) return true;
-    w->at = WIRE_SIZE;
-    return w->chunked && w->status == 200;
+    *w = (wire){.at = WIRE_HEAD};
 }
 
 static bool end_line(wire *w)
@@ -119,8 +101,13 @@ static bool end_line(wire *w)
     char *line = w->line.p ? w->line.p : (char[]){""}, *end;
     bool ok = true;
     if (w->line.n && line[w->line.n - 1] == '\r') line[w->line.n - 1] = 0;
-    if (w->at == WIRE_HEAD) {
-        ok = end_head_line(w, line);
+    if (w->at == WIRE_HEAD && !w->status) {
+        w->status = strncmp(line, "HTTP/1.1 ", 9) ? -1 : atoi(line + 9);
+        ok = w->status > 0;
+    } else if (w->at == WIRE_HEAD) {
+        w->chunked |= !strcmp(line, "Transfer-Encoding: chunked");
+        ok = *line || (w->chunked && w->status == 200);
+        if (!*line) w->at = WIRE_SIZE;
     } else if (w->at == WIRE_SIZE) {
         w->n_left = strtoul(line, &end, 16);
         w->at = w->n_left ? WIRE_DATA : WIRE_TAIL;
@@ -135,34 +122,21 @@ static bool end_line(wire *w)
     return ok;
 }
 
-// Returns the bytes used; 0: wrong.
-static size_t take_line(wire *w, const char *p, size_t n)
-{
-    const char *end = memchr(p, '\n', n);
-    const size_t n_line = end ? (size_t)(end - p) : n;
-    if (!fxi_buf_add(&w->line, p, n_line)) return 0;
-    if (!end) return n;
-    return end_line(w) ? n_line + 1 : 0;
-}
-
-static size_t take_data(wire *w, const char *p, size_t n)
-{
-    const size_t n_now = n < w->n_left ? n : w->n_left;
-    if (!fxi_buf_add(&w->body, p, n_now)) return 0;
-    w->n_left -= n_now;
-    if (!w->n_left) w->at = WIRE_NEXT;
-    return n_now;
-}
-
 // False: this is no chunked response with status 200.
 static bool wire_take(wire *w, const char *p, size_t n)
 {
-    while (n) {
+    for (size_t n_now; n; p += n_now, n -= n_now) {
         if (w->at == WIRE_DONE) return false;
-        const size_t n_used = w->at == WIRE_DATA ? take_data(w, p, n) : take_line(w, p, n);
-        if (!n_used) return false;
-        p += n_used;
-        n -= n_used;
+        if (w->at == WIRE_DATA) {
+            n_now = n < w->n_left ? n : w->n_left;
+            if (!fxi_buf_add(&w->body, p, n_now)) return false;
+            w->n_left -= n_now;
+            if (!w->n_left) w->at = WIRE_NEXT;
+            continue;
+        }
+        const char *end = memchr(p, '\n', n);
+        n_now = end ? (size_t)(end - p) + 1 : n;
+        if (!fxi_buf_add(&w->line, p, n_now - (end != NULL)) || (end && !end_line(w))) return false;
     }
     return true;
 }
@@ -187,17 +161,19 @@ static int wire_pieces(wire *w)
 // A text may have a NUL: models that know single bytes can write one.
 static fx_status add_event_text(const char *json, size_t n, fxi_buf *out, fx_error *err)
 {
-    json_error_t fault = {.text = ""};
-    json_t *event = json_loadb(json, n, JSON_ALLOW_NUL, &fault);
-    const json_t *choice = json_array_get(json_object_get(event, "choices"), 0);
-    const json_t *text = json_object_get(choice, "text");
+    static const fxi_json_rules rules = {.nul_texts = true};
+    fx_error fault = {.text = ""};
+    fxi_json_doc event = {0};
+    (void)fxi_json_parse(&event, (fxi_str){json, n}, &rules, &fault);
+    const fxi_json *choice = fxi_json_at(fxi_json_get(event.root, "choices"), 0);
+    const fxi_json *text = fxi_json_get(choice, "text");
     fx_status st = FX_OK;
-    if (!json_is_string(text))
+    if (!fxi_json_is_string(text))
         st = fxi_fail(err, FX_EINVAL, "an event without a text: %s: %.*s", fault.text,
                       (int)(n < SHOWN_BYTES ? n : SHOWN_BYTES), json);
-    else if (!fxi_buf_add(out, json_string_value(text), json_string_length(text)))
+    else if (!fxi_buf_add(out, fxi_json_text(text), fxi_json_string(text).n))
         st = fxi_fail(err, FX_ENOMEM, "no memory");
-    json_decref(event);
+    fxi_json_doc_free(&event);
     return st;
 }
 
@@ -223,6 +199,15 @@ static fx_status wire_answer(const wire *w, fxi_buf *out, fx_error *err)
 // Texts are taken out of the events after the last answer, so that this client stays cheap while it
 // shares the machine with the server.
 
+// Connects client i, whose answers the epoll is to tell.
+static int connect_client(const server *srv, int epoll_fd, int i)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
+    const int fd = server_connect(srv);
+    if (fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev)) die("connect: %s", strerror(errno));
+    return fd;
+}
+
 typedef struct stream {
     int fd, at;     // at: the current order
     wire *wire;     // of the current order
@@ -238,15 +223,6 @@ typedef struct http_run {
     wire *wire;     // [n_order]
     int epoll_fd, n_open;
 } http_run;
-
-static void open_stream(http_run *r, int i)
-{
-    stream *s = &r->stream[i];
-    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
-    s->fd = server_connect(r->srv);
-    if (s->fd < 0) die("connect: %s", strerror(errno));
-    if (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, s->fd, &ev)) die("epoll: %s", strerror(errno));
-}
 
 // The request fits the socket's buffer.
 static void send_order(http_run *r, stream *s)
@@ -278,7 +254,7 @@ static void fail_order(http_run *r, int i, ssize_t n)
             s->wire->status, s->wire->body.n);
     r->p->n_failed++;
     close(s->fd);
-    open_stream(r, i);
+    s->fd = connect_client(r->srv, r->epoll_fd, i);
     next_order(r, s);
 }
 
@@ -296,16 +272,6 @@ static void read_stream(http_run *r, int i)
     if (s->wire->at != WIRE_DONE) return;
     samples_add(&r->p->whole_ms, (ns - s->sent_ns) / 1e6);
     next_order(r, s);
-}
-
-static void run_streams(http_run *r)
-{
-    struct epoll_event ev[MAX_STREAM];
-    for (int i = 0; i < r->w->n_stream; i++) send_order(r, &r->stream[i]);
-    while (r->n_open) {
-        const int n = epoll_wait(r->epoll_fd, ev, MAX_STREAM, -1);
-        for (int k = 0; k < n; k++) read_stream(r, (int)ev[k].data.u32);
-    }
 }
 
 static void take_answers(http_run *r)
@@ -331,17 +297,21 @@ static double http_forward(const server *srv)
 
 void http_pass(bench *b, const work *w, pass *p)
 {
+    struct epoll_event ev[MAX_STREAM];
     http_run r = {.srv = &b->srv, .w = w, .p = p, .n_open = w->n_stream};
     r.stream = need(calloc((size_t)w->n_stream, sizeof *r.stream));
     r.wire = need(calloc((size_t)w->n_order, sizeof *r.wire));
     r.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     for (int i = 0; i < w->n_stream; i++) {
-        r.stream[i].at = i;
-        open_stream(&r, i);
+        r.stream[i] = (stream){.fd = connect_client(r.srv, r.epoll_fd, i), .at = i};
     }
     const double n_before = http_forward(&b->srv);
     const double start = now_ns(), start_cpu = server_cpu_ns(&b->srv);
-    run_streams(&r);
+    for (int i = 0; i < w->n_stream; i++) send_order(&r, &r.stream[i]);
+    while (r.n_open) {
+        const int n = epoll_wait(r.epoll_fd, ev, MAX_STREAM, -1);
+        for (int k = 0; k < n; k++) read_stream(&r, (int)ev[k].data.u32);
+    }
     p->wall_ns = now_ns() - start;
     p->cpu_ns = server_cpu_ns(&b->srv) - start_cpu;
     p->n_forward = http_forward(&b->srv) - n_before;
@@ -373,16 +343,6 @@ struct engine_run {
     int *ready, n_ready; // guarded by mu: streams whose order has ended
 };
 
-static void end_order(engine_stream *s)
-{
-    engine_run *r = s->run;
-    samples_add(&r->p->whole_ms, (now_ns() - s->sent_ns) / 1e6);
-    pthread_mutex_lock(&r->mu);
-    r->ready[r->n_ready++] = (int)(s - r->stream);
-    pthread_cond_signal(&r->wake);
-    pthread_mutex_unlock(&r->mu);
-}
-
 static void on_event(void *ud, const fx_event *ev)
 {
     engine_stream *s = ud;
@@ -392,7 +352,13 @@ static void on_event(void *ud, const fx_event *ev)
         if (!fxi_buf_add(&s->run->p->answer[s->at], ev->text, ev->text_bytes))
             die("a request: no memory");
     }
-    if (ev->last) end_order(s);
+    if (!ev->last) return;
+    engine_run *r = s->run;
+    samples_add(&r->p->whole_ms, (now_ns() - s->sent_ns) / 1e6);
+    pthread_mutex_lock(&r->mu);
+    r->ready[r->n_ready++] = (int)(s - r->stream);
+    pthread_cond_signal(&r->wake);
+    pthread_mutex_unlock(&r->mu);
 }
 
 static void submit_order(engine_stream *s)
@@ -481,18 +447,14 @@ static void send_next(steady *s, steady_stream *t)
     const int n_tok = most / 2 + (int)(fxi_rng_u64(s->b->next_order, 1, 0) % (uint64_t)(most + 1));
     order_free(&t->order);
     order_make(&t->order, ++s->b->next_order, s->b->size.n_word, n_tok);
-    wire_reset(&t->wire);
+    wire_free(&t->wire);
     (void)send(t->fd, t->order.http.p, t->order.http.n, MSG_NOSIGNAL); // fails at the next read
 }
 
 static void open_next(steady *s, int i)
 {
-    steady_stream *t = &s->stream[i];
-    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
-    t->fd = server_connect(&s->b->srv);
-    if (t->fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, t->fd, &ev))
-        die("watch: %s", strerror(errno));
-    send_next(s, t);
+    s->stream[i].fd = connect_client(&s->b->srv, s->epoll_fd, i);
+    send_next(s, &s->stream[i]);
 }
 
 static void read_next(steady *s, int i)

@@ -47,23 +47,17 @@ static bool send_text(int fd, const char *p)
     return true;
 }
 
-// Opens what is closed, and counts it.
-static void keep_open(abuser *a, int fd[N_CONN])
-{
-    for (int i = 0; i < N_CONN; i++) {
-        if (fd[i] >= 0) continue;
-        fd[i] = server_connect_from(a->srv, a->kind->address);
-        if (fd[i] >= 0) a->n_begun++;
-    }
-}
-
 static void run_connections(abuser *a, const char *first, const char *then)
 {
     int fd[N_CONN];
     bool begun[N_CONN] = {false};
     for (int i = 0; i < N_CONN; i++) fd[i] = -1;
     while (!a->stop) {
-        keep_open(a, fd);
+        for (int i = 0; i < N_CONN; i++) {
+            if (fd[i] >= 0) continue;
+            fd[i] = server_connect_from(a->srv, a->kind->address);
+            a->n_begun += fd[i] >= 0;
+        }
         for (int i = 0; i < N_CONN; i++) {
             const bool ok = fd[i] < 0 || send_text(fd[i], begun[i] ? then : first);
             begun[i] = ok;
@@ -77,19 +71,19 @@ static void run_connections(abuser *a, const char *first, const char *then)
         if (fd[i] >= 0) close(fd[i]);
 }
 
+#define POST "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+#define TYPE "Content-Type: application/json\r\n"
+
 // A head that never ends.
 static void slow_heads(abuser *a)
 {
-    run_connections(a, "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ", "a");
+    run_connections(a, POST "X-A: ", "a");
 }
 
 // Bodies that are announced and come a byte at a time.
 static void half_bodies(abuser *a)
 {
-    run_connections(a,
-                    "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
-                    "application/json\r\nContent-Length: 4000000\r\n\r\n{\"prompt\":\"",
-                    "a");
+    run_connections(a, POST TYPE "Content-Length: 4000000\r\n\r\n{\"prompt\":\"", "a");
 }
 
 static void garbage(abuser *a)
@@ -112,10 +106,7 @@ static void post_body(abuser *a, const fxi_buf *body, bool wait)
     const int fd = server_connect_from(a->srv, a->kind->address);
     if (fd < 0) return;
     a->n_begun++;
-    const int n = snprintf(head, sizeof head,
-                           "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
-                           "application/json\r\nContent-Length: %zu\r\n\r\n",
-                           body->n);
+    const int n = snprintf(head, sizeof head, POST TYPE "Content-Length: %zu\r\n\r\n", body->n);
     if (send(fd, head, (size_t)n, MSG_NOSIGNAL) == n)
         for (size_t at = 0; at < body->n && !a->stop;) {
             const ssize_t k = send(fd, body->p + at, body->n - at, MSG_NOSIGNAL);
@@ -161,10 +152,7 @@ static void slow_readers(abuser *a)
     static const char body[] = "{\"prompt\":\"a\",\"n\":8,\"max_tokens\":200,\"ignore_eos\":true,"
                                "\"stream\":true}";
     char text[512];
-    snprintf(text, sizeof text,
-             "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
-             "application/json\r\nContent-Length: %zu\r\n\r\n%s",
-             sizeof body - 1, body);
+    snprintf(text, sizeof text, POST TYPE "Content-Length: %zu\r\n\r\n%s", sizeof body - 1, body);
     int fd = -1;
     while (!a->stop) {
         fd = server_connect_from(a->srv, a->kind->address);
@@ -192,16 +180,6 @@ static void *abuse_main(void *ud)
     return NULL;
 }
 
-static void abuser_start(abuser *a, const abuse *kind, const server *srv)
-{
-    a->kind = kind;
-    a->srv = srv;
-    atomic_init(&a->stop, false);
-    atomic_init(&a->n_begun, 0);
-    const int e = pthread_create(&a->thread, NULL, abuse_main, a);
-    if (e) die("thread: %s", strerror(e));
-}
-
 // ---- the victim
 
 typedef struct victim_sum {
@@ -216,17 +194,18 @@ static void run_victim(bench *b, victim_sum *v)
     work_make(&w, b, 1, b->size.n_victim);
     pass_init(&p, &w);
     http_pass(b, &w, &p);
-    for (size_t i = 0; i < p.first_ms.n; i++) samples_add(&v->first_ms, p.first_ms.v[i]);
-    for (size_t i = 0; i < p.whole_ms.n; i++) samples_add(&v->whole_ms, p.whole_ms.v[i]);
+    samples_join(&v->first_ms, &p.first_ms);
+    samples_join(&v->whole_ms, &p.whole_ms);
     v->n_failed += p.n_failed;
     pass_free(&p, &w);
     work_free(&w);
 }
 
-static void run_beside(bench *b, const abuse *kind, victim_sum *v, int *n_abuse)
+static void run_abused(bench *b, const abuse *kind, victim_sum *v, int *n_abuse)
 {
-    abuser a;
-    abuser_start(&a, kind, &b->srv);
+    abuser a = {.kind = kind, .srv = &b->srv};
+    const int e = pthread_create(&a.thread, NULL, abuse_main, &a);
+    if (e) die("thread: %s", strerror(e));
     for (int i = 0; i < 1000 && !a.n_begun; i++) sleep_ms(10); // its priority is the lowest
     sleep_ms(200);
     run_victim(b, v);
@@ -235,23 +214,22 @@ static void run_beside(bench *b, const abuse *kind, victim_sum *v, int *n_abuse)
     *n_abuse += a.n_begun;
 }
 
-static void victim_row(bench *b, const char *name, victim_sum *v, double own_ms)
+// kind: NULL if the victim is alone.
+static void victim_row(bench *b, const abuse *kind, int n_abuse, victim_sum *v, double own_ms)
 {
     const double p99 = samples_at(&v->whole_ms, 0.99);
-    row_begin(&b->out, "%s", name);
+    row_begin(&b->out, "%s", kind ? kind->name : "alone");
     row_cell(&b->out, "n", (double)v->whole_ms.n, "requests");
     row_cell(&b->out, "failed", v->n_failed, "requests");
     row_cell(&b->out, "first token p50", samples_at(&v->first_ms, 0.5), "ms");
     row_cell(&b->out, "first token p99", samples_at(&v->first_ms, 0.99), "ms");
     row_cell(&b->out, "answer p50", samples_at(&v->whole_ms, 0.5), "ms");
     row_cell(&b->out, "answer p99", p99, "ms");
-    if (isnan(own_ms)) return;
-    row_cell(&b->out, "p99 over its own", p99 / own_ms, "x");
-    b->found.victim = fmax(b->found.victim, p99 / own_ms);
-}
-
-static void end_victim(bench *b, victim_sum *v)
-{
+    if (kind) {
+        row_cell(&b->out, "p99 over its own", p99 / own_ms, "x");
+        row_cell(&b->out, "abuses", n_abuse, "connections");
+        b->found.victim = fmax(b->found.victim, p99 / own_ms);
+    }
     row_end(&b->out);
     samples_free(&v->first_ms), samples_free(&v->whole_ms);
 }
@@ -262,14 +240,11 @@ void bench_victim(bench *b)
     section(&b->out, "victim", "one client's requests among abusers");
     for (int r = 0; r < b->size.n_repeat; r++) run_victim(b, &own);
     const double own_ms = samples_at(&own.whole_ms, 0.99);
-    victim_row(b, "alone", &own, NAN);
-    end_victim(b, &own);
+    victim_row(b, NULL, 0, &own, own_ms);
     for (int i = 0; i < b->size.n_abuse && i < N_ABUSE; i++) {
         victim_sum v = {.n_failed = 0};
         int n_abuse = 0;
-        for (int r = 0; r < b->size.n_repeat; r++) run_beside(b, &abuses[i], &v, &n_abuse);
-        victim_row(b, abuses[i].name, &v, own_ms);
-        row_cell(&b->out, "abuses", n_abuse, "connections");
-        end_victim(b, &v);
+        for (int r = 0; r < b->size.n_repeat; r++) run_abused(b, &abuses[i], &v, &n_abuse);
+        victim_row(b, &abuses[i], n_abuse, &v, own_ms);
     }
 }

@@ -18,54 +18,12 @@ static const bench_part parts[] = {
 
 enum { N_PART = sizeof parts / sizeof parts[0] };
 
-static const bench_sizes quick_sizes = {
-    .n_repeat = 1,
-    .step_tok = 128,
-    .max_batch = 8,
-    .n_step = 4,
-    .long_tok = 512,
-    .n_load = 3,
-    .n_long_repeat = 1,
-    .n_grow_step = 32,
-    .n_conv = 2,
-    .n_talk = 3,
-    .n_share = 6,
-    .system_tok = 128,
-    .n_squeezed = 6,
-    .squeezed_tok = 128,
-};
-
-static const bench_sizes small_sizes = {
-    .n_repeat = 3,
-    .max_batch = 64,
-    .n_step = 32,
-    .long_tok = 4096,
-    .n_load = 3,
-    .n_long_repeat = 3,
-    .n_grow_step = 320,
-    .n_conv = 8,
-    .n_talk = 8,
-    .n_share = 16,
-    .system_tok = 1024,
-    .n_squeezed = 16,
-    .squeezed_tok = 256,
-};
-
-static const bench_sizes big_sizes = {
-    .n_repeat = 3,
-    .max_batch = 64,
-    .n_step = 5,
-    .long_tok = 4096,
-    .n_load = 2,
-    .n_long_repeat = 1,
-    .n_grow_step = 48,
-    .n_conv = 4,
-    .n_talk = 4,
-    .n_share = 8,
-    .system_tok = 512,
-    .n_squeezed = 8,
-    .squeezed_tok = 128,
-};
+// clang-format off
+//                           repeats | outside      | ttft     | prepare | chat | prefix   | preempt
+static const bench_sizes quick_sizes = {1, 128,  8,  4,  512, 3, 1,  32, 2, 3,  6,  128,  6, 128},
+                         small_sizes = {3,   0, 64, 32, 4096, 3, 3, 320, 8, 8, 16, 1024, 16, 256},
+                         big_sizes   = {3,   0, 64,  5, 4096, 2, 1,  48, 4, 4,  8,  512,  8, 128};
+// clang-format on
 
 // ---- options -----------------------------------------------------------------------------------
 
@@ -118,7 +76,7 @@ static void print_goals(FILE *to, const bench *b)
     goal(to, "step outside a model of 1.1 B, top_p alone", of_big * f->share_top_p, 3, "%");
     goal(to, "step outside a model of 1.1 B, 8 choices", of_big * f->share_forks, 3, "%");
     goal(to, "step outside a model of 1.1 B, beams", of_big * f->share_beams, 3, "%");
-    goal(to, "first token of a short request beside a long prompt", f->ttft_steps, 2, "steps");
+    goal(to, "first token of a short request next to a long prompt", f->ttft_steps, 2, "steps");
     goal(to, "extend into a new chunk, prepared, p99", f->ready_p99_ns / 1e3, 20, "us");
     goal(to, "the same, over not prepared", f->extend_ratio, 0.1, "x");
     goal(to, "KV memory of a step, prepared, over not prepared, p99", f->spike_ratio, 0.1, "x");

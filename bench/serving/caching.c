@@ -62,18 +62,6 @@ static void take_answer(chat_run *r, talk *t)
     if (!is_last) send_message(r, t);
 }
 
-static void note_chat(chat_run *r)
-{
-    chat_result *o = r->o;
-    o->n_computed = r->w->n_tok;
-    samples_add(&o->tok_per_s, (double)o->n_answer / (r->w->ns / 1e9));
-    samples_add(&o->p50, samples_at(&r->ttft, 0.5));
-    samples_add(&o->p99, samples_at(&r->ttft, 0.99));
-    samples_add(&o->last_p50, samples_at(&r->last, 0.5));
-    samples_free(&r->ttft);
-    samples_free(&r->last);
-}
-
 static void run_chat(const bench *b, world *w, chat_result *o)
 {
     const int n = b->size.n_conv;
@@ -91,7 +79,13 @@ static void run_chat(const bench *b, world *w, chat_result *o)
         for (int i = 0; i < n; i++)
             if (t[i].c.ended && t[i].n_done < b->size.n_talk) take_answer(&r, &t[i]);
     }
-    note_chat(&r);
+    o->n_computed = w->n_tok;
+    samples_add(&o->tok_per_s, (double)o->n_answer / (w->ns / 1e9));
+    samples_add(&o->p50, samples_at(&r.ttft, 0.5));
+    samples_add(&o->p99, samples_at(&r.ttft, 0.99));
+    samples_add(&o->last_p50, samples_at(&r.last, 0.5));
+    samples_free(&r.ttft);
+    samples_free(&r.last);
     for (int i = 0; i < n; i++) free(t[i].tok);
     free(t);
 }
@@ -159,13 +153,6 @@ static request_set make_request_set(const bench *b, const world *w)
     return p;
 }
 
-static void free_request_set(request_set *p)
-{
-    for (int i = 0; i < p->n; i++) free(p->tok[i]);
-    free(p->tok);
-    free(p->c);
-}
-
 static void note_prefix(const world *w, const request_set *p, prefix *o)
 {
     samples ttft = {0};
@@ -194,7 +181,9 @@ static void run_prefix(const bench *b, world *w, prefix *o)
     }
     world_finish(w);
     note_prefix(w, &p, o);
-    free_request_set(&p);
+    for (int i = 0; i < p.n; i++) free(p.tok[i]);
+    free(p.tok);
+    free(p.c);
 }
 
 static void prefix_row(bench *b, prefix *o)
@@ -307,16 +296,6 @@ static void run_squeeze(const bench *b, world *w, const fresh *f, way how, squee
     free(c);
 }
 
-static void squeeze_row(bench *b, const char *name, squeeze *o)
-{
-    row_begin(&b->out, "%s", name);
-    row_spread(&b->out, "answers", &o->tok_per_s, "tokens/s");
-    row_spread(&b->out, "computed again", &o->again, "%");
-    row_spread(&b->out, "recomputed", &o->n_recompute, "requests");
-    row_spread(&b->out, "swapped", &o->n_swap, "requests");
-    row_end(&b->out);
-}
-
 void bench_preempt(bench *b)
 {
     world w;
@@ -332,6 +311,13 @@ void bench_preempt(bench *b)
                      w.eng->memory.swap_bytes};
     for (int r = 0; r < b->size.n_repeat; r++)
         for (int i = 0; i < N_WAY; i++) run_squeeze(b, &w, &f, (way)i, &o[i]);
-    for (int i = 0; i < N_WAY; i++) squeeze_row(b, names[i], &o[i]);
+    for (int i = 0; i < N_WAY; i++) {
+        row_begin(&b->out, "%s", names[i]);
+        row_spread(&b->out, "answers", &o[i].tok_per_s, "tokens/s");
+        row_spread(&b->out, "computed again", &o[i].again, "%");
+        row_spread(&b->out, "recomputed", &o[i].n_recompute, "requests");
+        row_spread(&b->out, "swapped", &o[i].n_swap, "requests");
+        row_end(&b->out);
+    }
     world_close(&w);
 }

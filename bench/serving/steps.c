@@ -121,25 +121,20 @@ static void case_row(bench *b, const struct mode *m, int batch, outside *o)
     row_end(&b->out);
 }
 
-static void one_batch(bench *b, world *w, int batch)
-{
-    outside o[N_MODE] = {{.us = {0}}};
-    for (int r = 0; r < b->size.n_repeat; r++)
-        for (int i = 0; i < N_MODE; i++)
-            if (batch >= modes[i].n_seq) one_case(b, w, &modes[i], batch, &o[i]);
-    for (int i = 0; i < N_MODE; i++) {
-        if (batch >= modes[i].n_seq) case_row(b, &modes[i], batch, &o[i]);
-    }
-}
-
 void bench_outside(bench *b)
 {
     static const int batches[] = {1, 8, 32, MAX_BATCH};
     world w;
     section(&b->out, "outside", "what of a step is not the model's, every sequence decoding");
     world_open(&w, b, (world_size){.ctx_tok = 512, .max_seq = MAX_BATCH});
-    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
-        if (batches[i] <= b->size.max_batch) one_batch(b, &w, batches[i]);
+    for (const int *n = batches; n < batches + 4 && *n <= b->size.max_batch; n++) {
+        outside o[N_MODE] = {{.us = {0}}};
+        for (int r = 0; r < b->size.n_repeat; r++)
+            for (int i = 0; i < N_MODE; i++)
+                if (*n >= modes[i].n_seq) one_case(b, &w, &modes[i], *n, &o[i]);
+        for (int i = 0; i < N_MODE; i++)
+            if (*n >= modes[i].n_seq) case_row(b, &modes[i], *n, &o[i]);
+    }
     world_close(&w);
 }
 
@@ -265,17 +260,6 @@ static double read_long(const bench *b, pass *p, waits *o)
     return most;
 }
 
-static void note_pass(const pass *p, waits *o)
-{
-    for (int phase = 0; phase < p->n_phase; phase++)
-        for (int i = 0; i < p->load->n_short; i++) {
-            const client *c = &p->shrt[phase][i];
-            samples_add(&o->steps, (double)(c->first_turn - c->submit_turn + 1));
-            samples_add(&o->ms, client_ttft_ms(c));
-        }
-    samples_add(&o->long_ms, client_ttft_ms(&p->lng[0]));
-}
-
 static void run_pass(const bench *b, world *w, const struct load *l, waits *o)
 {
     pass *p = need(calloc(1, sizeof *p));
@@ -287,7 +271,12 @@ static void run_pass(const bench *b, world *w, const struct load *l, waits *o)
     for (int i = 0; i < l->n_long; i++)
         submit_random(w, &p->lng[i], 50 + (uint64_t)i, b->size.long_tok, 1);
     samples_add(&o->slower, read_long(b, p, o) / alone_ns);
-    note_pass(p, o);
+    for (int i = 0; i < p->n_phase * l->n_short; i++) {
+        const client *c = &p->shrt[i / l->n_short][i % l->n_short];
+        samples_add(&o->steps, (double)(c->first_turn - c->submit_turn + 1));
+        samples_add(&o->ms, client_ttft_ms(c));
+    }
+    samples_add(&o->long_ms, client_ttft_ms(&p->lng[0]));
     clients_cancel(p->decoder, N_DECODER);
     world_finish(w);
     for (int i = 0; i < N_PHASE * MAX_SHORT; i++) free(p->prompt[i / MAX_SHORT][i % MAX_SHORT]);

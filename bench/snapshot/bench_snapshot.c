@@ -55,16 +55,6 @@ static const fx_snapshot *take(simulated_engine *p, uint64_t after, samples *us)
     return is;
 }
 
-static void make_text(costs *c, const fx_snapshot *s)
-{
-    fxi_buf b = {0};
-    const double start_ns = thread_cpu_ns();
-    if (!fxi_snapshot_json(&b, s)) die("no memory");
-    samples_add(&c->text, (thread_cpu_ns() - start_ns) / 1e3);
-    samples_add(&c->text_bytes, (double)b.n / 1e3);
-    fxi_buf_free(&b);
-}
-
 static void look_at(simulated_engine *p, const scene *s, costs *c)
 {
     uint64_t number = 0;
@@ -73,7 +63,12 @@ static void look_at(simulated_engine *p, const scene *s, costs *c)
         simulated_engine_ask(p, s->prompt_chunks * SIMULATED_CHUNK_TOK + 8, 2);
         for (int k = 0; k < 4; k++) (void)fxi_iteration_run(p->r.eng);
         const fx_snapshot *is = take(p, number, &c->take);
-        make_text(c, is);
+        fxi_buf b = {0};
+        const double start_ns = thread_cpu_ns();
+        if (!fxi_snapshot_json(&b, is)) die("no memory");
+        samples_add(&c->text, (thread_cpu_ns() - start_ns) / 1e3);
+        samples_add(&c->text_bytes, (double)b.n / 1e3);
+        fxi_buf_free(&b);
         number = is->number;
         if (i == N_SAMPLE - 1)
             printf("%-8s %6d prompts x %d chunks, %4d sequences: %zu runs of chunks, %zu segments, "

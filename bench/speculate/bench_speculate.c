@@ -25,7 +25,8 @@
 #include "base/option/opt.h"
 #include "flexinfer/flexinfer.h"
 
-#include <jansson.h>
+#include "base/json/json.h"
+#include "base/system/regions.h" // defines: fxi_mapping_open
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,26 +185,31 @@ static void run_text(fx_engine *eng, const options *o, text *t, kind_sums *k)
 
 // ---- texts -------------------------------------------------------------------------------------
 
-static void tokenize_member(const fx_engine *eng, const json_t *o, const char *name, unsigned flags,
-                            fx_tokens *out)
+static void tokenize_member(const fx_engine *eng, const fxi_json *o, const char *name,
+                            unsigned flags, fx_tokens *out)
 {
     fx_error err;
-    const json_t *s = json_object_get(o, name);
-    if (fx_tokenize(eng, json_string_value(s), json_string_length(s), flags, out, &err) != FX_OK)
+    const fxi_json *s = fxi_json_get(o, name);
+    if (fx_tokenize(eng, fxi_json_text(s), fxi_json_string(s).n, flags, out, &err) != FX_OK)
         die("%s", err.text);
 }
 
 static int read_texts(const fx_engine *eng, const char *path, text *t)
 {
-    FILE *f = fopen(path, "r");
+    fxi_mapping file = {0};
+    fxi_str line;
     int n = 0;
-    for (json_t *o; f && n < MAX_TEXT && (o = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL)); n++) {
-        snprintf(t[n].kind, sizeof t[n].kind, "%s", json_string_value(json_object_get(o, "kind")));
-        tokenize_member(eng, o, "prompt", FX_TOKENIZE_PROMPT, &t[n].prompt);
-        tokenize_member(eng, o, "answer", FX_TOKENIZE_INNER, &t[n].answer);
-        json_decref(o);
+    if (fxi_mapping_open(path, &file, NULL) != FX_OK) return 0;
+    for (fxi_str rest = {(const char *)file.data, file.size_bytes};
+         n < MAX_TEXT && fxi_str_next_line(&rest, &line); n++) {
+        fxi_json_doc o = {0};
+        if (fxi_json_parse(&o, line, &(fxi_json_rules){0}, NULL) != FX_OK) break;
+        snprintf(t[n].kind, sizeof t[n].kind, "%s", fxi_json_text(fxi_json_get(o.root, "kind")));
+        tokenize_member(eng, o.root, "prompt", FX_TOKENIZE_PROMPT, &t[n].prompt);
+        tokenize_member(eng, o.root, "answer", FX_TOKENIZE_INNER, &t[n].answer);
+        fxi_json_doc_free(&o);
     }
-    if (f) fclose(f);
+    fxi_mapping_close(&file);
     return n;
 }
 

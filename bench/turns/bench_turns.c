@@ -19,7 +19,7 @@
 
 enum { N_SAMPLE = 61, PROMPT_TOK = 40, ALL_TOK = 1 << 18, DEFAULT_TOK = 512, N_DEFAULT = 5 };
 
-enum { COLLECT, PLAN, ADMIT, BATCH, ADVANCE, DRAW, SETTLE, N_PHASE };
+enum { COLLECT, ADMIT, PLAN, BATCH, ADVANCE, DRAW, SETTLE, N_PHASE }; // as they are printed
 
 static double phase_ms[N_PHASE]; // of the last iteration
 static double phase_ns;          // when the phase began
@@ -91,15 +91,6 @@ static fx_status no_pass(fxi_model *m, const fxi_batch *batch, float *logits, fx
     return FX_OK;
 }
 
-static void open_passless(simulated_engine *p, int n_seq, int step_tok)
-{
-    static fxi_model_ops passless;
-    simulated_engine_open(p, "vtensor", n_seq, step_tok, (uint64_t)n_seq << 20);
-    passless = *p->r.model->model.ops;
-    passless.submit = no_pass;
-    p->r.model->model.ops = &passless;
-}
-
 static double turn_ms(simulated_engine *p)
 {
     const double start_ns = thread_cpu_ns();
@@ -113,17 +104,15 @@ static double turn_ms(simulated_engine *p)
 
 static double newcomers_ms(simulated_engine *p, int n_seq, int step_tok)
 {
-    open_passless(p, n_seq, step_tok);
+    static fxi_model_ops passless;
+    simulated_engine_open(p, "vtensor", n_seq, step_tok, (uint64_t)n_seq << 20);
+    passless = *p->r.model->model.ops;
+    passless.submit = no_pass;
+    p->r.model->model.ops = &passless;
     for (int i = 0; i < n_seq; i++) simulated_engine_ask(p, PROMPT_TOK, 2 * N_SAMPLE);
     const double ms = turn_ms(p);
     if (p->r.eng->sched.running.n_seq != n_seq) die("not all were admitted");
     return ms;
-}
-
-static void print_phases(int n_seq)
-{
-    static const int order[] = {COLLECT, ADMIT, PLAN, BATCH, ADVANCE, DRAW, SETTLE};
-    for (int i = 0; i < N_PHASE; i++) printf(",%.3f", phase_ms[order[i]] * 1e3 / n_seq);
 }
 
 static double newcomers_alone_ms(simulated_engine *p, int n_seq, int step_tok)
@@ -152,7 +141,7 @@ static void measure(int n_seq)
     const double first_ms = newcomers_alone_ms(&p[0], n_seq, ALL_TOK);
     const double again_ms = newcomers_ms(&p[1], n_seq, ALL_TOK);
     printf("%d,%.3f,%.3f", n_seq, first_ms, again_ms);
-    print_phases(n_seq);
+    for (int i = 0; i < N_PHASE; i++) printf(",%.3f", phase_ms[i] * 1e3 / n_seq);
     for (int i = 0; i < N_SAMPLE; i++) samples_add(&decode, turn_ms(&p[1]));
     printf(",%.3f,%.3f,%.3f\n", samples_at(&decode, 0.5), samples_at(&decode, 0.99),
            default_ms(n_seq));
@@ -163,9 +152,8 @@ static void measure(int n_seq)
 
 int main(void)
 {
-    puts("sequences,newcomers_ms,again_ms,collect_us,admit_us,plan_us,batch_us,advance_"
-         "us,draw_us,"
-         "settle_us,decode_p50_ms,decode_p99_ms,default_ms");
+    puts("sequences,newcomers_ms,again_ms,collect_us,admit_us,plan_us,batch_us,advance_us,"
+         "draw_us,settle_us,decode_p50_ms,decode_p99_ms,default_ms");
     for (int n_seq = 1; n_seq <= 4096; n_seq *= 4) measure(n_seq);
     return 0;
 }

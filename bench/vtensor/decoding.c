@@ -88,25 +88,6 @@ static void policy_rows(bench *b, decode *d, const char *policy, bool ahead)
     if (ahead) b->found.ahead_p99_ns = fmax(b->found.ahead_p99_ns, p99);
 }
 
-static void decode_close(decode *d)
-{
-    world_close(&d->w);
-    samples_free(&d->all), samples_free(&d->new_chunk), samples_free(&d->step);
-    busywork_free(&d->work);
-    free(d);
-}
-
-static decode *decode_open(const bench *b)
-{
-    decode *d = need(calloc(1, sizeof *d));
-    world_size size = {.slice_bytes = b->slice_bytes, .max_tok = 4096, .max_seq = N_SEQ};
-    if (!world_open(&d->w, b, size)) must(VT_EINVAL, "slices that the backend does not have");
-    d->n_seq = b->quick ? 4 : N_SEQ;
-    d->n_step = b->quick ? 40 : 256;
-    d->work = busywork_open();
-    return d;
-}
-
 // The policies run in turn, so that they meet the same noise.
 void bench_decode(bench *b)
 {
@@ -114,15 +95,24 @@ void bench_decode(bench *b)
         const char *name;
         vt_ahead policy;
     } list[] = {{"none", VT_AHEAD_NONE}, {"next", VT_AHEAD_NEXT}, {"slack", VT_AHEAD_SLACK}};
-    decode *d[3];
+    const world_size size = {.slice_bytes = b->slice_bytes, .max_tok = 4096, .max_seq = N_SEQ};
+    decode *d = need(calloc(3, sizeof *d));
     section(&b->out, "decode", "vt_seq_extend of sequences that decode together, a token a step");
-    for (int i = 0; i < 3; i++) d[i] = decode_open(b);
-    for (int turn = 0; turn < (b->quick ? 1 : 3); turn++)
-        for (int i = 0; i < 3; i++) decode_all(d[i], list[i].policy);
     for (int i = 0; i < 3; i++) {
-        policy_rows(b, d[i], list[i].name, i > 0);
-        decode_close(d[i]);
+        if (!world_open(&d[i].w, b, size)) must(VT_EINVAL, "slices that the backend does not have");
+        d[i].n_seq = b->quick ? 4 : N_SEQ;
+        d[i].n_step = b->quick ? 40 : 256;
+        d[i].work = busywork_open();
     }
+    for (int turn = 0; turn < (b->quick ? 1 : 3); turn++)
+        for (int i = 0; i < 3; i++) decode_all(&d[i], list[i].policy);
+    for (int i = 0; i < 3; i++) {
+        policy_rows(b, &d[i], list[i].name, i > 0);
+        world_close(&d[i].w);
+        samples_free(&d[i].all), samples_free(&d[i].new_chunk), samples_free(&d[i].step);
+        busywork_free(&d[i].work);
+    }
+    free(d);
 }
 
 // ---- churn

@@ -236,16 +236,11 @@ static const struct {
     {"step, nothing to do", step_idle},
 };
 
-static uint32_t op_runs(const bench *b, const world *w)
-{
-    size_t chunk = w->slice_bytes * w->n_view, fit = RUN_BYTES / (N_CHUNK * chunk);
-    uint32_t n = fit < b->n_repeat ? (uint32_t)fit : b->n_repeat;
-    return n < 3 ? 3 : n < MAX_HELD ? n : MAX_HELD - 1;
-}
-
 static void op_measure(bench *b, ops *o, size_t i)
 {
-    uint32_t n = op_runs(b, &o->w);
+    const size_t chunk = o->w.slice_bytes * o->w.n_view, fit = RUN_BYTES / (N_CHUNK * chunk);
+    uint32_t n = fit < b->n_repeat ? (uint32_t)fit : b->n_repeat;
+    n = n < 3 ? 3 : n < MAX_HELD ? n : MAX_HELD - 1;
     for (uint32_t r = 0; r < n; r++) {
         op_list[i].run(o);
         if (i == 0) continue;

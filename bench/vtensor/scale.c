@@ -213,10 +213,10 @@ static void measure_calls(scale *s, const char *by, uint32_t n)
     }
     for (uint32_t i = 0; i < s->b->n_repeat; i++) TIME(us.settle, must(vt_settle(s->m), "settle"));
     for (uint32_t i = 0; i < s->b->n_repeat; i++) show_all(s, &us);
-    slice_row_at(s->b, s->slice_bytes, n, "a sequence beside %s", by);
+    slice_row_at(s->b, s->slice_bytes, n, "a sequence next to %s", by);
     SEQ_CALLS(PUT_CALL)
     row_end(&s->b->out);
-    slice_row_at(s->b, s->slice_bytes, n, "the manager beside %s", by);
+    slice_row_at(s->b, s->slice_bytes, n, "the manager next to %s", by);
     MANAGER_CALLS(PUT_CALL)
     row_end(&s->b->out);
 #define FREE(name) samples_free(&none.name);

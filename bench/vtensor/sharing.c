@@ -113,17 +113,6 @@ static vt_seq *new_filled_seq(share *f, int value)
 
 // ---- fork
 
-static void fork_once(share *f, vt_seq *parent)
-{
-    vt_seq *child;
-    double start = now_ns();
-    must(vt_seq_fork(parent, f->len_tok, &child), "fork");
-    double ns = now_ns() - start;
-    samples_add(&f->call, ns);
-    time_bytes(f, child, ns);
-    time_release(f, child);
-}
-
 void bench_fork(bench *b)
 {
     share f;
@@ -132,7 +121,15 @@ void bench_fork(bench *b)
     vt_seq *parent = new_filled_seq(&f, 1);
     f.target = new_filled_seq(&f, 2);
     if (!parent || !f.target) must(VT_NOSPACE, "extend");
-    for (uint32_t r = 0; r < b->n_repeat; r++) fork_once(&f, parent);
+    for (uint32_t r = 0; r < b->n_repeat; r++) {
+        vt_seq *child;
+        const double start = now_ns();
+        must(vt_seq_fork(parent, f.len_tok, &child), "fork");
+        const double ns = now_ns() - start;
+        samples_add(&f.call, ns);
+        time_bytes(&f, child, ns);
+        time_release(&f, child);
+    }
     char name[48];
     snprintf(name, sizeof name, "fork %u tokens, %.0f chunks", f.len_tok, mean_chunks(&f));
     call_row(b, &f, name, &f.call);
@@ -195,15 +192,6 @@ static void match_rows(bench *b, share *f, const char *pages)
     byte_rows(b, f, pages);
 }
 
-static void part_row(bench *b, share *f, const char *pages)
-{
-    char name[48];
-    samples_free(&f->call);
-    for (uint32_t r = 0; r < b->n_repeat; r++) match_once(f, f->len_tok - f->w.chunk_tok / 2);
-    snprintf(name, sizeof name, "%s: vt_seq_match, part of a chunk", pages);
-    call_row(b, f, name, &f->call);
-}
-
 static void match_on(bench *b, share *f, const char *pages, double *extra)
 {
     vt_seq *s = new_filled_seq(f, 1);
@@ -219,7 +207,11 @@ static void match_on(bench *b, share *f, const char *pages, double *extra)
     match_rows(b, f, pages);
     if (!b->gpu) *extra = samples_at(&f->extra, 0.5);
     if (isnan(b->found.match_ns)) b->found.match_ns = samples_at(&f->call, 0.5);
-    part_row(b, f, pages);
+    char name[48];
+    samples_free(&f->call);
+    for (uint32_t r = 0; r < b->n_repeat; r++) match_once(f, f->len_tok - f->w.chunk_tok / 2);
+    snprintf(name, sizeof name, "%s: vt_seq_match, part of a chunk", pages);
+    call_row(b, f, name, &f->call);
 }
 
 void bench_match(bench *b)
@@ -359,24 +351,19 @@ void bench_vmas(bench *b)
 
 // ---- physical bytes of a shared prompt
 
-// The prompt's whole chunks once, and for each request what follows them; if the prompt ends inside
-// a chunk, the tree holds that part too.
-static uint64_t expected_bytes(const world *w, uint32_t n_prompt, uint32_t n_tail, uint32_t n)
-{
-    uint64_t whole = vt_bytes_for(w->m, n_prompt / w->chunk_tok * w->chunk_tok);
-    return vt_bytes_for(w->m, n_prompt) + n * (vt_bytes_for(w->m, n_prompt + n_tail) - whole);
-}
-
 static void physical_row(bench *b, world *w, uint32_t n_prompt, uint32_t n_tail, uint32_t n)
 {
-    uint64_t want = expected_bytes(w, n_prompt, n_tail, n), one = n_prompt + n_tail;
+    // The prompt's whole chunks once, and for each request what follows them; if the prompt ends
+    // inside a chunk, the tree holds that part too.
+    const uint64_t whole = vt_bytes_for(w->m, n_prompt / w->chunk_tok * w->chunk_tok);
+    const uint64_t one = vt_bytes_for(w->m, n_prompt + n_tail);
+    const uint64_t want = vt_bytes_for(w->m, n_prompt) + n * (one - whole);
     uint64_t is = world_stats(w).mapped_bytes, resident = world_resident(w);
     slice_row(b, w->slice_bytes, "%u requests, prompt of %u", n, n_prompt);
     row_cell(&b->out, "mapped", (double)is / (1 << 20), "MiB");
     row_cell(&b->out, "resident", (double)resident / (1 << 20), "MiB");
     row_cell(&b->out, "expected", (double)want / (1 << 20), "MiB");
-    row_cell(&b->out, "unshared", (double)n * (double)vt_bytes_for(w->m, (uint32_t)one) / (1 << 20),
-             "MiB");
+    row_cell(&b->out, "unshared", (double)n * (double)one / (1 << 20), "MiB");
     row_end(&b->out);
     const double off = fmax(fabs((double)is - (double)want), fabs((double)resident - (double)want));
     b->found.prompt_miscount = fmax(b->found.prompt_miscount, off);
@@ -425,14 +412,6 @@ static void given_back_row(bench *b, const world *w, const char *name, uint64_t 
     row_end(&b->out);
 }
 
-static void leave_spare(world *w, uint32_t len_tok)
-{
-    vt_seq *s[N_SEQ];
-    for (int i = 0; i < N_SEQ; i++) s[i] = seq_new(w, len_tok);
-    release_all(s, N_SEQ);
-    world_settle(w);
-}
-
 static void trim_to(bench *b, world *w, const char *name, uint64_t keep_bytes)
 {
     uint64_t freed_bytes;
@@ -460,11 +439,14 @@ static void evict_all(bench *b, world *w, uint32_t len_tok)
 void bench_trim(bench *b)
 {
     world w;
+    vt_seq *s[N_SEQ];
     section(&b->out, "trim", "memory given back to the system");
     open_or_end(&w, b, (world_size){.max_seq = 2 * N_SEQ});
     uint32_t len_tok = b->quick ? 64 : 1024;
     uint64_t keep = vt_bytes_for(w.m, len_tok);
-    leave_spare(&w, len_tok);
+    for (int i = 0; i < N_SEQ; i++) s[i] = seq_new(&w, len_tok);
+    release_all(s, N_SEQ);
+    world_settle(&w);
     trim_to(b, &w, "trim to a sequence's worth", keep);
     trim_to(b, &w, "trim to nothing", 0);
     evict_all(b, &w, len_tok);

@@ -33,24 +33,6 @@ static vt_vmm *open_backend(const bench *b, size_t huge_bytes)
     return vmm;
 }
 
-static vt_config world_config(const world *w, world_size size)
-{
-    vt_config cfg = vt_config_default();
-    cfg.n_plane = w->b->n_plane;
-    cfg.row_bytes = w->b->row_bytes;
-    cfg.layout = w->b->layout;
-    cfg.slice_bytes = w->slice_bytes;
-    cfg.max_tok = size.max_tok ? size.max_tok : 8192;
-    cfg.max_seq = size.max_seq ? size.max_seq : 64;
-    cfg.budget_bytes = size.budget_bytes ? size.budget_bytes : BUDGET_BYTES;
-    cfg.spare_low_bytes = size.spare_low_bytes;
-    cfg.no_guard = size.no_guard;
-    cfg.swap_dir = "/tmp";
-    cfg.swap_bytes = size.swap_bytes;
-    cfg.vmm = w->vmm;
-    return cfg;
-}
-
 bool world_open(world *w, const bench *b, world_size size)
 {
     bool split = b->layout == VT_LAYOUT_SPLIT;
@@ -68,7 +50,19 @@ bool world_open(world *w, const bench *b, world_size size)
         return false;
     }
     w->chunk_tok = w->slice_bytes > stride ? (uint32_t)(w->slice_bytes / stride) : 1;
-    vt_config cfg = world_config(w, size);
+    vt_config cfg = vt_config_default();
+    cfg.n_plane = b->n_plane;
+    cfg.row_bytes = b->row_bytes;
+    cfg.layout = b->layout;
+    cfg.slice_bytes = w->slice_bytes;
+    cfg.max_tok = size.max_tok ? size.max_tok : 8192;
+    cfg.max_seq = size.max_seq ? size.max_seq : 64;
+    cfg.budget_bytes = size.budget_bytes ? size.budget_bytes : BUDGET_BYTES;
+    cfg.spare_low_bytes = size.spare_low_bytes;
+    cfg.no_guard = size.no_guard;
+    cfg.swap_dir = "/tmp";
+    cfg.swap_bytes = size.swap_bytes;
+    cfg.vmm = w->vmm;
     must(vt_manager_create(&cfg, &w->m), "make a manager");
     must(vt_domain_open(w->m, "bench", 5, &w->d), "open a domain");
     return true;

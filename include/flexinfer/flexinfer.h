@@ -218,22 +218,19 @@ typedef struct fx_message { // of plain text
 fx_status fx_chat_tokenize(const fx_engine *eng, const fx_message *msg, size_t n_msg,
                            fx_tokens *out, fx_error *err);
 
-// A conversation with everything that a chat template can take, as values of the JSON library
-// jansson (2.14 or later). They are borrowed for the call: they are not changed, and the caller
-// still owns them. Strings are valid UTF-8, which jansson checks except in functions named
-// _nocheck. The call holds references to members while it runs; jansson counts references
-// atomically where the compiler can (JSON_HAVE_ATOMIC_BUILTINS), and only then may two threads pass
-// the same values at once. The library wraps jansson's allocation function for the whole process
-// when it first parses JSON; a program that sets functions of its own does so before it opens an
-// engine.
-struct json_t;
+// A conversation with everything that a chat template can take, as JSON texts in UTF-8, which are
+// borrowed for the call. Strings may have the character U+0000, names of members may not. Of equal
+// names in an object the last counts; numbers are integers of 64 bits, or doubles.
 typedef struct fx_chat_request {
-    const struct json_t *messages; // array of objects {"role", "content", ..}. Content is text or a
-                                   // list of parts {"type": "text", "text"}; other members are for
-                                   // the template to read
-    const struct json_t *tools;    // array of tools that the model may call; NULL: none
-    const struct json_t *kwargs;   // object with further variables, like {"enable_thinking":
-                                   // false}; NULL: none
+    const char *messages; // [messages_bytes] array of objects {"role", "content", ..}. Content is
+                          // text or a list of parts {"type": "text", "text"}; other members are
+                          // for the template to read
+    size_t messages_bytes;
+    const char *tools; // [tools_bytes] array of tools that the model may call; NULL: none
+    size_t tools_bytes;
+    const char *kwargs; // [kwargs_bytes] object with further variables, like {"enable_thinking":
+                        // false}; NULL: none
+    size_t kwargs_bytes;
     bool no_answer;      // the text does not end with the header of the assistant's answer
     bool continue_final; // the text ends where the last message's does, for the model to go on with
     int64_t now_s;       // seconds since 1970, for templates that write the date; 0: the clock's
@@ -244,10 +241,10 @@ typedef struct fx_chat_request {
 // joined by newlines and the role "developer" becomes "system" where the template does not know
 // them, content that is null beside tool_calls becomes "", arguments of tool calls given as JSON
 // text become the object. Nothing of the request becomes a control token. Any thread. Errors:
-// FX_EINVAL (a value of the wrong type, no messages, a role or content that the template does not
-// take; a last message to continue that has no text, or that the template changes; the template's
-// own error with its line), FX_EFORMAT (the model's template cannot be used), FX_ECONTEXT (more
-// than max_tok tokens), FX_ENOMEM; then *out is unchanged.
+// FX_EINVAL (text that is not JSON, a value of the wrong type, no messages, a role or content that
+// the template does not take; a last message to continue that has no text, or that the template
+// changes; the template's own error with its line), FX_EFORMAT (the model's template cannot be
+// used), FX_ECONTEXT (more than max_tok tokens), FX_ENOMEM; then *out is unchanged.
 fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
                                    fx_error *err);
 
@@ -289,9 +286,10 @@ typedef enum fx_part_kind {
     FX_PART_REGEX,    // a text that all of the regular expression text[0..n_bytes) matches, in the
                       // common dialect of docs/user/structured-output.md
     FX_PART_JSON,     // a JSON object (RFC 8259)
-    FX_PART_SCHEMA,   // a JSON value that `schema` validates: JSON Schema 2020-12, the subset of
-                      // docs/user/structured-output.md. text[0..n_bytes): a JSON pointer (RFC 6901)
-                      // to the part of it that counts; none: all of it
+    FX_PART_SCHEMA,   // a JSON value that `schema` validates, any value where it is NULL: JSON
+                      // Schema 2020-12, the subset of docs/user/structured-output.md.
+                      // text[0..n_bytes): a JSON pointer (RFC 6901) to the part of it that counts;
+                      // none: all of it
     FX_PART_OBJECT,   // the same, of objects alone
     FX_PART_STRING,   // the same, of strings alone, as they are: neither quoted nor escaped. Of
                       // part[0..n_part), up to 16, no FX_PART_TEXT occurs in it, and no
@@ -309,8 +307,10 @@ typedef struct fx_part {
     size_t n_bytes;
     const struct fx_part *part; // [n_part]
     size_t n_part;
-    uint32_t min, max;           // FX_PART_REPEAT
-    const struct json_t *schema; // FX_PART_SCHEMA: a value of jansson, see fx_chat_request
+    uint32_t min, max;  // FX_PART_REPEAT
+    const char *schema; // [schema_bytes] FX_PART_SCHEMA, .. : JSON text. Parts of one schema are
+                        // best given the same pointer: it is parsed once for those in a row
+    size_t schema_bytes;
 } fx_part;
 
 // What an answer may look like, compiled for the vocabulary of an engine. Any number of requests of
@@ -430,7 +430,7 @@ typedef struct fx_event {
                                // tokens^length_penalty; with n_best, mean logprob; else 0
     const char *error;         // one line, with FX_FINISH_ERROR; else NULL
     fx_status error_status;    // with it: FX_EINVAL, the request itself is at fault, as its rules
-                               // leave no token to go on with; FX_ENOSPACE, the KV budget has
+                               // leave no token to continue with; FX_ENOSPACE, the KV budget has
                                // become too small for it; FX_EINTERNAL
     int n_prompt;              // tokens of the prompt
     int n_cached;              // part of them taken from the prefix cache
@@ -572,41 +572,41 @@ const char *fx_kv_manager_name(int i);
 // ---- statistics --------------------------------------------------------------------------------
 
 // X(name, help): every counter and gauge, in one list. The server exports them under these names.
-#define FX_STATS(X)                                                                       \
-    X(n_request, "requests submitted so far")                                             \
-    X(n_prompt_tok, "prompt tokens computed so far")                                      \
-    X(n_generated_tok, "tokens generated so far")                                         \
-    X(n_draft, "drafts that sequences computed so far")                                   \
-    X(n_draft_tok, "tokens of these drafts")                                              \
-    X(n_accepted_tok, "tokens of them that came true")                                    \
-    X(n_step, "forward passes so far")                                                    \
-    X(n_failed_step, "forward passes that the device failed, so far")                     \
-    X(device_is_lost, "1: the device failed for good, and requests end with an error")    \
-    X(n_lookup_tok, "prompt tokens looked up in the prefix cache so far")                 \
-    X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                   \
-    X(n_preempt_recompute, "times that requests lost their caches, to be computed again") \
-    X(n_preempt_swap, "times that requests began to be swapped out")                      \
-    X(n_running, "sequences running now")                                                 \
-    X(n_waiting, "sequences waiting now")                                                 \
-    X(n_waiting_tok, "prompt tokens of requests waiting now")                             \
-    X(kv_budget_bytes, "physical memory the KV cache may take")                           \
-    X(kv_mapped_bytes, "physical memory mapped for the KV cache now, with spare chunks")  \
-    X(kv_live_bytes, "bytes that hold tokens of running sequences, counted per sequence") \
-    X(kv_cached_bytes, "part of kv_mapped_bytes held by the prefix cache alone")          \
-    X(kv_shared_bytes, "part of kv_mapped_bytes that several holders share")              \
-    X(kv_used_bytes, "part that holds tokens of sequences, shared ones once")             \
-    X(kv_reserved_bytes, "part kept for tokens that sequences are expected to get")       \
-    X(kv_internal_bytes, "part kept for sequences that nobody is expected to use")        \
-    X(kv_external_bytes, "part lost to the allocator's rounding")                         \
-    X(kv_spare_bytes, "part kept for whoever comes next")                                 \
-    X(kv_retired_bytes, "part of kv_mapped_bytes out of use since the device failed")     \
-    X(kv_mappings, "runs of neighbouring chunks mapped now")                              \
-    X(kv_max_mappings, "most of them that the system allows; 2^64 - 1: any number")       \
-    X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
-    X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
-    X(kv_peak_live_bytes, "largest kv_live_bytes so far")                                 \
-    X(n_picture, "snapshots of the KV memory taken for subscribers so far")               \
-    X(picture_us, "microseconds of the engine thread spent on them so far")
+#define FX_STATS(X)                                                                        \
+    X(n_request, "requests submitted so far")                                              \
+    X(n_prompt_tok, "prompt tokens computed so far")                                       \
+    X(n_generated_tok, "tokens generated so far")                                          \
+    X(n_draft, "drafts that sequences computed so far")                                    \
+    X(n_draft_tok, "tokens of these drafts")                                               \
+    X(n_accepted_tok, "tokens of these drafts that were accepted")                         \
+    X(n_step, "forward passes so far")                                                     \
+    X(n_failed_step, "forward passes that the device failed, so far")                      \
+    X(device_is_lost, "1: the device failed for good, and requests end with an error")     \
+    X(n_lookup_tok, "prompt tokens looked up in the prefix cache so far")                  \
+    X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                    \
+    X(n_preempt_recompute, "times that a request lost its cache, which is computed again") \
+    X(n_preempt_swap, "times that a request began to be swapped out")                      \
+    X(n_running, "sequences running now")                                                  \
+    X(n_waiting, "sequences waiting now")                                                  \
+    X(n_waiting_tok, "prompt tokens of requests waiting now")                              \
+    X(kv_budget_bytes, "physical memory the KV cache may take")                            \
+    X(kv_mapped_bytes, "physical memory mapped for the KV cache now, with spare chunks")   \
+    X(kv_live_bytes, "bytes that hold tokens of running sequences, counted per sequence")  \
+    X(kv_cached_bytes, "part of kv_mapped_bytes held by the prefix cache alone")           \
+    X(kv_shared_bytes, "part of kv_mapped_bytes that several holders share")               \
+    X(kv_used_bytes, "part that holds tokens of sequences, shared ones once")              \
+    X(kv_reserved_bytes, "part kept for tokens that sequences are expected to get")        \
+    X(kv_internal_bytes, "part that running sequences hold and are not expected to use")   \
+    X(kv_external_bytes, "part lost to the allocator's rounding")                          \
+    X(kv_spare_bytes, "part kept for the next sequence")                                   \
+    X(kv_retired_bytes, "part of kv_mapped_bytes out of use since the device failed")      \
+    X(kv_mappings, "runs of neighbouring chunks mapped now")                               \
+    X(kv_max_mappings, "most mappings that the system allows; 2^64 - 1: no limit")         \
+    X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                 \
+    X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                              \
+    X(kv_peak_live_bytes, "largest kv_live_bytes so far")                                  \
+    X(n_picture, "snapshots of the KV memory taken for subscribers so far")                \
+    X(picture_us, "microseconds that the engine thread spent on snapshots so far")
 
 typedef struct fx_stats {
 #define FX_STATS_FIELD(name, help) uint64_t name;

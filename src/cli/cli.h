@@ -11,6 +11,7 @@
 
 #include "base/option/opt.h"
 #include "flexinfer/flexinfer.h"
+#include "server/server.h"
 
 // ---- program.c ---------------------------------------------------------------------------------
 
@@ -65,41 +66,15 @@ extern const fxi_cli_program fxi_cli_flexinfer;
 
 // ---- options.c --------------------------------------------------------------------------------
 
-struct fxi_cli_options {
-    const char *config;                    // NULL: not given
-    const char *model;                     // NULL: not given
-    const char *tokenizer, *tokenizer_pre; // NULL: not given
-    const char *chat_template;             // NULL: not given
-    const char *pooling;                   // NULL: not given
-    const char *compute_device, *gpu_math; // NULL: not given
-    int n_thread, ctx_tok, step_tok, step_ms;
-    const char *speculate, *draft; // draft NULL: not given
-    int draft_tok;
-    uint64_t kv_memory_bytes; // 0: not given
-    const char *kv_manager;   // NULL: not given
-    int kv_block_tok;
-    const char *kv_type;
-    const char *swap_dir; // NULL: not given, see fxi_cli_swap_dir
-    uint64_t swap_bytes;
+struct fxi_cli_options { // texts are NULL where they are not given
+    const char *config;
+    fx_options engine;         // as the options say; fxi_cli_engine_options completes them
+    fxi_server_options server; // and fxi_cli_server_options
     // serve
-    const char *host;
-    int port, max_seq, max_queue;
     const char *log_format, *log_level;
-    bool log_prompts, check_config;
-    uint64_t max_queue_tok, max_queue_bytes;
-    int n_worker;
-    const char *alias, *key_file, *cors, *allowed_hosts; // NULL: not given
-    int cache_idle_s, prefix_pass, max_logprobs;
-    const char *logprobs, *sampling_order;
-    const char *tool_parser, *reasoning_parser;
-    bool refuse_excess;
-    const char *tls_cert, *tls_key; // NULL: not given
-    const char *otlp_endpoint;      // NULL: not given
-    const char *isolate;
-    bool allow_priority, open_metrics;
-    int max_conn, max_per_address, idle_timeout_s;
-    float header_timeout_s, body_timeout_s, read_timeout_s, drain_timeout_s, send_percent;
-    uint64_t max_body_bytes;
+    bool check_config;
+    const char *cors, *allowed_hosts, *isolate, *logprobs, *sampling_order;
+    float drain_timeout_s, send_percent;
     // run
     const char *prompt; // NULL: chat
     int max_tok;
@@ -108,21 +83,19 @@ struct fxi_cli_options {
     // tokenize
     bool no_bos, decode;
     // convert, quantize
-    const char *output, *type, *imatrix; // NULL: not given
+    const char *output, *type, *imatrix;
     // bench
     int n_gen, n_repeat;
     fxi_opt_ints batch, prompts, contexts; // the last two: none given
     bool json, csv;
-    const char *trace; // NULL: not given
-    int n_record;      // 0: none are kept
+    const char *trace;
     // top
-    const char *client_key_file; // NULL: not given
-    const char *ca_file;         // the same
+    const char *client_key_file, *ca_file;
     bool once;
 };
 
 extern const fxi_opt_table fxi_cli_table;
-// The options before parsing: all zero but a random seed.
+// The options before parsing: the defaults, which are zero but for a random seed.
 fxi_cli_options fxi_cli_options_start(void);
 
 #endif

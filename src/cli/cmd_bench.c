@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "cli/terminal/terminal.h"
 
-#include <jansson.h>
+#include "base/json/json.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,10 +21,10 @@ typedef struct bench_row {
     int context;     // decode: tokens in each cache at the start, at least; prompt: 0
     double mean_ctx; // decode: mean tokens in a sequence's cache over the phase
     double tok_s;
-    double limit_tok_s; // the most that the machine could do
-    bool by_memory;     // memory sets that limit, not arithmetic
-    // The same with int8_scaled_gop_s as the peak of block types.
-    double scaled_limit_tok_s;
+    double limit_tok_s;     // the most that the machine could do
+    const char *limited_by; // what sets that limit: "memory" or "arithmetic"
+    double share;           // of the limit,
+    double scaled_share;    // and of that with int8_scaled_gop_s as the peak of block types
 } bench_row;
 
 #define MAX_ROWS (FXI_OPT_MAX_INTS * FXI_OPT_MAX_INTS)
@@ -40,8 +40,6 @@ typedef struct bench {
 
 // ---- the runs -----------------------------------------------------------------------------------
 
-// Times prompts and decoding through the engine.
-//
 // One run submits `batch` requests of random prompts of one length at once and times two phases:
 //
 //     submit ............ last sequence's first token ............ its token number 1 + gen
@@ -53,8 +51,6 @@ typedef struct bench {
 // second token before all requests are in. Otherwise, on a loaded machine, the first could reach
 // the end of its context while others were still to come. Every prompt is new, so no cached prefix
 // helps. Decoding is greedy and continues after an end-of-text token.
-
-// ---- one run ------------------------------------------------------------------------------------
 
 // The engine's thread writes it until `n_ended` == n_seq; the main thread sleeps meanwhile.
 typedef struct timed_run {
@@ -73,35 +69,33 @@ typedef struct timed_seq { // what a request's callback gets
     timed_run *r;
     int seq, n_tok;
     uint64_t id;
-    bool submitted;
 } timed_seq;
 
-// Holds the engine at the first token of the run. A callback must not block other requests, but all
-// requests of this engine are ours.
-static void wait_until_submitted(timed_run *r)
+// The first token of a run holds the engine until all requests are submitted. A callback must not
+// block other requests, but all requests of this engine are ours.
+static void note_event(void *ud, const fx_event *ev)
 {
-    pthread_mutex_lock(&r->submitting);
-    pthread_mutex_unlock(&r->submitting);
-}
-
-static void note_token(timed_run *r, timed_seq *s)
-{
-    if (r->n_emitted == 0) wait_until_submitted(r);
-    s->n_tok++;
-    r->n_emitted++;
-    if (s->n_tok == 1 && ++r->n_started == r->n_seq) {
-        r->last_started = s->seq;
-        r->n_ahead = r->n_emitted - r->n_seq;
-        r->started_s = fxi_now_s();
+    timed_seq *s = ud;
+    timed_run *r = s->r;
+    if (ev->token >= 0) {
+        if (r->n_emitted == 0) {
+            pthread_mutex_lock(&r->submitting);
+            pthread_mutex_unlock(&r->submitting);
+        }
+        s->n_tok++;
+        r->n_emitted++;
+        if (s->n_tok == 1 && ++r->n_started == r->n_seq) {
+            r->last_started = s->seq;
+            r->n_ahead = r->n_emitted - r->n_seq;
+            r->started_s = fxi_now_s();
+        }
+        if (r->n_started == r->n_seq && s->seq == r->last_started && s->n_tok == r->n_gen + 1) {
+            r->end_s = fxi_now_s();
+            atomic_store(&r->measured, true);
+            fxi_signals_wake();
+        }
     }
-    if (r->n_started < r->n_seq || s->seq != r->last_started || s->n_tok != r->n_gen + 1) return;
-    r->end_s = fxi_now_s();
-    atomic_store(&r->measured, true);
-    fxi_signals_wake();
-}
-
-static void note_end(timed_run *r, const fx_event *ev)
-{
+    if (!ev->last) return;
     if (r->end_s == 0) {
         r->broken = true;
         if (ev->error) snprintf(r->error, sizeof r->error, "%s", ev->error);
@@ -109,13 +103,6 @@ static void note_end(timed_run *r, const fx_event *ev)
     }
     atomic_fetch_add(&r->n_ended, 1);
     fxi_signals_wake();
-}
-
-static void note_event(void *ud, const fx_event *ev)
-{
-    timed_seq *s = ud;
-    if (ev->token >= 0) note_token(s->r, s);
-    if (ev->last) note_end(s->r, ev);
 }
 
 typedef struct runner {
@@ -140,23 +127,16 @@ static fx_status submit_one(runner *rn, timed_seq *s, int n_prompt, fx_error *er
     req.on_event = note_event;
     req.ud = s;
     fx_status st = fx_submit(rn->eng, &req, &s->id, err);
-    s->submitted = st == FX_OK;
     free(id);
     return st;
 }
 
-static void cancel_all(runner *rn, const timed_seq *s, int n_seq)
-{
-    for (int i = 0; i < n_seq; i++)
-        if (s[i].submitted) fx_cancel(rn->eng, s[i].id);
-}
-
-// Sets *n_submitted also if a later one fails.
-static fx_status submit_all(runner *rn, timed_run *r, timed_seq *s, int n_prompt, int *n_submitted,
-                            fx_error *err)
+static fx_status submit_and_wait(runner *rn, timed_run *r, timed_seq *s, int n_prompt,
+                                 fx_error *err)
 {
     fx_status st = FX_OK;
-    int n = 0;
+    int n = 0; // submitted
+    bool is_cancelled = false;
     pthread_mutex_lock(&r->submitting);
     r->submit_s = fxi_now_s();
     for (; n < r->n_seq && st == FX_OK; n += st == FX_OK) {
@@ -164,23 +144,13 @@ static fx_status submit_all(runner *rn, timed_run *r, timed_seq *s, int n_prompt
         st = submit_one(rn, &s[n], n_prompt, err);
     }
     pthread_mutex_unlock(&r->submitting);
-    *n_submitted = n;
-    return st;
-}
-
-static fx_status submit_and_wait(runner *rn, timed_run *r, timed_seq *s, int n_prompt,
-                                 fx_error *err)
-{
-    int n_submitted;
-    fx_status st = submit_all(rn, r, s, n_prompt, &n_submitted, err);
-    bool cancelled = false;
-    while (atomic_load(&r->n_ended) < n_submitted) {
-        if (!cancelled && (st != FX_OK || atomic_load(&r->measured) || fxi_signals_stop())) {
-            cancel_all(rn, s, n_submitted);
-            cancelled = true;
+    while (atomic_load(&r->n_ended) < n) {
+        if (is_cancelled || (st == FX_OK && !atomic_load(&r->measured) && !fxi_signals_stop())) {
+            fxi_signals_wait();
             continue;
         }
-        fxi_signals_wait();
+        for (int i = 0; i < n; i++) fx_cancel(rn->eng, s[i].id);
+        is_cancelled = true;
     }
     return st;
 }
@@ -226,19 +196,6 @@ typedef struct run_times { // of all repeats of a batch and length
     double n_ahead; // on average
 } run_times;
 
-static fx_status repeat_runs(runner *rn, int batch, int n_prompt, run_times *t, fx_error *err)
-{
-    const int n = rn->b->o->n_repeat;
-    for (int i = 0; i < n; i++) {
-        timed_run r;
-        FX_TRY(time_run(rn, batch, n_prompt, &r, err));
-        t->prompt_s[i] = r.started_s - r.submit_s;
-        t->decode_s[i] = r.end_s - r.started_s;
-        t->n_ahead += (double)r.n_ahead / n;
-    }
-    return FX_OK;
-}
-
 static int index_of(const fxi_opt_ints *list, int v)
 {
     for (int i = 0; i < list->n; i++)
@@ -271,7 +228,15 @@ static fx_status measure_batch(runner *rn, int i_batch, int n_prompt, fx_error *
     double *s = malloc(2 * (size_t)n * sizeof *s);
     if (!s) return fxi_fail(err, FX_ENOMEM, "out of memory for %d repeats", n);
     run_times t = {.prompt_s = s, .decode_s = s + n};
-    fx_status st = repeat_runs(rn, rn->b->batch.v[i_batch], n_prompt, &t, err);
+    fx_status st = FX_OK;
+    for (int i = 0; st == FX_OK && i < n; i++) {
+        timed_run r;
+        st = time_run(rn, rn->b->batch.v[i_batch], n_prompt, &r, err);
+        if (st != FX_OK) break;
+        t.prompt_s[i] = r.started_s - r.submit_s;
+        t.decode_s[i] = r.end_s - r.started_s;
+        t.n_ahead += (double)r.n_ahead / n;
+    }
     if (st == FX_OK) fill_rows(rn->b, i_batch, n_prompt, &t);
     free(s);
     return st;
@@ -296,12 +261,8 @@ static fx_status run_bench(bench *b, fx_engine *eng, fx_error *err)
 
 // ---- limits and the table -----------------------------------------------------------------------
 
-// Prompt and decode speed through the engine, against the limits of the machine.
-//
 // The machine is measured before and after the runs, and the larger of the two figures counts:
 // other load can make a machine look slower than it is, not faster.
-
-// ---- limits ------------------------------------------------------------------------------------
 //
 // The least time that this machine needs for the work of a row.
 //
@@ -314,80 +275,52 @@ static fx_status run_bench(bench *b, fx_engine *eng, fx_error *err)
 // linear layers counts as free. A second limit counts what the scales of blocks cost the ports that
 // multiply: int8_scaled_gop_s is the peak there.
 
-// Quantised blocks are computed in int8 if the kernels have the instruction, all else in f32.
-static bool uses_int8(const bench *b)
-{
-    const fxi_dtype_info *type = fxi_dtype_by_name(b->model.type);
-    const bool is_block = type && type->block_elems > 1;
-    return is_block && strstr(b->model.kernel_path, "vnni") && b->machine.int8_gop_s > 0;
-}
-
-// n_tok tokens need n_mul multiply-adds and n_bytes of reading in all.
+// n_tok tokens need n_mul multiply-adds and n_bytes of reading in all. Quantised blocks are
+// computed in int8 if the kernels have the instruction, all else in f32.
 static void set_limit(const bench *b, bench_row *r, double n_tok, double n_mul, double n_bytes)
 {
     const fx_machine *m = &b->machine;
-    const bool int8 = uses_int8(b);
+    const fxi_dtype_info *type = fxi_dtype_by_name(b->model.type);
+    const bool is_block = type && type->block_elems > 1;
+    const bool int8 = is_block && strstr(b->model.kernel_path, "vnni") && m->int8_gop_s > 0;
     const double op_s = 2e-9 * n_mul / (int8 ? m->int8_gop_s : m->fma_gflop_s);
     const double scaled_s = 2e-9 * n_mul / (int8 ? m->int8_scaled_gop_s : m->fma_gflop_s);
     const double byte_s = 1e-9 * n_bytes / m->read_gb_s;
-    r->by_memory = byte_s > op_s;
+    r->limited_by = byte_s > op_s ? "memory" : "arithmetic";
     r->limit_tok_s = n_tok / fmax(byte_s, op_s);
-    r->scaled_limit_tok_s = n_tok / fmax(byte_s, scaled_s);
+    r->share = r->tok_s / r->limit_tok_s;
+    r->scaled_share = r->tok_s / (n_tok / fmax(byte_s, scaled_s));
 }
 
-static void limit_prompt(const bench *b, bench_row *r)
-{
-    const fx_model_info *m = &b->model;
-    const double n_tok = (double)r->batch * r->n_tok;
-    set_limit(b, r, n_tok,
-              n_tok * (double)m->mul_per_prompt_tok + r->batch * (double)m->mul_per_logit_row,
-              (double)m->weight_bytes_per_pass);
-}
-
-// The limit of one step.
-static void limit_decode(const bench *b, bench_row *r)
-{
-    const fx_model_info *m = &b->model;
-    const double kv_bytes = r->batch * r->mean_ctx * (double)m->kv_bytes_per_tok;
-    set_limit(b, r, r->batch, r->batch * (double)(m->mul_per_prompt_tok + m->mul_per_logit_row),
-              (double)m->weight_bytes_per_pass + kv_bytes);
-}
-
+// Of a prompt, and of one step of decoding.
 static void set_all_limits(bench *b)
 {
-    for (int i = 0; i < b->n_prompt; i++) limit_prompt(b, &b->prompt_row[i]);
-    for (int i = 0; i < b->n_decode; i++) limit_decode(b, &b->decode_row[i]);
+    const fx_model_info *m = &b->model;
+    const double weight_bytes = (double)m->weight_bytes_per_pass;
+    for (int i = 0; i < b->n_prompt; i++) {
+        bench_row *r = &b->prompt_row[i];
+        const double n_tok = (double)r->batch * r->n_tok;
+        set_limit(b, r, n_tok,
+                  n_tok * (double)m->mul_per_prompt_tok + r->batch * (double)m->mul_per_logit_row,
+                  weight_bytes);
+    }
+    for (int i = 0; i < b->n_decode; i++) {
+        bench_row *r = &b->decode_row[i];
+        set_limit(b, r, r->batch, r->batch * (double)(m->mul_per_prompt_tok + m->mul_per_logit_row),
+                  weight_bytes + r->batch * r->mean_ctx * (double)m->kv_bytes_per_tok);
+    }
 }
 
 // ---- printing ----------------------------------------------------------------------------------
 
-static double share_of_limit(const bench_row *r)
-{
-    return r->tok_s / r->limit_tok_s;
-}
-
-static double share_of_scaled(const bench_row *r)
-{
-    return r->tok_s / r->scaled_limit_tok_s;
-}
-
-static const char *limit_name(const bench_row *r)
-{
-    return r->by_memory ? "memory" : "arithmetic";
-}
-
-// ---- table --------------------------------------------------------------------------------------
-
-static void print_row(const bench_row *r, int length)
-{
-    printf("%14d %8d %11.1f %11.1f %6.0f %% %6.0f %%  %s\n", r->batch, length, r->tok_s,
-           r->limit_tok_s, 100 * share_of_limit(r), 100 * share_of_scaled(r), limit_name(r));
-}
-
-static void print_heading(const char *phase, const char *length)
+static void print_rows(const char *phase, const char *length, const bench_row *row, int n)
 {
     printf("\n%-6s %7s %8s %11s %11s %8s %8s  %s\n", phase, "batch", length, "tokens/s", "limit",
            "share", "scaled", "limited by");
+    for (const bench_row *r = row; r < row + n; r++)
+        printf("%14d %8d %11.1f %11.1f %6.0f %% %6.0f %%  %s\n", r->batch,
+               r->context ? r->context : r->n_tok, r->tok_s, r->limit_tok_s, 100 * r->share,
+               100 * r->scaled_share, r->limited_by);
 }
 
 static int print_bench_table(const bench *b)
@@ -402,14 +335,10 @@ static int print_bench_table(const bench *b)
            b->machine.int8_gop_s, b->machine.int8_scaled_gop_s);
     printf("run      %d tokens generated after each prompt, median of %d, flexinfer %s\n",
            b->o->n_gen, b->o->n_repeat, fx_version());
-    print_heading("prompt", "tokens");
-    for (int i = 0; i < b->n_prompt; i++) print_row(&b->prompt_row[i], b->prompt_row[i].n_tok);
-    print_heading("decode", "context");
-    for (int i = 0; i < b->n_decode; i++) print_row(&b->decode_row[i], b->decode_row[i].context);
+    print_rows("prompt", "tokens", b->prompt_row, b->n_prompt);
+    print_rows("decode", "context", b->decode_row, b->n_decode);
     return 0;
 }
-
-// ---- CSV ----------------------------------------------------------------------------------------
 
 static void print_quoted(const char *text)
 {
@@ -424,7 +353,7 @@ static void print_quoted(const char *text)
 static void print_csv_row(const bench *b, const char *phase, const bench_row *r)
 {
     printf("%s,%d,%d,%d,%.6g,%.6g,%.6g,%.6g,%s,", phase, r->batch, r->n_tok, r->context, r->tok_s,
-           r->limit_tok_s, share_of_limit(r), share_of_scaled(r), limit_name(r));
+           r->limit_tok_s, r->share, r->scaled_share, r->limited_by);
     printf("%.6g,%.6g,%.6g,%.6g,%d,%s,", b->machine.read_gb_s, b->machine.fma_gflop_s,
            b->machine.int8_gop_s, b->machine.int8_scaled_gop_s, b->model.n_thread,
            b->model.kernel_path);
@@ -444,62 +373,61 @@ static int print_bench_csv(const bench *b)
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
-static json_t *row_json(const bench_row *r)
+static bool add_json_row(fxi_buf *b, const bench_row *r)
 {
-    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:s}", "batch", r->batch, "tokens", r->n_tok,
-                     "tokens_per_s", r->tok_s, "share_of_limit", share_of_limit(r),
-                     "share_of_scaled_limit", share_of_scaled(r), "limit_tokens_per_s",
-                     r->limit_tok_s, "limited_by", limit_name(r));
+    return fxi_buf_fmt(b,
+                       "\n    {\"batch\": %d, \"tokens\": %d, \"tokens_per_s\": %.6g, "
+                       "\"share_of_limit\": %.6g, \"share_of_scaled_limit\": %.6g, "
+                       "\"limit_tokens_per_s\": %.6g, \"limited_by\": \"%s\"",
+                       r->batch, r->n_tok, r->tok_s, r->share, r->scaled_share, r->limit_tok_s,
+                       r->limited_by);
 }
 
-static json_t *prompt_json(const bench *b)
+static bool add_json_rows(fxi_buf *b, const bench *all)
 {
-    json_t *rows = json_array();
-    for (int i = 0; i < b->n_prompt; i++) json_array_append_new(rows, row_json(&b->prompt_row[i]));
-    return rows;
-}
-
-static json_t *decode_json(const bench *b)
-{
-    json_t *rows = json_array();
-    for (int i = 0; i < b->n_decode; i++) {
-        json_t *row = row_json(&b->decode_row[i]);
-        json_object_set_new(row, "context", json_integer(b->decode_row[i].context));
-        json_object_set_new(row, "mean_context", json_real(b->decode_row[i].mean_ctx));
-        json_array_append_new(rows, row);
+    bool ok = fxi_buf_str(b, ",\n  \"prompt\": [");
+    for (int i = 0; ok && i < all->n_prompt; i++)
+        ok = fxi_buf_str(b, i ? "," : "") && add_json_row(b, &all->prompt_row[i]) &&
+             fxi_buf_str(b, "}");
+    ok = ok && fxi_buf_str(b, "],\n  \"decode\": [");
+    for (int i = 0; ok && i < all->n_decode; i++) {
+        const bench_row *r = &all->decode_row[i];
+        ok = fxi_buf_str(b, i ? "," : "") && add_json_row(b, r) &&
+             fxi_buf_fmt(b, ", \"context\": %d, \"mean_context\": %.6g}", r->context, r->mean_ctx);
     }
-    return rows;
+    return ok && fxi_buf_str(b, "]\n}\n");
 }
 
-static json_t *machine_json(const bench *b)
+static bool add_json_model(fxi_buf *b, const fx_model_info *m)
 {
-    const fx_machine *m = &b->machine;
-    return json_pack("{s:f, s:f, s:f, s:f, s:i, s:s}", "read_gbps", m->read_gb_s, "fp32_gflops",
-                     m->fma_gflop_s, "int8_gops", m->int8_gop_s, "int8_scaled_gops",
-                     m->int8_scaled_gop_s, "threads", b->model.n_thread, "kernel_path",
-                     b->model.kernel_path);
+    return fxi_buf_str(b, ",\n  \"model\": {\"name\": ") && fxi_json_cstr(b, m->name) &&
+           fxi_buf_str(b, ", \"arch\": ") && fxi_json_cstr(b, m->arch) &&
+           fxi_buf_str(b, ", \"type\": ") && fxi_json_cstr(b, m->type) &&
+           fxi_buf_fmt(b,
+                       ", \"file_bytes\": %lld, \"n_param\": %lld, \"kv_bytes_per_tok\": %lld, "
+                       "\"ctx_tok\": %d, \"n_layer\": %d, \"dim\": %d, \"n_head\": %d, "
+                       "\"n_kv_head\": %d, \"head_dim\": %d}",
+                       (long long)m->file_bytes, (long long)m->n_param,
+                       (long long)m->kv_bytes_per_tok, m->ctx_tok, m->n_layer, m->dim, m->n_head,
+                       m->n_kv_head, m->head_dim);
 }
 
-static json_t *model_json(const fx_model_info *m)
+static int print_bench_json(const bench *all)
 {
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i}", "name",
-                     m->name, "arch", m->arch, "type", m->type, "file_bytes",
-                     (json_int_t)m->file_bytes, "n_param", (json_int_t)m->n_param,
-                     "kv_bytes_per_tok", (json_int_t)m->kv_bytes_per_tok, "ctx_tok", m->ctx_tok,
-                     "n_layer", m->n_layer, "dim", m->dim, "n_head", m->n_head, "n_kv_head",
-                     m->n_kv_head, "head_dim", m->head_dim);
-}
-
-static int print_bench_json(const bench *b)
-{
-    json_t *all = json_pack("{s:s, s:o, s:o, s:i, s:o, s:o}", "version", fx_version(), "model",
-                            model_json(&b->model), "machine", machine_json(b), "repeat",
-                            b->o->n_repeat, "prompt", prompt_json(b), "decode", decode_json(b));
-    if (!all) return fxi_cli_fail("out of memory for the JSON text");
-    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-    printf("\n");
-    json_decref(all);
-    return 0;
+    const fx_machine *m = &all->machine;
+    fxi_buf b = {0};
+    const bool ok = fxi_buf_str(&b, "{\n  \"version\": ") && fxi_json_cstr(&b, fx_version()) &&
+                    add_json_model(&b, &all->model) &&
+                    fxi_buf_fmt(&b,
+                                ",\n  \"machine\": {\"read_gbps\": %.6g, \"fp32_gflops\": %.6g, "
+                                "\"int8_gops\": %.6g, \"int8_scaled_gops\": %.6g, \"threads\": %d, "
+                                "\"kernel_path\": \"%s\"},\n  \"repeat\": %d",
+                                m->read_gb_s, m->fma_gflop_s, m->int8_gop_s, m->int8_scaled_gop_s,
+                                all->model.n_thread, all->model.kernel_path, all->o->n_repeat) &&
+                    add_json_rows(&b, all);
+    if (ok) fputs(b.p, stdout);
+    fxi_buf_free(&b);
+    return ok ? 0 : fxi_cli_fail("out of memory for the JSON text");
 }
 
 // ---- the command -------------------------------------------------------------------------------
@@ -546,16 +474,16 @@ static fxi_cli_options with_room(const fxi_cli_options *o)
 {
     fxi_cli_options with = *o;
     const int longest = largest_of(&o->contexts, largest_of(&o->prompts, DEFAULT_PROMPT));
-    with.max_seq = largest_of(&o->batch, o->max_seq);
-    with.max_queue_tok = (uint64_t)with.max_seq * (uint64_t)longest + 1;
-    if (!o->step_ms) with.step_ms = 1 << 20;
+    with.engine.max_seq = largest_of(&o->batch, o->engine.max_seq);
+    with.engine.max_queue_tok = (int64_t)with.engine.max_seq * longest + 1;
+    if (!o->engine.step_ms) with.engine.step_ms = 1 << 20;
     return with;
 }
 
 static fx_status measure_machine(bench *b, fx_error *err)
 {
     fx_machine now, *most = &b->machine;
-    FX_TRY(fx_measure_machine(b->o->n_thread, &now, err));
+    FX_TRY(fx_measure_machine(b->o->engine.n_thread, &now, err));
     most->n_thread = now.n_thread;
     most->read_gb_s = fmax(most->read_gb_s, now.read_gb_s);
     most->fma_gflop_s = fmax(most->fma_gflop_s, now.fma_gflop_s);
@@ -564,7 +492,7 @@ static fx_status measure_machine(bench *b, fx_error *err)
     return FX_OK;
 }
 
-static fx_status run_engine(bench *b, fx_engine *eng, fx_error *err)
+static fx_status measure_engine(bench *b, fx_engine *eng, fx_error *err)
 {
     b->model = *fx_engine_info(eng);
     fill_lists(b);
@@ -576,23 +504,18 @@ static fx_status run_engine(bench *b, fx_engine *eng, fx_error *err)
 }
 
 // With a trace of whatever was run, even where a run failed.
-static fx_status run_traced(bench *b, fx_error *err)
+static fx_status measure_all(bench *b, fx_error *err)
 {
     fx_engine *eng = NULL;
     FILE *trace;
     const fxi_cli_options with = with_room(b->o);
     FX_TRY(fxi_cli_trace_open(b->o->trace, &trace, err));
     fx_status st = fxi_cli_open_generator(&with, &eng, err);
-    if (st == FX_OK) st = run_engine(b, eng, err);
+    if (st == FX_OK) st = measure_engine(b, eng, err);
     const fx_status written =
         fxi_cli_trace_write(b->o->trace, trace, eng, st == FX_OK ? err : NULL);
     fx_engine_close(eng);
-    return st == FX_OK ? written : st;
-}
-
-static fx_status measure_all(bench *b, fx_error *err)
-{
-    FX_TRY(run_traced(b, err));
+    FX_TRY(st == FX_OK ? written : st);
     FX_TRY(measure_machine(b, err));
     set_all_limits(b);
     return FX_OK;

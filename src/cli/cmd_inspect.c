@@ -71,17 +71,6 @@ static void print_scalar(const fxi_gguf_kv *kv, fxi_gguf_type type, uint64_t i,
         printf("%" PRId64, fxi_gguf_int_at(kv, i));
 }
 
-static void print_array(const fxi_gguf_kv *kv)
-{
-    const unsigned char *cursor = kv->value;
-    printf("%" PRIu64 " x %s: [", kv->n_elem, type_name[kv->elem_type]);
-    for (uint64_t i = 0; i < kv->n_elem && i < ELEM_SHOWN; i++) {
-        if (i) printf(", ");
-        print_scalar(kv, kv->elem_type, i, &cursor);
-    }
-    printf(kv->n_elem > ELEM_SHOWN ? ", ...]" : "]");
-}
-
 static void print_metadata(const fxi_gguf *g)
 {
     printf("\nmetadata\n");
@@ -91,73 +80,64 @@ static void print_metadata(const fxi_gguf *g)
         printf("  ");
         print_name(kv->key, 42);
         printf("%-6s", type_name[kv->type]);
-        if (kv->type == FXI_GGUF_ARRAY)
-            print_array(kv);
-        else
+        if (kv->type != FXI_GGUF_ARRAY) {
             print_scalar(kv, kv->type, 0, &cursor);
-        printf("\n");
+            printf("\n");
+            continue;
+        }
+        printf("%" PRIu64 " x %s: [", kv->n_elem, type_name[kv->elem_type]);
+        for (uint64_t k = 0; k < kv->n_elem && k < ELEM_SHOWN; k++) {
+            if (k) printf(", ");
+            print_scalar(kv, kv->elem_type, k, &cursor);
+        }
+        printf(kv->n_elem > ELEM_SHOWN ? ", ...]\n" : "]\n");
     }
 }
 
 // ---- tensors ------------------------------------------------------------------------------------
-
-static uint64_t n_elem(const fxi_gguf_tensor *t)
-{
-    return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
-}
-
-static void print_tensor(const fxi_gguf_tensor *t)
-{
-    char shape[96] = "";
-    size_t at = 0;
-    for (uint32_t d = 0; d < t->n_dim; d++)
-        at += (size_t)snprintf(shape + at, sizeof shape - at, d ? " x %" PRIu64 : "%" PRIu64,
-                               t->ne[d]);
-    printf("  ");
-    print_name(t->name, 32);
-    printf("%-8s%-20s%14" PRIu64 " bytes at %" PRIu64 "\n", t->type->name, shape, t->size_bytes,
-           t->offset);
-}
 
 static void print_tensors(const fxi_gguf *g)
 {
     if (fxi_gguf_n_tensor(g) == 0) return;
     printf(
         "\ntensors (numbers along each dimension, fastest first; offsets into the tensor data)\n");
-    for (uint64_t i = 0; i < fxi_gguf_n_tensor(g); i++) print_tensor(fxi_gguf_tensor_at(g, i));
+    for (uint64_t i = 0; i < fxi_gguf_n_tensor(g); i++) {
+        const fxi_gguf_tensor *t = fxi_gguf_tensor_at(g, i);
+        char shape[96] = "";
+        size_t at = 0;
+        for (uint32_t d = 0; d < t->n_dim; d++)
+            at += (size_t)snprintf(shape + at, sizeof shape - at, d ? " x %" PRIu64 : "%" PRIu64,
+                                   t->ne[d]);
+        printf("  ");
+        print_name(t->name, 32);
+        printf("%-8s%-20s%14" PRIu64 " bytes at %" PRIu64 "\n", t->type->name, shape, t->size_bytes,
+               t->offset);
+    }
 }
 
 // ---- totals -------------------------------------------------------------------------------------
 
 #define MAX_TYPES 64
 
-typedef struct type_sum {
-    const char *name;
-    uint64_t n_tensor, bytes;
-} type_sum;
-
-static int sum_types(const fxi_gguf *g, type_sum sum[MAX_TYPES], uint64_t *n_param)
+static void print_totals(const fxi_gguf *g)
 {
+    struct {
+        const char *name;
+        uint64_t n_tensor, bytes;
+    } sum[MAX_TYPES] = {{0}};
+    uint64_t n_param = 0;
     int n = 0;
+    char text[FXI_SIZE_TEXT_BYTES];
     for (uint64_t i = 0; i < fxi_gguf_n_tensor(g); i++) {
         const fxi_gguf_tensor *t = fxi_gguf_tensor_at(g, i);
-        *n_param += n_elem(t);
         int s = 0;
+        n_param += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
         while (s < n && strcmp(sum[s].name, t->type->name) != 0) s++;
         if (s == MAX_TYPES) continue;
-        if (s == n) sum[n++] = (type_sum){.name = t->type->name};
+        if (s == n) sum[n++].name = t->type->name;
         sum[s].n_tensor++;
         sum[s].bytes += t->size_bytes;
     }
-    return n;
-}
-
-static void print_totals(const fxi_gguf *g)
-{
-    type_sum sum[MAX_TYPES];
-    uint64_t n_param = 0;
-    int n = sum_types(g, sum, &n_param);
-    char text[FXI_SIZE_TEXT_BYTES];
     printf("\ntotals\n  parameters    %" PRIu64 " (%s)\n", n_param, fxi_cli_count(n_param, text));
     for (int i = 0; i < n; i++)
         printf("  %-14s%" PRIu64 " tensors, %s\n", sum[i].name, sum[i].n_tensor,
@@ -201,20 +181,6 @@ static void print_kv(const fxi_gguf *g)
 
 // ---- whether it runs ----------------------------------------------------------------------------
 
-static void print_error_text(const char *text)
-{
-    for (; *text; text++) // a file's words must not steer the terminal
-        if ((unsigned char)*text >= 0x20 && *text != 0x7F) putchar(*text);
-}
-
-static void print_abilities(const fx_model_info *info)
-{
-    if (info->embeds)
-        printf("  embeds texts of up to %d tokens: %d numbers, pooling %s\n", info->embd_tok,
-               info->n_embd, info->pooling);
-    if (!info->generates) printf("  generates no text\n");
-}
-
 static void print_runs(const char *path)
 {
     fx_error err;
@@ -223,60 +189,49 @@ static void print_runs(const char *path)
     if (fx_model_inspect(path, NULL, &info, &err) == FX_OK) {
         printf("\nruns: %s, %s parameters, weights in %s\n", info.arch,
                fxi_cli_count(info.n_param, n), info.type);
-        print_abilities(&info);
+        if (info.embeds)
+            printf("  embeds texts of up to %d tokens: %d numbers, pooling %s\n", info.embd_tok,
+                   info.n_embd, info.pooling);
+        if (!info.generates) printf("  generates no text\n");
         return;
     }
     printf("\ndoes not run: ");
-    print_error_text(err.text);
+    for (const char *c = err.text; *c; c++) // a file's words must not steer the terminal
+        if ((unsigned char)*c >= 0x20 && *c != 0x7F) putchar(*c);
     printf("\n");
 }
 
 // ---- the whole ----------------------------------------------------------------------------------
 
-static void print_form(const fxi_gguf *g, const char *path)
-{
-    char text[FXI_SIZE_TEXT_BYTES];
-    struct stat st;
-    printf("%s\n  ", path);
-    if (!stat(path, &st) && S_ISDIR(st.st_mode))
-        printf("Hugging Face folder, shown as GGUF, ");
-    else
-        printf("GGUF version %" PRIu32 ", ", fxi_gguf_version(g));
-    printf("%" PRIu64 " bytes (%s), %" PRIu64 " metadata keys, %" PRIu64 " tensors\n",
-           fxi_gguf_size(g), fxi_cli_size(fxi_gguf_size(g), text), fxi_gguf_n_kv(g),
-           fxi_gguf_n_tensor(g));
-}
-
-// A file that is cut off after its header still says what it is.
-static fx_status open_or_head(const char *path, fxi_gguf **g, fx_error *err)
-{
-    const fx_status st = fxi_model_file_open(path, g, err);
-    if (st != FX_EFORMAT) return st;
-    return fxi_gguf_open_head(path, g, NULL) == FX_OK ? FX_OK : st;
-}
-
-// What a user should know of the vocabulary, if the file has one that can be read.
-static void print_vocab_warning(const fxi_gguf *g)
-{
-    fxi_vocab *vocab;
-    if (fxi_vocab_load(g, &vocab, NULL) != FX_OK) return;
-    if (fxi_vocab_warning(vocab)) printf("\nwarning: %s\n", fxi_vocab_warning(vocab));
-    fxi_vocab_free(vocab);
-}
-
 int fxi_cmd_inspect(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
-    (void)o;
+    const char *path = rest->arg[0];
+    char size[FXI_SIZE_TEXT_BYTES];
+    struct stat file;
     fx_error err;
     fxi_gguf *g;
-    if (open_or_head(rest->arg[0], &g, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
-    print_form(g, rest->arg[0]);
+    fxi_vocab *vocab;
+    (void)o;
+    // A file that is cut off after its header still says what it is.
+    const fx_status st = fxi_model_file_open(path, &g, &err);
+    if (st != FX_OK && (st != FX_EFORMAT || fxi_gguf_open_head(path, &g, NULL) != FX_OK))
+        return fxi_cli_fail("%s", err.text);
+    if (!stat(path, &file) && S_ISDIR(file.st_mode))
+        printf("%s\n  Hugging Face folder, shown as GGUF, ", path);
+    else
+        printf("%s\n  GGUF version %" PRIu32 ", ", path, fxi_gguf_version(g));
+    printf("%" PRIu64 " bytes (%s), %" PRIu64 " metadata keys, %" PRIu64 " tensors\n",
+           fxi_gguf_size(g), fxi_cli_size(fxi_gguf_size(g), size), fxi_gguf_n_kv(g),
+           fxi_gguf_n_tensor(g));
     print_metadata(g);
     print_tensors(g);
     print_totals(g);
     print_kv(g);
-    print_vocab_warning(g);
-    print_runs(rest->arg[0]);
+    if (fxi_vocab_load(g, &vocab, NULL) == FX_OK) { // if it can be read
+        if (fxi_vocab_warning(vocab)) printf("\nwarning: %s\n", fxi_vocab_warning(vocab));
+        fxi_vocab_free(vocab);
+    }
+    print_runs(path);
     fxi_gguf_close(g);
     return 0;
 }

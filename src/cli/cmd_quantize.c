@@ -29,51 +29,30 @@ static bool is_same_file(const char *a, const char *b)
     return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static fx_status check_order(const rewrite_order *o, fxi_rewrite *how, fx_error *err)
+static fx_status run_order(const rewrite_order *o, int n_thread, fxi_rewritten *done, fx_error *err)
 {
+    fxi_rewrite how = {.mixture = NULL, .imatrix_name = o->imatrix, .on_progress = draw_rewrite};
+    fxi_imatrix *matrix = NULL;
+    fxi_gguf *g = NULL;
+    fx_status st = FX_OK;
     if (is_same_file(o->from, o->to))
         return fxi_fail(err, FX_EINVAL, "%s: is the model itself", o->to);
     if (o->imatrix && is_same_file(o->imatrix, o->to))
         return fxi_fail(err, FX_EINVAL, "%s: is the importance matrix itself", o->to);
-    if (!o->type) return FX_OK;
-    how->mixture = fxi_mixture_find(o->type);
-    if (how->mixture) return FX_OK;
-    return fxi_fail(err, FX_EINVAL, "unknown type '%.32s'; types: %s", o->type,
-                    fxi_mixture_names());
-}
-
-static fx_status rewrite_opened(const rewrite_order *o, fxi_rewrite *how, fxi_rewritten *done,
-                                fx_error *err)
-{
-    fxi_gguf *g;
+    if (o->type) how.mixture = fxi_mixture_find(o->type);
+    if (o->type && !how.mixture)
+        return fxi_fail(err, FX_EINVAL, "unknown type '%.32s'; types: %s", o->type,
+                        fxi_mixture_names());
+    FX_TRY(fxi_pool_create(n_thread ? n_thread : fxi_usable_cores(), &how.pool, err));
+    if (o->imatrix) st = fxi_imatrix_open(o->imatrix, &matrix, err);
     fxi_progress bar = fxi_progress_begin(o->verb);
-    FX_TRY(fxi_model_file_open(o->from, &g, err));
-    how->on_progress = draw_rewrite;
-    how->progress_ud = &bar;
-    fx_status st = fxi_rewrite_model(g, o->to, how, done, err);
+    how.imatrix = matrix;
+    how.progress_ud = &bar;
+    if (st == FX_OK) st = fxi_model_file_open(o->from, &g, err);
+    if (st == FX_OK) st = fxi_rewrite_model(g, o->to, &how, done, err);
     fxi_progress_end(&bar);
     fxi_gguf_close(g);
-    return st;
-}
-
-static fx_status rewrite_with_matrix(const rewrite_order *o, fxi_rewrite *how, fxi_rewritten *done,
-                                     fx_error *err)
-{
-    fxi_imatrix *matrix = NULL;
-    if (o->imatrix) FX_TRY(fxi_imatrix_open(o->imatrix, &matrix, err));
-    how->imatrix = matrix;
-    how->imatrix_name = o->imatrix;
-    fx_status st = rewrite_opened(o, how, done, err);
     fxi_imatrix_free(matrix);
-    return st;
-}
-
-static fx_status run_order(const rewrite_order *o, int n_thread, fxi_rewritten *done, fx_error *err)
-{
-    fxi_rewrite how = {.mixture = NULL};
-    FX_TRY(check_order(o, &how, err));
-    FX_TRY(fxi_pool_create(n_thread ? n_thread : fxi_usable_cores(), &how.pool, err));
-    fx_status st = rewrite_with_matrix(o, &how, done, err);
     fxi_pool_destroy(how.pool);
     return st;
 }
@@ -86,7 +65,7 @@ static int finish_order(const rewrite_order *o, const fxi_cli_options *cli)
     if (!fxi_signals_catch()) return fxi_cli_fail("out of file descriptors");
     fxi_signals_stop_on_hup(); // of a file that is half written nothing is left
     signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit fails instead
-    fx_status st = run_order(o, cli->n_thread, &done, &err);
+    fx_status st = run_order(o, cli->engine.n_thread, &done, &err);
     if (fxi_signals_stop()) return FXI_EXIT_SIGNAL + fxi_signals_stop();
     if (st != FX_OK) return fxi_cli_fail("%s", err.text);
     printf("%s: %s of tensors from %s\n", o->to, fxi_cli_size(done.out_bytes, to),

@@ -36,13 +36,6 @@ typedef struct text_stream {
     char error[FX_ERROR_TEXT_BYTES];
 } text_stream;
 
-static void take_end(text_stream *s, const fx_event *ev)
-{
-    s->end_s = fxi_now_s();
-    s->finish = ev->finish;
-    if (ev->error) snprintf(s->error, sizeof s->error, "%s", ev->error);
-}
-
 static void add_event_text(void *ud, const fx_event *ev)
 {
     text_stream *s = ud;
@@ -51,30 +44,14 @@ static void add_event_text(void *ud, const fx_event *ev)
     if (ev->text_bytes && !fxi_buf_add(&s->pending, ev->text, ev->text_bytes)) s->no_memory = true;
     s->n_prompt = ev->n_prompt;
     s->n_generated = ev->n_generated;
-    if (ev->finish != FX_FINISH_NONE) take_end(s, ev);
+    if (ev->finish != FX_FINISH_NONE) {
+        s->end_s = fxi_now_s();
+        s->finish = ev->finish;
+        if (ev->error) snprintf(s->error, sizeof s->error, "%s", ev->error);
+    }
     s->last = ev->last;
     pthread_mutex_unlock(&s->mu);
     fxi_signals_wake();
-}
-
-// Moves the text that has arrived into *text. True: there will be no more.
-static bool take_pending(text_stream *s, fxi_buf *text)
-{
-    fxi_buf_clear(text);
-    pthread_mutex_lock(&s->mu);
-    fxi_buf got = s->pending;
-    s->pending = *text;
-    *text = got;
-    bool last = s->last;
-    pthread_mutex_unlock(&s->mu);
-    return last;
-}
-
-static fx_status write_stdout(const fxi_buf *text, fx_error *err)
-{
-    if (text->n == 0) return FX_OK;
-    if (fwrite(text->p, 1, text->n, stdout) == text->n && fflush(stdout) == 0) return FX_OK;
-    return fxi_fail(err, FX_EIO, "cannot write to stdout: %s", strerror(errno));
 }
 
 // Writes until the request has ended, and waits for that end even after a failure: the engine holds
@@ -84,31 +61,27 @@ static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, co
 {
     fxi_buf text = {0};
     fx_status st = FX_OK;
-    bool cancelled = false;
+    bool is_cancelled = false;
     for (bool last = false; !last;) {
         fxi_signals_wait();
-        last = take_pending(s, &text);
-        if (st == FX_OK) st = write_stdout(&text, err);
+        fxi_buf_clear(&text);
+        pthread_mutex_lock(&s->mu);
+        const fxi_buf got = s->pending;
+        s->pending = text;
+        text = got;
+        last = s->last;
+        pthread_mutex_unlock(&s->mu);
+        if (st == FX_OK && text.n &&
+            (fwrite(text.p, 1, text.n, stdout) != text.n || fflush(stdout) != 0))
+            st = fxi_fail(err, FX_EIO, "cannot write to stdout: %s", strerror(errno));
         if (text.n && !fxi_buf_add(&out->text, text.p, text.n)) s->no_memory = true;
-        if (!cancelled && (st != FX_OK || fxi_signals_stop())) {
+        if (!is_cancelled && (st != FX_OK || fxi_signals_stop())) {
             fx_cancel(eng, id);
-            cancelled = true;
+            is_cancelled = true;
         }
     }
     fxi_buf_free(&text);
     return st;
-}
-
-static fx_status take_figures(const text_stream *s, completion *out, fx_error *err)
-{
-    out->finish = s->finish;
-    out->n_prompt = s->n_prompt;
-    out->n_generated = s->n_generated;
-    out->first_s = s->first_s > 0 ? s->first_s - s->start_s : 0;
-    out->total_s = s->end_s - s->start_s;
-    if (s->finish == FX_FINISH_ERROR) return fxi_fail(err, FX_EINTERNAL, "%s", s->error);
-    if (s->no_memory) return fxi_fail(err, FX_ENOMEM, "out of memory for the answer's text");
-    return FX_OK;
 }
 
 // Runs a request (this sets its callback fields), writes its text to stdout as it arrives and
@@ -123,7 +96,15 @@ static fx_status run_completion(fx_engine *eng, fx_request *req, completion *out
     uint64_t id;
     fx_status st = fx_submit(eng, req, &id, err);
     if (st == FX_OK) st = write_until_end(&s, eng, id, out, err);
-    if (st == FX_OK) st = take_figures(&s, out, err);
+    out->finish = s.finish;
+    out->n_prompt = s.n_prompt;
+    out->n_generated = s.n_generated;
+    out->first_s = s.first_s > 0 ? s.first_s - s.start_s : 0;
+    out->total_s = s.end_s - s.start_s;
+    if (st == FX_OK && s.finish == FX_FINISH_ERROR)
+        st = fxi_fail(err, FX_EINTERNAL, "%s", s.error);
+    else if (st == FX_OK && s.no_memory)
+        st = fxi_fail(err, FX_ENOMEM, "out of memory for the answer's text");
     fxi_buf_free(&s.pending);
     pthread_mutex_destroy(&s.mu);
     return st;
@@ -149,8 +130,7 @@ static void print_figures(const fx_engine *eng, const completion *a)
     double rate = a->n_generated > 1 && decode_s > 0 ? (a->n_generated - 1) / decode_s : 0;
     fprintf(stderr,
             "[%d prompt tokens, first token after %.0f ms, %d tokens at %.1f tokens/s, KV cache at "
-            "most %s "
-            "mapped for %s live]\n",
+            "most %s mapped for %s live]\n",
             a->n_prompt, a->first_s * 1e3, a->n_generated, rate, mapped, live);
 }
 
@@ -190,42 +170,21 @@ static void drop_messages_from(conversation *c, size_t n_msg)
     while (c->n_msg > n_msg) free((char *)c->msg[--c->n_msg].content);
 }
 
-// ---- commands -----------------------------------------------------------------------------------
-
-static void end_chat(conversation *c)
-{
-    c->over = true;
-}
-
-static void start_over(conversation *c)
-{
-    drop_messages_from(c, 0);
-    fprintf(stderr, "a new conversation\n");
-}
-
-static void print_chat_help(conversation *c)
-{
-    (void)c;
-    fprintf(stderr, "/reset  start a new conversation\n"
-                    "/quit   leave (or Ctrl-D)\n"
-                    "/help   this list\n"
-                    "Ctrl-C  stop an answer\n");
-}
-
-static const struct {
-    const char *name;
-    void (*call)(conversation *c);
-} commands[] = {{"/reset", start_over}, {"/quit", end_chat}, {"/help", print_chat_help}};
-
 static void run_chat_command(conversation *c, const char *line)
 {
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        if (strcmp(line, commands[i].name) == 0) {
-            commands[i].call(c);
-            return;
-        }
+    if (strcmp(line, "/quit") == 0) {
+        c->over = true;
+    } else if (strcmp(line, "/reset") == 0) {
+        drop_messages_from(c, 0);
+        fprintf(stderr, "a new conversation\n");
+    } else if (strcmp(line, "/help") == 0) {
+        fprintf(stderr, "/reset  start a new conversation\n"
+                        "/quit   leave (or Ctrl-D)\n"
+                        "/help   this list\n"
+                        "Ctrl-C  stop an answer\n");
+    } else {
+        fprintf(stderr, "no such command: %s (see /help)\n", line);
     }
-    fprintf(stderr, "no such command: %s (see /help)\n", line);
 }
 
 // ---- messages -----------------------------------------------------------------------------------
@@ -276,17 +235,6 @@ static void take_signal(conversation *c)
     c->rc = FXI_EXIT_SIGNAL + number;
 }
 
-static void handle_message(conversation *c, const char *line, size_t n_bytes)
-{
-    fx_error err;
-    fx_status st = answer_message(c, line, n_bytes, &err);
-    take_signal(c);
-    if (st == FX_OK) return;
-    fxi_cli_fail(st == FX_ECONTEXT ? "%s (/reset starts a new conversation)" : "%s", err.text);
-    c->rc = FXI_EXIT_FAILURE;
-    c->over = c->over || !c->terminal || st == FX_EIO;
-}
-
 // ---- the loop -----------------------------------------------------------------------------------
 
 // The next line without its newline; false at the end of input. Ctrl-C gives an empty line.
@@ -311,14 +259,21 @@ static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
     conversation c = {.eng = eng, .o = o, .terminal = isatty(STDIN_FILENO)};
     char *line = NULL;
     size_t cap = 0, n = 0;
+    fx_error err;
     setvbuf(stdin, NULL, _IONBF, 0); // poll must see what has not been read yet
     if (c.terminal) fprintf(stderr, "%s: /help lists the commands\n", fx_engine_info(eng)->name);
     while (!c.over && read_line(&c, &line, &cap, &n)) {
         if (n == 0) continue;
-        if (line[0] == '/')
+        if (line[0] == '/') {
             run_chat_command(&c, line);
-        else
-            handle_message(&c, line, n);
+            continue;
+        }
+        const fx_status st = answer_message(&c, line, n, &err);
+        take_signal(&c);
+        if (st == FX_OK) continue;
+        fxi_cli_fail(st == FX_ECONTEXT ? "%s (/reset starts a new conversation)" : "%s", err.text);
+        c.rc = FXI_EXIT_FAILURE;
+        c.over = c.over || !c.terminal || st == FX_EIO;
     }
     free(line);
     drop_messages_from(&c, 0);
@@ -328,26 +283,20 @@ static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
 
 // ---- the command -------------------------------------------------------------------------------
 
-static fx_status complete_prompt(fx_engine *eng, const fxi_cli_options *o, completion *a,
-                                 fx_error *err)
-{
-    fx_tokens prompt = {0};
-    fx_status st = fx_tokenize(eng, o->prompt, strlen(o->prompt), FX_TOKENIZE_PROMPT, &prompt, err);
-    if (st == FX_OK) {
-        fx_request req = sampled_request(o);
-        req.prompt = prompt.id;
-        req.n_prompt = prompt.n;
-        st = run_completion(eng, &req, a, err);
-    }
-    fx_tokens_free(&prompt);
-    return st;
-}
-
 static int run_once(fx_engine *eng, const fxi_cli_options *o)
 {
     fx_error err;
     completion a = {.finish = FX_FINISH_NONE};
-    fx_status st = complete_prompt(eng, o, &a, &err);
+    fx_tokens prompt = {0};
+    fx_status st =
+        fx_tokenize(eng, o->prompt, strlen(o->prompt), FX_TOKENIZE_PROMPT, &prompt, &err);
+    if (st == FX_OK) {
+        fx_request req = sampled_request(o);
+        req.prompt = prompt.id;
+        req.n_prompt = prompt.n;
+        st = run_completion(eng, &req, &a, &err);
+    }
+    fx_tokens_free(&prompt);
     fxi_buf_free(&a.text);
     if (st != FX_OK) return fxi_cli_fail("%s", err.text);
     fprintf(stdout, "\n");

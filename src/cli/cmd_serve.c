@@ -23,22 +23,6 @@
 
 // ---- the server's options: from the command line and OpenTelemetry's variables -----------------
 
-static fxi_isolation isolation_named(const char *name)
-{
-    static const char *const names[] = {[FXI_ISOLATE_ADDRESS] = "address",
-                                        [FXI_ISOLATE_CONNECTION] = "connection",
-                                        [FXI_ISOLATE_NONE] = "none"};
-    int i = FXI_ISOLATE_ADDRESS;
-    while (i < FXI_ISOLATE_NONE && strcasecmp(name, names[i]) != 0) i++;
-    return (fxi_isolation)i;
-}
-
-// A text of names, separated by commas; NULL: none.
-static fxi_name_list names_of(const char *const *text)
-{
-    return (fxi_name_list){.text = text, .n = *text != NULL};
-}
-
 // A variable for spans alone, or the one for all that is sent to collectors.
 static const char *otlp_variable(const char *of_traces, const char *of_all)
 {
@@ -46,58 +30,32 @@ static const char *otlp_variable(const char *of_traces, const char *of_all)
     return traces ? traces : getenv(of_all);
 }
 
-static const char *otlp_headers(void)
-{
-    return otlp_variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS");
-}
-
-static const char *otlp_ca_file(void)
-{
-    return otlp_variable("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE");
-}
-
 fxi_server_options fxi_cli_server_options(const fxi_cli_options *o)
 {
-    return (fxi_server_options){.host = o->host,
-                                .port = o->port,
-                                .alias = o->alias,
-                                .max_logprobs = o->max_logprobs,
-                                .refuse_excess = o->refuse_excess,
-                                .tool_parser = o->tool_parser,
-                                .reasoning_parser = o->reasoning_parser,
-                                .cut_first = !strcasecmp(o->sampling_order, "cuts"),
-                                .processed_logprobs = !strcasecmp(o->logprobs, "processed"),
-                                .n_worker = o->n_worker,
-                                .max_conn = o->max_conn,
-                                .max_per_address = o->max_per_address,
-                                .max_body_bytes = (size_t)o->max_body_bytes,
-                                .max_queue_bytes = (size_t)o->max_queue_bytes,
-                                .idle_timeout_s = o->idle_timeout_s,
-                                .header_timeout_s = (double)o->header_timeout_s,
-                                .read_timeout_s = (double)o->read_timeout_s,
-                                .body_timeout_s = (double)o->body_timeout_s,
-                                .key_file = o->key_file,
-                                .isolate = isolation_named(o->isolate),
-                                .allow_priority = o->allow_priority,
-                                .open_metrics = o->open_metrics,
-                                .hosts = names_of(&o->allowed_hosts),
-                                .cors = names_of(&o->cors),
-                                .tls_cert = o->tls_cert,
-                                .tls_key = o->tls_key,
-                                .service_name = getenv("OTEL_SERVICE_NAME"),
-                                .otlp_resource = getenv("OTEL_RESOURCE_ATTRIBUTES"),
-                                .otlp_headers = otlp_headers(),
-                                .otlp_ca_file = otlp_ca_file(),
-                                .log_json = !strcasecmp(o->log_format, "json"),
-                                .log_level = fxi_level_named(o->log_level),
-                                .log_prompts = o->log_prompts};
+    fxi_server_options opt = o->server;
+    opt.cut_first = !strcasecmp(o->sampling_order, "cuts");
+    opt.processed_logprobs = !strcasecmp(o->logprobs, "processed");
+    opt.isolate = !strcasecmp(o->isolate, "connection") ? FXI_ISOLATE_CONNECTION
+                  : !strcasecmp(o->isolate, "none")     ? FXI_ISOLATE_NONE
+                                                        : FXI_ISOLATE_ADDRESS;
+    opt.hosts = (fxi_name_list){.text = &o->allowed_hosts, .n = o->allowed_hosts != NULL};
+    opt.cors = (fxi_name_list){.text = &o->cors, .n = o->cors != NULL};
+    opt.service_name = getenv("OTEL_SERVICE_NAME");
+    opt.otlp_resource = getenv("OTEL_RESOURCE_ATTRIBUTES");
+    opt.otlp_headers =
+        otlp_variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS");
+    opt.otlp_ca_file =
+        otlp_variable("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE");
+    opt.log_json = !strcasecmp(o->log_format, "json");
+    opt.log_level = fxi_level_named(o->log_level);
+    return opt;
 }
 
 const char *fxi_cli_otlp_endpoint(const fxi_cli_options *o, fxi_buf *made)
 {
     const char *off = getenv("OTEL_SDK_DISABLED"), *all = getenv("OTEL_EXPORTER_OTLP_ENDPOINT");
     const char *traces = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
-    if (o->otlp_endpoint) return o->otlp_endpoint[0] ? o->otlp_endpoint : NULL;
+    if (o->server.otlp_endpoint) return o->server.otlp_endpoint[0] ? o->server.otlp_endpoint : NULL;
     if (off && !strcasecmp(off, "true")) return NULL;
     if (traces && traces[0]) return traces;
     if (!all || !all[0]) return NULL;
@@ -110,69 +68,74 @@ const char *fxi_cli_otlp_endpoint(const fxi_cli_options *o, fxi_buf *made)
 // As text these are lines without a time, for the person who starts the program; with --log-format
 // json each is an object like the others.
 
-typedef struct serve_sink {
-    bool is_json;
-    void (*line)(void *ud, const char *line); // gets it without a newline
-    void *ud;
-} serve_sink;
+typedef struct serve_run {
+    const fxi_cli_options *o;
+    fxi_server_options opt;
+    fxi_log *log;
+    fxi_server *srv;
+} serve_run;
 
-static void say_line(const serve_sink *say, fxi_line *l)
+static void say_line(const serve_run *r, fxi_line *l)
 {
     const char *text = fxi_line_end(l);
-    if (text) say->line(say->ud, text);
+    if (text) fxi_log_add(r->log, text);
     fxi_line_free(l);
 }
 
-static void say_event(const serve_sink *say, int level, const char *event, const char *text)
+static void say_event(const serve_run *r, fxi_level level, const char *event, const char *text)
 {
-    if (!say->is_json) {
-        say->line(say->ud, text);
+    if (!r->opt.log_json) {
+        fxi_log_add(r->log, text);
         return;
     }
-    fxi_line l = fxi_line_begin(true, (fxi_level)level, event);
+    fxi_line l = fxi_line_begin(true, level, event);
     fxi_line_str(&l, "message", text);
-    say_line(say, &l);
+    say_line(r, &l);
 }
 
-__attribute__((format(printf, 2, 3))) static void say_text(const serve_sink *say, const char *fmt,
-                                                           ...)
+__attribute__((format(printf, 2, 3))) static void say_text(const serve_run *r, const char *fmt, ...)
 {
     char text[512];
     va_list args;
     va_start(args, fmt);
     fxi_utf8_vprint(text, sizeof text, fmt, args);
     va_end(args);
-    say->line(say->ud, text);
+    fxi_log_add(r->log, text);
+}
+
+__attribute__((format(printf, 2, 3))) static void say_warning(const serve_run *r, const char *fmt,
+                                                              ...)
+{
+    char text[512] = "warning: ";
+    const size_t n = strlen(text);
+    va_list args;
+    va_start(args, fmt);
+    fxi_utf8_vprint(text + n, sizeof text - n, fmt, args);
+    va_end(args);
+    say_event(r, FXI_LEVEL_WARN, "warning", text);
 }
 
 // ---- start --------------------------------------------------------------------------------------
 
-static void say_model(const serve_sink *say, const fx_model_info *m)
+static void say_model(const serve_run *r, const fx_model_info *m, const fx_stats *st)
 {
-    char params[FXI_SIZE_TEXT_BYTES], file[FXI_SIZE_TEXT_BYTES];
-    say_text(say, "model      %s (%s, %s, %s parameters, %s)", m->name, m->arch, m->type,
-             fxi_cli_count(m->n_param, params), fxi_cli_size(m->file_bytes, file));
-    say_text(say, "kernels    %s, %d threads", m->kernel_path, m->n_thread);
-    say_text(say, "context    %d tokens", m->ctx_tok);
-}
-
-static void say_memory(const serve_sink *say, const fx_stats *st, const fx_model_info *m,
-                       const fxi_cli_options *o)
-{
+    const fxi_cli_options *o = r->o;
     const size_t tok_bytes = m->kv_bytes_per_tok;
-    char size[FXI_SIZE_TEXT_BYTES], n_tok[FXI_SIZE_TEXT_BYTES];
-    say_text(say, "KV cache   %zu bytes per token, budget %s (%s): %s tokens", tok_bytes,
-             fxi_cli_size(st->kv_budget_bytes, size),
-             o->kv_memory_bytes ? "as given" : "half of what was free",
-             fxi_cli_count(st->kv_budget_bytes / tok_bytes, n_tok));
-    if (o->swap_bytes)
-        say_text(say, "swap       %s in %s", fxi_cli_size(o->swap_bytes, size),
-                 fxi_cli_swap_dir(o));
-}
-
-static void say_object(const serve_sink *say, const fx_stats *st, const fx_model_info *m,
-                       const fxi_cli_options *o)
-{
+    char size[FXI_SIZE_TEXT_BYTES], n[FXI_SIZE_TEXT_BYTES];
+    if (!r->opt.log_json) {
+        say_text(r, "model      %s (%s, %s, %s parameters, %s)", m->name, m->arch, m->type,
+                 fxi_cli_count(m->n_param, n), fxi_cli_size(m->file_bytes, size));
+        say_text(r, "kernels    %s, %d threads", m->kernel_path, m->n_thread);
+        say_text(r, "context    %d tokens", m->ctx_tok);
+        say_text(r, "KV cache   %zu bytes per token, budget %s (%s): %s tokens", tok_bytes,
+                 fxi_cli_size(st->kv_budget_bytes, size),
+                 o->engine.kv_memory_bytes ? "as given" : "half of what was free",
+                 fxi_cli_count(st->kv_budget_bytes / tok_bytes, n));
+        if (o->engine.swap_bytes)
+            say_text(r, "swap       %s in %s", fxi_cli_size(o->engine.swap_bytes, size),
+                     fxi_cli_swap_dir(o));
+        return;
+    }
     fxi_line l = fxi_line_begin(true, FXI_LEVEL_INFO, "start");
     fxi_line_str(&l, "version", fx_version());
     fxi_line_str(&l, "model", m->name);
@@ -182,93 +145,56 @@ static void say_object(const serve_sink *say, const fx_stats *st, const fx_model
     fxi_line_str(&l, "kernels", m->kernel_path);
     fxi_line_int(&l, "threads", m->n_thread);
     fxi_line_int(&l, "context_tokens", m->ctx_tok);
-    fxi_line_int(&l, "kv_bytes_per_token", (long long)m->kv_bytes_per_tok);
+    fxi_line_int(&l, "kv_bytes_per_token", (long long)tok_bytes);
     fxi_line_int(&l, "kv_budget_bytes", (long long)st->kv_budget_bytes);
-    fxi_line_int(&l, "swap_bytes", (long long)o->swap_bytes);
-    say_line(say, &l);
+    fxi_line_int(&l, "swap_bytes", (long long)o->engine.swap_bytes);
+    say_line(r, &l);
 }
 
-// Requests then wait for mappings, as they do for memory.
-static void say_few_mappings(const serve_sink *say, const fx_stats *st, const fx_model_info *m)
-{
-    char text[300];
-    if (m->max_seq <= m->mapped_seq) return;
-    snprintf(text, sizeof text,
-             "warning: of %d sequences (--max-seq) %d will run together: their KV cache may need "
-             "more than the %llu mappings of memory that vm.max_map_count leaves",
-             m->max_seq, m->mapped_seq, (unsigned long long)st->kv_max_mappings);
-    say_event(say, FXI_LEVEL_WARN, "warning", text);
-}
-
-static void say_start(const serve_sink *say, const fx_engine *eng, const fxi_cli_options *o)
+// Beyond its mappings, requests wait as they do for memory.
+static void say_start(const serve_run *r, const fx_engine *eng)
 {
     const fx_model_info *m = fx_engine_info(eng);
     fx_stats st;
-    char text[400];
     fx_engine_stats(eng, &st);
-    if (say->is_json) {
-        say_object(say, &st, m, o);
-    } else {
-        say_model(say, m);
-        say_memory(say, &st, m, o);
-    }
-    say_few_mappings(say, &st, m);
-    if (o->send_percent > 0)
-        say_event(say, FXI_LEVEL_WARN, "warning",
-                  "warning: --send-percent is ignored, and will be removed");
-    if (!m->chat_template_error) return;
-    snprintf(text, sizeof text, "warning: chats will fail: %s (--chat-template takes another)",
-             m->chat_template_error);
-    say_event(say, FXI_LEVEL_WARN, "warning", text);
+    say_model(r, m, &st);
+    if (m->max_seq > m->mapped_seq)
+        say_warning(r,
+                    "of %d sequences (--max-seq) %d will run together: their KV cache may need "
+                    "more than the %llu mappings of memory that vm.max_map_count leaves",
+                    m->max_seq, m->mapped_seq, (unsigned long long)st.kv_max_mappings);
+    if (r->o->send_percent > 0) say_warning(r, "--send-percent is ignored, and will be removed");
+    if (m->chat_template_error)
+        say_warning(r, "chats will fail: %s (--chat-template takes another)",
+                    m->chat_template_error);
 }
 
-// ---- address ------------------------------------------------------------------------------------
-
-static bool is_loopback(const char *host)
+static void say_address(const serve_run *r)
 {
-    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
-           strcmp(host, "localhost") == 0;
-}
-
-__attribute__((format(printf, 2, 3))) static void say_warning(const serve_sink *say,
-                                                              const char *fmt, ...)
-{
-    char text[512] = "warning: ";
-    const size_t n = strlen(text);
-    va_list args;
-    va_start(args, fmt);
-    fxi_utf8_vprint(text + n, sizeof text - n, fmt, args);
-    va_end(args);
-    say_event(say, FXI_LEVEL_WARN, "warning", text);
-}
-
-static void say_dangers(const serve_sink *say, const fxi_server_options *opt, fxi_key_facts keys)
-{
-    const bool is_open = !is_loopback(opt->host);
+    const fxi_server_options *opt = &r->opt;
+    const fxi_key_facts keys = fxi_server_look_at_keys(r->srv);
+    const bool v6 = strchr(opt->host, ':');
+    const bool is_open = strncmp(opt->host, "127.", 4) != 0 && strcmp(opt->host, "::1") != 0 &&
+                         strcmp(opt->host, "localhost") != 0;
+    char text[320];
     if (is_open && !keys.n_key)
-        say_warning(say,
+        say_warning(r,
                     "%.100s can be reached from other machines, and no API key is needed "
                     "(--api-key-file)",
                     opt->host);
     else if (is_open && !opt->tls_cert)
-        say_warning(say,
+        say_warning(r,
                     "%.100s can be reached from other machines, and keys and texts are sent as "
                     "plain text (--tls-cert)",
                     opt->host);
     if (fxi_name_list_has(&opt->cors, "*") && !keys.n_key)
-        say_warning(say, "any web page may use this server (--cors)");
+        say_warning(r, "any web page may use this server (--cors)");
     if (keys.is_exposed)
-        say_warning(say, "%.200s can be read or changed by others than its owner", opt->key_file);
-}
-
-static void say_address(const serve_sink *say, const fxi_server_options *opt, fxi_server *srv)
-{
-    char text[320];
-    const bool v6 = strchr(opt->host, ':');
-    say_dangers(say, opt, fxi_server_look_at_keys(srv));
+        say_warning(r, "%.200s can be read or changed by users other than its owner",
+                    opt->key_file);
     snprintf(text, sizeof text, "listening on %s://%s%.100s%s:%d", opt->tls_cert ? "https" : "http",
-             v6 ? "[" : "", opt->host, v6 ? "]" : "", fxi_server_port(srv));
-    say_event(say, FXI_LEVEL_INFO, "listening", text);
+             v6 ? "[" : "", opt->host, v6 ? "]" : "", fxi_server_port(r->srv));
+    say_event(r, FXI_LEVEL_INFO, "listening", text);
 }
 
 // ---- --check-config ----------------------------------------------------------------------------
@@ -277,36 +203,25 @@ static void say_address(const serve_sink *say, const fxi_server_options *opt, fx
 // loaded, and the port may be in use. Then the options in effect go to stdout, as a file that
 // --config takes.
 
-static int print_options(const fxi_opt_rest *rest)
+static int check_config(const fxi_cli_options *o, const fxi_opt_rest *rest,
+                        const fxi_server_options *server)
 {
+    fx_error err;
+    fx_model_info info;
     fxi_buf text = {0};
+    const fx_options opt = fxi_cli_engine_options(o);
+    if (fxi_server_check(server, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
+    if (fx_options_check(&opt, &info, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
     const bool ok = fxi_opt_show(&fxi_cli_table, FXI_CMD_SERVE, rest, &text);
     if (ok) printf("[serve]\n%s", text.p);
     fxi_buf_free(&text);
     return ok ? 0 : fxi_cli_fail("out of memory for the options");
 }
 
-static int check_config(const fxi_cli_options *o, const fxi_opt_rest *rest,
-                        const fxi_server_options *server)
-{
-    fx_error err;
-    fx_model_info info;
-    const fx_options opt = fxi_cli_engine_options(o);
-    if (fxi_server_check(server, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
-    if (fx_options_check(&opt, &info, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
-    return print_options(rest);
-}
-
 // ---- the service manager -----------------------------------------------------------------------
 //
 // A datagram to the socket that NOTIFY_SOCKET names, as sd_notify(3) describes it. A name that
 // begins with '@' is abstract.
-
-static bool manager_waits(void)
-{
-    const char *name = getenv("NOTIFY_SOCKET");
-    return name && *name;
-}
 
 static void notify_manager(const char *state)
 {
@@ -327,16 +242,6 @@ static void notify_manager(const char *state)
 
 #define LOG_WAIT_S 1 // for the last lines
 
-typedef struct serve_run {
-    const fxi_cli_options *o;
-    fxi_server_options opt;
-    fxi_log *log;
-    serve_sink say;
-    fxi_server *srv;
-} serve_run;
-
-// ---- the log ----------------------------------------------------------------------------------
-
 static void log_line(void *ud, const char *line)
 {
     fxi_log_add(ud, line);
@@ -346,28 +251,6 @@ static uint64_t count_dropped(void *ud)
 {
     return fxi_log_n_dropped(ud);
 }
-
-static void tell_json(char *dst, size_t cap, uint64_t n_dropped)
-{
-    fxi_line l = fxi_line_begin(true, FXI_LEVEL_WARN, "dropped");
-    fxi_line_int(&l, "lines", (long long)n_dropped);
-    const char *text = fxi_line_end(&l);
-    snprintf(dst, cap, "%s", text ? text : "{}");
-    fxi_line_free(&l);
-}
-
-static fx_status open_log(serve_run *r, fx_error *err)
-{
-    const bool is_json = r->opt.log_json;
-    const fx_status st = fxi_log_open(STDERR_FILENO, 0, is_json ? tell_json : NULL, &r->log, err);
-    r->say = (serve_sink){.is_json = is_json, .line = log_line, .ud = r->log};
-    r->opt.log = log_line;
-    r->opt.log_ud = r->log;
-    r->opt.log_dropped = count_dropped;
-    return st;
-}
-
-// ---- running ----------------------------------------------------------------------------------
 
 static void reload_keys(const serve_run *r)
 {
@@ -379,26 +262,7 @@ static void reload_keys(const serve_run *r)
         snprintf(text, sizeof text, "%d API keys read", n_key);
     else
         snprintf(text, sizeof text, "warning: the API keys stay as they were: %s", err.text);
-    say_event(&r->say, ok ? FXI_LEVEL_INFO : FXI_LEVEL_WARN, "keys", text);
-}
-
-static void wait_for_end(const serve_run *r)
-{
-    while (!fxi_signals_stop()) {
-        if (fxi_signals_take_hup())
-            reload_keys(r);
-        else
-            fxi_signals_wait();
-    }
-    fxi_signals_let_kill();
-}
-
-static void end_server(const serve_run *r)
-{
-    say_event(&r->say, FXI_LEVEL_INFO, "stop", "stopping");
-    if (!fxi_server_drain(r->srv, (double)r->o->drain_timeout_s))
-        say_event(&r->say, FXI_LEVEL_WARN, "drain", "warning: answers were cut off");
-    fxi_server_stop(r->srv);
+    say_event(r, ok ? FXI_LEVEL_INFO : FXI_LEVEL_WARN, "keys", text);
 }
 
 // The log is closed before a last word, so that the lines stay in order.
@@ -412,12 +276,21 @@ static int fail_run(serve_run *r, const char *text)
 static int serve_engine(serve_run *r, fx_engine *eng)
 {
     fxi_server_serve(r->srv, eng);
-    say_start(&r->say, eng, r->o);
-    say_address(&r->say, &r->opt, r->srv);
+    say_start(r, eng);
+    say_address(r);
     notify_manager("READY=1");
-    wait_for_end(r);
+    while (!fxi_signals_stop()) {
+        if (fxi_signals_take_hup())
+            reload_keys(r);
+        else
+            fxi_signals_wait();
+    }
+    fxi_signals_let_kill();
     notify_manager("STOPPING=1");
-    end_server(r);
+    say_event(r, FXI_LEVEL_INFO, "stop", "stopping");
+    if (!fxi_server_drain(r->srv, (double)r->o->drain_timeout_s))
+        say_event(r, FXI_LEVEL_WARN, "drain", "warning: answers were cut off");
+    fxi_server_stop(r->srv);
     fxi_log_close(r->log, LOG_WAIT_S);
     return 0;
 }
@@ -426,9 +299,17 @@ static int run_server(serve_run *r)
 {
     fx_error err;
     fx_engine *eng;
-    if (open_log(r, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
+    const char *manager = getenv("NOTIFY_SOCKET");
+    fxi_heap_map_large();
+    fxi_core_dump_shrink("");
+    signal(SIGPIPE, SIG_IGN); // a client that hangs up must not end the server
+    if (fxi_log_open(STDERR_FILENO, 0, r->opt.log_json, &r->log, &err) != FX_OK)
+        return fxi_cli_fail("%s", err.text);
+    r->opt.log = log_line;
+    r->opt.log_ud = r->log;
+    r->opt.log_dropped = count_dropped;
     if (fxi_server_open(&r->opt, &r->srv, &err) != FX_OK) return fail_run(r, err.text);
-    if (r->o->key_file || manager_waits()) fxi_signals_catch_hup();
+    if (r->o->server.key_file || (manager && *manager)) fxi_signals_catch_hup();
     if (fxi_cli_open(r->o, &eng, &err) != FX_OK) return fail_run(r, err.text);
     // Until now a signal ended the process: nothing was running.
     const int rc =
@@ -437,21 +318,12 @@ static int run_server(serve_run *r)
     return rc;
 }
 
-static int check_or_serve(serve_run *r, const fxi_opt_rest *rest)
-{
-    if (r->o->check_config) return check_config(r->o, rest, &r->opt);
-    fxi_heap_map_large();
-    fxi_core_dump_shrink("");
-    signal(SIGPIPE, SIG_IGN); // a client that hangs up must not end the server
-    return run_server(r);
-}
-
 int fxi_cmd_serve(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
     serve_run r = {.o = o, .opt = fxi_cli_server_options(o)};
     fxi_buf endpoint = {0};
     r.opt.otlp_endpoint = fxi_cli_otlp_endpoint(o, &endpoint);
-    const int rc = check_or_serve(&r, rest);
+    const int rc = o->check_config ? check_config(o, rest, &r.opt) : run_server(&r);
     fxi_buf_free(&endpoint);
     return rc;
 }

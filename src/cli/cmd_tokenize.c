@@ -24,12 +24,6 @@ static fx_status read_text_from(FILE *from, fxi_buf *text, fx_error *err)
     return FX_OK;
 }
 
-static void print_ids(const fxi_ids *ids)
-{
-    for (size_t i = 0; i < ids->n; i++) printf(i ? " %d" : "%d", (int)ids->id[i]);
-    printf("\n");
-}
-
 static fx_status print_ids_of(const fxi_cli_options *o, const fxi_vocab *v, const fxi_buf *text,
                               fx_error *err)
 {
@@ -38,7 +32,8 @@ static fx_status print_ids_of(const fxi_cli_options *o, const fxi_vocab *v, cons
     if (!o->no_bos && fxi_vocab_adds_bos(v) && !fxi_ids_add(&ids, fxi_vocab_bos(v)))
         st = fxi_fail(err, FX_ENOMEM, "out of memory for the ids");
     if (st == FX_OK) st = fxi_vocab_encode(v, text->p, text->n, FXI_ENCODE_SPACE, &ids, err);
-    if (st == FX_OK) print_ids(&ids);
+    for (size_t i = 0; st == FX_OK && i < ids.n; i++) printf(i ? " %d" : "%d", (int)ids.id[i]);
+    if (st == FX_OK) printf("\n");
     fxi_ids_free(&ids);
     return st;
 }
@@ -84,7 +79,7 @@ int fxi_cmd_tokenize(const fxi_cli_options *o, const fxi_opt_rest *rest)
     (void)rest;
     fx_error err;
     fxi_vocab *vocab;
-    if (fxi_vocab_open(o->model, o->tokenizer_pre, NULL, &vocab, &err) != FX_OK)
+    if (fxi_vocab_open(o->engine.model_path, o->engine.tokenizer_pre, NULL, &vocab, &err) != FX_OK)
         return fxi_cli_fail("%s", err.text);
     if (fxi_vocab_warning(vocab)) fprintf(stderr, "warning: %s\n", fxi_vocab_warning(vocab));
     fxi_buf in = {0};

@@ -1,37 +1,57 @@
 // cmd_top.c - `flexinfer top`: what a server and its memory are doing, on a terminal.
 //
-// One thread polls the server (top_feed.h). This one waits for its news, keys and signals, and
-// draws.
+// It asks for /kv/snapshot four times a second and for /metrics once, draws, and waits. A key or a
+// signal ends a request that takes long, which is made again once the key has had its effect.
 #include "cli/command.h"
 #include "cli/terminal/terminal.h"
 #include "cli/top/screen.h"
-#include "cli/top/top_feed.h"
 #include "cli/top/top_view.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/fail.h"         // defines: fxi_fail, FX_TRY
+#include "base/fail.h" // defines: fxi_fail, FX_TRY
+#include "base/json/json.h"
+#include "base/net/http_client.h"
 #include "base/system/clock.h" // defines: fxi_now_s
 
-#define DEFAULT_URL "http://127.0.0.1:8080"
-#define DRAW_MS     1000 // at least as often: ages move on
-#define ONCE_COLS   120
-#define ONCE_WAIT_S 15.0
-#define ONCE_RATE_S 3.0 // for a second snapshot of a busy server
+#define DEFAULT_URL    "http://127.0.0.1:8080"
+#define POLL_S         0.25 // between snapshots
+#define PAGE_S         1.0  // between pages of /metrics
+#define CALL_S         60.0 // a snapshot waits for the end of a forward pass
+#define AGAIN_S        0.5  // before the next attempt after a failure, up to
+#define MAX_AGAIN_S    5.0
+#define MAX_BODY_BYTES (64u << 20)
+#define ONCE_COLS      120
+#define ONCE_WAIT_S    15.0
+#define ONCE_RATE_S    3.0 // for a second snapshot of a busy server
+
+typedef struct top_run {
+    const char *url;
+    char header[300]; // with the key; "": there is none
+    fxi_http_client *client;
+    int stop_fd;   // can be read: a signal or a key has come
+    double page_s; // when /metrics is asked for again
+    fxi_top_state state;
+    fxi_top_view view;
+} top_run;
 
 // ---- the key -----------------------------------------------------------------------------------
 
 // A file of keys as the server reads it, NAME KEY [admin] ..: the first admin's key; or a file with
 // one key alone.
-static bool find_client_key(FILE *f, char key[256])
+static fx_status read_client_key(const char *path, char key[256], fx_error *err)
 {
     char line[1024], first[256], second[256], rest[512];
     bool is_admin = false;
+    FILE *f = fopen(path, "re");
+    if (!f) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
     key[0] = 0;
     while (!is_admin && fgets(line, sizeof line, f)) {
         rest[0] = second[0] = 0;
@@ -40,35 +60,71 @@ static bool find_client_key(FILE *f, char key[256])
         is_admin = n == 3 && strstr(rest, "admin");
         if (is_admin || !key[0]) snprintf(key, 256, "%s", n == 1 ? first : second);
     }
-    return key[0] != 0;
+    fclose(f);
+    return key[0] ? FX_OK : fxi_fail(err, FX_EINVAL, "%s: it holds no key", path);
 }
 
-static fx_status read_client_key(const char *path, char key[256], fx_error *err)
+// ---- the server --------------------------------------------------------------------------------
+
+// *body is the caller's to free. A refusal has the server's own words.
+static fx_status get_path(top_run *t, const char *path, double limit_s, fxi_buf *body,
+                          fx_error *err)
 {
-    FILE *f = fopen(path, "re");
-    if (!f) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
-    const bool found = find_client_key(f, key);
-    fclose(f);
-    return found ? FX_OK : fxi_fail(err, FX_EINVAL, "%s: there is no key", path);
+    const size_t n = strlen(t->url), n_base = n - (t->url[n - 1] == '/');
+    const char *const header[] = {t->header};
+    fxi_http_answer a = {0};
+    fxi_buf url = {0};
+    fx_status st = FX_OK;
+    if (!fxi_buf_fmt(&url, "%.*s%s", (int)n_base, t->url, path))
+        st = fxi_fail(err, FX_ENOMEM, "out of memory");
+    const fxi_http_call call = {.url = url.p,
+                                .header = header,
+                                .n_header = t->header[0] != 0,
+                                .timeout_s = limit_s,
+                                .max_bytes = MAX_BODY_BYTES};
+    if (st == FX_OK) st = fxi_http_client_call(t->client, &call, &a, err);
+    if (st == FX_OK && a.status != 200) {
+        fxi_json_doc doc = {0};
+        const char *text = NULL;
+        const fxi_str json = {a.body.p, a.body.n};
+        if (fxi_json_parse(&doc, json, &(fxi_json_rules){0}, NULL) == FX_OK)
+            text = fxi_json_text(fxi_json_get(fxi_json_get(doc.root, "error"), "message"));
+        st = fxi_fail(err, FX_EIO, "status %d%s%.200s", a.status, text ? ": " : "",
+                      text ? text : "");
+        fxi_json_doc_free(&doc);
+    }
+    fxi_buf_free(&url);
+    *body = a.body;
+    return st;
+}
+
+// Takes in the next snapshot, and a page of /metrics when it is time: the screen shows most without
+// it, so where that fails its figures stay.
+static fx_status ask_server(top_run *t, double limit_s, fx_error *err)
+{
+    fxi_buf body;
+    fx_error ignored;
+    fx_status st = get_path(t, "/kv/snapshot", limit_s, &body, err);
+    if (st == FX_OK) st = fxi_top_take_snapshot(&t->state, body.p ? body.p : "", body.n, err);
+    fxi_buf_free(&body);
+    if (st != FX_OK || fxi_now_s() < t->page_s) return st;
+    if (get_path(t, "/metrics", limit_s, &body, &ignored) == FX_OK)
+        fxi_top_take_metrics(&t->state, body.p ? body.p : "", body.n);
+    fxi_buf_free(&body);
+    t->page_s = fxi_now_s() + PAGE_S;
+    return FX_OK;
 }
 
 // ---- one screen as text ------------------------------------------------------------------------
 
-static int columns_of_terminal(void)
-{
-    const char *text = getenv("COLUMNS");
-    const int n = text ? atoi(text) : 0;
-    return n >= 40 && n <= 1000 ? n : ONCE_COLS;
-}
-
-static fx_status print_screen(fxi_top_feed *feed, fxi_top_view *v, fx_error *err)
+static fx_status print_screen(const top_run *t, fx_error *err)
 {
     fxi_screen s;
     fxi_buf text = {0};
-    const fxi_top_state *w = fxi_top_feed_lock(feed, &v->trouble);
-    bool ok = fxi_screen_make(&s, fxi_top_height(w), columns_of_terminal());
-    ok = ok && fxi_top_draw(&s, w, v) && fxi_screen_text(&s, &text);
-    fxi_top_feed_unlock(feed);
+    const char *columns = getenv("COLUMNS");
+    const int n = columns ? atoi(columns) : 0;
+    bool ok = fxi_screen_make(&s, fxi_top_height(&t->state), n >= 40 && n <= 1000 ? n : ONCE_COLS);
+    ok = ok && fxi_top_draw(&s, &t->state, &t->view) && fxi_screen_text(&s, &text);
     if (ok) fwrite(text.p, 1, text.n, stdout);
     fxi_buf_free(&text);
     fxi_screen_free(&s);
@@ -76,119 +132,137 @@ static fx_status print_screen(fxi_top_feed *feed, fxi_top_view *v, fx_error *err
 }
 
 // Waits for the first snapshot and page; then for as long as rates need. Errors: FX_EIO.
-static fx_status wait_for_snapshots(fxi_top_feed *feed, const char *url, fx_error *err)
+static fx_status show_once(top_run *t, fx_error *err)
 {
+    const fxi_top_state *s = &t->state;
     const double give_up_s = fxi_now_s() + ONCE_WAIT_S;
     double enough_s = 0;
+    t->view.has_no_keys = true;
     for (;;) {
-        struct pollfd p = {.fd = fxi_top_feed_fd(feed), .events = POLLIN};
+        struct pollfd p = {.fd = t->stop_fd, .events = POLLIN};
+        fx_error why;
+        const fx_status st = ask_server(t, ONCE_WAIT_S, &why);
         const double now_s = fxi_now_s();
-        const char *trouble;
-        const fxi_top_state *w = fxi_top_feed_lock(feed, &trouble);
-        const bool is_there = w->number && w->n_page, is_rated = w->n_rate || !w->stats.n_running;
-        const fx_status st =
-            trouble ? fxi_fail(err, FX_EIO, "%.100s: %.300s", url, trouble) : FX_OK;
-        fxi_top_feed_unlock(feed);
-        FX_TRY(st);
-        if (is_there && !enough_s) enough_s = now_s + ONCE_RATE_S;
-        if (is_there && (is_rated || now_s >= enough_s)) return FX_OK;
-        if (now_s > give_up_s) return fxi_fail(err, FX_EIO, "%.100s: no answer in time", url);
-        fxi_top_feed_seen(feed);
-        poll(&p, 1, 100);
         if (fxi_signals_stop()) return fxi_fail(err, FX_EIO, "interrupted");
+        if (st != FX_OK) return fxi_fail(err, FX_EIO, "%.100s: %.300s", t->url, why.text);
+        if (s->n_page && !enough_s) enough_s = now_s + ONCE_RATE_S;
+        if (s->n_page && (s->n_rate || !s->stats.n_running || now_s >= enough_s))
+            return print_screen(t, err);
+        if (now_s > give_up_s) return fxi_fail(err, FX_EIO, "%.100s: no answer in time", t->url);
+        poll(&p, 1, (int)(POLL_S * 1e3));
     }
-}
-
-static fx_status show_once(fxi_top_feed *feed, fxi_top_view *v, fx_error *err)
-{
-    v->has_no_keys = true;
-    FX_TRY(wait_for_snapshots(feed, v->url, err));
-    return print_screen(feed, v, err);
 }
 
 // ---- on a terminal -----------------------------------------------------------------------------
 
-static bool draw_terminal(fxi_top_feed *feed, fxi_top_view *v)
+#ifdef FX_NCURSES
+
+static bool draw_terminal(top_run *t)
 {
     fxi_screen s;
     int n_row, n_col;
     fxi_curses_size(&n_row, &n_col);
-    bool ok = fxi_screen_make(&s, n_row, n_col);
-    const fxi_top_state *w = fxi_top_feed_lock(feed, &v->trouble);
-    const size_t n = fxi_top_rows(w), n_shown = fxi_top_rows_shown(n_row);
+    const size_t n = fxi_top_rows(&t->state), n_shown = fxi_top_rows_shown(n_row);
     const size_t last = n > n_shown ? n - n_shown : 0;
-    if (v->first > last) v->first = last;
-    ok = ok && fxi_top_draw(&s, w, v);
-    fxi_top_feed_unlock(feed);
+    if (t->view.first > last) t->view.first = last;
+    const bool ok = fxi_screen_make(&s, n_row, n_col) && fxi_top_draw(&s, &t->state, &t->view);
     if (ok) fxi_curses_show(&s);
     fxi_screen_free(&s);
     return ok;
 }
 
-static void scroll_list(fxi_top_view *v, fxi_top_key key)
-{
-    int n_row, n_col;
-    fxi_curses_size(&n_row, &n_col);
-    const size_t page = fxi_top_rows_shown(n_row);
-    const bool is_page = key == FXI_KEY_PAGE_UP || key == FXI_KEY_PAGE_DOWN;
-    const size_t by = is_page ? page : 1;
-    if (key == FXI_KEY_HOME) v->first = 0;
-    if (key == FXI_KEY_END) v->first = SIZE_MAX / 2; // drawing brings it back
-    if (key == FXI_KEY_UP || key == FXI_KEY_PAGE_UP) v->first = v->first > by ? v->first - by : 0;
-    if (key == FXI_KEY_DOWN || key == FXI_KEY_PAGE_DOWN) v->first += by;
-}
-
 // False: the user has seen enough.
-static bool take_pressed_keys(fxi_top_feed *feed, fxi_top_view *v)
+static bool take_pressed_keys(fxi_top_view *v)
 {
     for (fxi_top_key key; (key = fxi_curses_key()) != FXI_KEY_NONE;) {
-        if (key == FXI_KEY_QUIT) return false;
-        if (key == FXI_KEY_PAUSE) fxi_top_feed_pause(feed, v->is_paused = !v->is_paused);
-        if (key == FXI_KEY_SORT) v->sort = (v->sort + 1) % FXI_TOP_N_SORT;
-        if (key == FXI_KEY_REVERSE) v->is_reversed = !v->is_reversed;
-        if (key == FXI_KEY_HELP) v->shows_help = !v->shows_help;
-        scroll_list(v, key);
+        int n_row, n_col;
+        fxi_curses_size(&n_row, &n_col);
+        const bool is_page = key == FXI_KEY_PAGE_UP || key == FXI_KEY_PAGE_DOWN;
+        const size_t by = is_page ? fxi_top_rows_shown(n_row) : 1;
+        switch (key) {
+        case FXI_KEY_QUIT: return false;
+        case FXI_KEY_PAUSE: v->is_paused = !v->is_paused; break;
+        case FXI_KEY_SORT: v->sort = (v->sort + 1) % FXI_TOP_N_SORT; break;
+        case FXI_KEY_REVERSE: v->is_reversed = !v->is_reversed; break;
+        case FXI_KEY_HELP: v->shows_help = !v->shows_help; break;
+        case FXI_KEY_HOME: v->first = 0; break;
+        case FXI_KEY_END: v->first = SIZE_MAX / 2; break; // drawing brings it back
+        case FXI_KEY_UP:
+        case FXI_KEY_PAGE_UP: v->first = v->first > by ? v->first - by : 0; break;
+        case FXI_KEY_DOWN:
+        case FXI_KEY_PAGE_DOWN: v->first += by; break;
+        default: break;
+        }
     }
     return true;
 }
 
-static fx_status run_terminal(fxi_top_feed *feed, fxi_top_view *v, fx_error *err)
+static fx_status run_terminal(top_run *t, fx_error *err)
 {
+    fx_error trouble;
+    double ask_s = 0, again_s = AGAIN_S;
     bool ok = true;
     FX_TRY(fxi_curses_open(err));
-    v->is_utf8 = fxi_curses_is_utf8();
-    while (ok && take_pressed_keys(feed, v) && !fxi_signals_stop()) {
+    t->view.is_utf8 = fxi_curses_is_utf8();
+    while (ok && take_pressed_keys(&t->view) && !fxi_signals_stop()) {
         struct pollfd p[] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                             {.fd = fxi_top_feed_fd(feed), .events = POLLIN}};
-        fxi_top_feed_seen(feed);
-        ok = draw_terminal(feed, v);
-        poll(p, 2, DRAW_MS);
+                             {.fd = t->stop_fd, .events = POLLIN}};
+        const double left_s = t->view.is_paused ? MAX_AGAIN_S : fmax(ask_s - fxi_now_s(), 0);
+        ok = draw_terminal(t);
+        const int n_ready = poll(p, 2, (int)ceil(left_s * 1e3));
         if (p[0].revents & (POLLHUP | POLLERR)) break; // the terminal has gone
+        if (n_ready || t->view.is_paused) continue;
+        const fx_status st = ask_server(t, CALL_S, &trouble);
+        if (st != FX_OK && poll(p + 1, 1, 0) > 0) continue; // that ended it
+        t->view.trouble = st == FX_OK ? NULL : trouble.text;
+        ask_s = fxi_now_s() + (st == FX_OK ? POLL_S : again_s);
+        again_s = st == FX_OK ? AGAIN_S : fmin(again_s * 2, MAX_AGAIN_S);
     }
     fxi_curses_close();
     return ok ? FX_OK : fxi_fail(err, FX_ENOMEM, "out of memory");
 }
 
+#else
+
+static fx_status run_terminal(top_run *t, fx_error *err)
+{
+    (void)t;
+    return fxi_fail(err, FX_EINVAL,
+                    "this program was built without ncurses: --once prints one screen");
+}
+
+#endif
+
 // ---- the command -------------------------------------------------------------------------------
 
-static fx_status watch_server(const fxi_cli_options *o, fxi_top_view *v, fx_error *err)
+static fx_status watch_server(const fxi_cli_options *o, top_run *t, fx_error *err)
 {
-    fxi_top_feed *feed;
     char key[256];
-    if (o->client_key_file) FX_TRY(read_client_key(o->client_key_file, key, err));
+    struct epoll_event ev = {.events = EPOLLIN};
+    if (o->client_key_file) {
+        FX_TRY(read_client_key(o->client_key_file, key, err));
+        snprintf(t->header, sizeof t->header, "Authorization: Bearer %s", key);
+    }
     if (!o->once && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
         return fxi_fail(err, FX_EINVAL, "there is no terminal: --once prints one screen");
-    if (!fxi_signals_catch()) return fxi_fail(err, FX_EINTERNAL, "no file descriptors");
-    FX_TRY(fxi_top_feed_start(v->url, o->client_key_file ? key : NULL, o->ca_file, &feed, err));
-    const fx_status st = o->once ? show_once(feed, v, err) : run_terminal(feed, v, err);
-    fxi_top_feed_stop(feed);
-    return st;
+    FX_TRY(fxi_http_url_check(t->url, err));
+    t->stop_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (!fxi_signals_catch() || t->stop_fd < 0 ||
+        epoll_ctl(t->stop_fd, EPOLL_CTL_ADD, fxi_signals_fd(), &ev) ||
+        (!o->once && epoll_ctl(t->stop_fd, EPOLL_CTL_ADD, STDIN_FILENO, &ev)))
+        return fxi_fail(err, FX_EINTERNAL, "no file descriptors");
+    FX_TRY(fxi_http_client_open(o->ca_file, t->stop_fd, &t->client, err));
+    return o->once ? show_once(t, err) : run_terminal(t, err);
 }
 
 int fxi_cmd_top(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
-    fxi_top_view v = {.url = rest->n ? rest->arg[0] : DEFAULT_URL};
+    const char *url = rest->n ? rest->arg[0] : DEFAULT_URL;
+    top_run t = {.url = url, .stop_fd = -1, .view.url = url};
     fx_error err;
-    if (watch_server(o, &v, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
-    return 0;
+    const fx_status st = watch_server(o, &t, &err);
+    fxi_http_client_close(t.client);
+    if (t.stop_fd >= 0) close(t.stop_fd);
+    fxi_top_free(&t.state);
+    return st == FX_OK ? 0 : fxi_cli_fail("%s", err.text);
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "server/server.h"
 
 // cmd_*.c: `rest` holds the arguments that are not options, as many as the command takes. Each
 // returns the program's exit status.

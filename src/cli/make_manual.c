@@ -11,24 +11,18 @@
 
 // ---- synopses -----------------------------------------------------------------------------------
 
-// One word of a synopsis, as mdoc: an option, the "<" of a redirection, or an argument.
-static void print_word(const char *word, size_t n)
-{
-    if (word[0] == '-')
-        printf("Fl %.*s", (int)n - 1, word + 1);
-    else
-        printf(word[0] == '<' ? "Li <" : "Ar %.*s", (int)n, word);
-}
-
-// Words up to the one that ends a group like "-m FILE" or "[-p TEXT]", on one line of their own.
-// Returns what follows.
+// Words up to the one that ends a group like "-m FILE" or "[-p TEXT]", on one line of their own: an
+// option, the "<" of a redirection, or an argument. Returns what follows.
 static const char *print_group(const char *s)
 {
     bool optional = *s == '[', more = true;
     printf(optional ? ".Op " : ".");
     for (s += optional; more; s += strspn(s, " ")) {
-        size_t n = strcspn(s, " ]");
-        print_word(s, n);
+        const size_t n = strcspn(s, " ]");
+        if (s[0] == '-')
+            printf("Fl %.*s", (int)n - 1, s + 1);
+        else
+            printf(s[0] == '<' ? "Li <" : "Ar %.*s", (int)n, s);
         more = optional ? s[n] == ' ' : s[n] && strchr("-<", s[0]);
         printf(more ? " " : "\n");
         s += n + (s[n] == ']');
@@ -53,15 +47,6 @@ static void print_sentence(const char *text, size_t n)
     printf(".\n");
 }
 
-static void print_bounds(const fxi_opt *o)
-{
-    if (o->type != FXI_OPT_INT && o->type != FXI_OPT_FLOAT && o->type != FXI_OPT_INTS) return;
-    if (o->max >= (double)INT_MAX)
-        printf("At least %g.\n", o->min);
-    else
-        printf("From %.10g to %.10g.\n", o->min, o->max);
-}
-
 static void print_option(const fxi_opt *o)
 {
     char env[FXI_OPT_ENV_BYTES];
@@ -72,7 +57,12 @@ static void print_option(const fxi_opt *o)
     if (o->letter) printf("Fl %c , ", o->letter);
     printf(o->arg ? "Fl -%s Ar %s\n" : "Fl -%s\n", o->name, o->arg);
     print_sentence(o->help, help_n);
-    print_bounds(o);
+    const bool is_bounded = o->type == FXI_OPT_INT || o->type == FXI_OPT_FLOAT ||
+                            o->type == FXI_OPT_DOUBLE || o->type == FXI_OPT_INTS;
+    if (is_bounded && o->max >= (double)INT_MAX)
+        printf("At least %g.\n", o->min);
+    else if (is_bounded)
+        printf("From %.10g to %.10g.\n", o->min, o->max);
     if (value == o->preset && value)
         printf("Default:\n.Li %s .\n", value);
     else if (value)
@@ -109,23 +99,21 @@ static const struct {
               {"@COMMANDS\n", print_command_row},
               {"@OPTIONS\n", print_options}};
 
-static void print_line(const char *line)
-{
-    const fxi_cli_program *p = &fxi_cli_flexinfer;
-    size_t i = 0, n = sizeof places / sizeof places[0];
-    while (i < n && strcmp(line, places[i].line) != 0) i++;
-    if (i == n) fputs(line, stdout);
-    for (int k = 0; i < n && k < p->n_command; k++) places[i].print(&p->command[k]);
-}
-
 int main(int argc, char **argv)
 {
+    const fxi_cli_program *p = &fxi_cli_flexinfer;
+    const size_t n_place = sizeof places / sizeof places[0];
     char line[512];
     FILE *from = argc == 3 ? fopen(argv[1], "r") : NULL;
     if (!from || !freopen(argv[2], "w", stdout)) {
         fprintf(stderr, "usage: make_manual TEMPLATE FILE\n");
         return 1;
     }
-    while (fgets(line, sizeof line, from)) print_line(line);
+    while (fgets(line, sizeof line, from)) {
+        size_t i = 0;
+        while (i < n_place && strcmp(line, places[i].line) != 0) i++;
+        if (i == n_place) fputs(line, stdout);
+        for (int k = 0; i < n_place && k < p->n_command; k++) places[i].print(&p->command[k]);
+    }
     return ferror(from) || fclose(from) || fflush(stdout) || ferror(stdout);
 }

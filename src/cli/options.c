@@ -6,6 +6,8 @@
 
 #define AT(field) offsetof(fxi_cli_options, field)
 
+_Static_assert(sizeof(size_t) == sizeof(uint64_t), "FXI_OPT_SIZE fills size_t, too");
+
 enum {
     ENGINE = FXI_CMD_SERVE | FXI_CMD_RUN | FXI_CMD_BENCH | FXI_CMD_LAB,
     ALL = ENGINE | FXI_CMD_TOKENIZE | FXI_CMD_CONVERT | FXI_CMD_QUANTIZE,
@@ -13,46 +15,46 @@ enum {
 
 // clang-format off
 static const fxi_opt rows[] = {
-    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), ENGINE, "the model: a GGUF file or a Hugging Face folder"},
-    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "the vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
-    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
-    {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
-    {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
-    {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last (default: as the model's file says)"},
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(engine.model_path), ENGINE, "the model: a GGUF file or a Hugging Face folder"},
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(engine.model_path), FXI_CMD_TOKENIZE, "the vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
+    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(engine.tokenizer_path), ENGINE, "another vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
+    {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
+    {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
+    {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last (default: as the model's file says)"},
 
     {"config", 0, "FILE", FXI_OPT_CONFIG, 0, 0, NULL, AT(config), ALL, "file of options: 'key = value' lines, [COMMAND] sections"},
 
-    {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(host), FXI_CMD_SERVE, "address to listen on"},
-    {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},
+    {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(server.host), FXI_CMD_SERVE, "address to listen on"},
+    {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(server.port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},
 
-    {"alias", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(alias), FXI_CMD_SERVE, "more names under which clients can request the model, like gpt-4o,default"},
-    {"max-logprobs", 0, "N", FXI_OPT_INT, 0, FX_MAX_TOP, "0", AT(max_logprobs), FXI_CMD_SERVE, "most logprobs that a request may ask for (default: 20)"},
+    {"alias", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(server.alias), FXI_CMD_SERVE, "more names under which clients can request the model, like gpt-4o,default"},
+    {"max-logprobs", 0, "N", FXI_OPT_INT, 0, FX_MAX_TOP, "0", AT(server.max_logprobs), FXI_CMD_SERVE, "most logprobs that a request may ask for (default: 20)"},
     {"logprobs", 0, "raw|processed", FXI_OPT_CHOICE, 0, 0, "raw", AT(logprobs), FXI_CMD_SERVE, "logprobs of answers: the model's own, or after biases, penalties and temperature"},
     {"sampling-order", 0, "temperature|cuts", FXI_OPT_CHOICE, 0, 0, "temperature", AT(sampling_order), FXI_CMD_SERVE, "whether the temperature applies first, as in vLLM, or after top_k, top_p, min_p and typical_p, as in llama.cpp"},
-    {"tool-parser", 0, "NAME", FXI_OPT_STR, 0, 0, "auto", AT(tool_parser), FXI_CMD_SERVE, "format of the model's tool calls, like hermes or mistral (docs/user/tools.md); auto: found in the chat template; none: calls stay text"},
-    {"reasoning-parser", 0, "NAME", FXI_OPT_STR, 0, 0, "auto", AT(reasoning_parser), FXI_CMD_SERVE, "format of the model's reasoning, like think or granite (docs/user/tools.md); auto: found in the chat template; none: reasoning stays text"},
-    {"refuse-excess", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(refuse_excess), FXI_CMD_SERVE, "refuse a max_tokens that exceeds the context instead of clamping it"},
-    {"api-key-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(key_file), FXI_CMD_SERVE, "file of API keys, one per line: NAME KEY [admin] [priority=N]; read again on SIGHUP (default: no key is needed)"},
+    {"tool-parser", 0, "NAME", FXI_OPT_STR, 0, 0, "auto", AT(server.tool_parser), FXI_CMD_SERVE, "format of the model's tool calls, like hermes or mistral (docs/user/tools.md); auto: found in the chat template; none: calls stay text"},
+    {"reasoning-parser", 0, "NAME", FXI_OPT_STR, 0, 0, "auto", AT(server.reasoning_parser), FXI_CMD_SERVE, "format of the model's reasoning, like think or granite (docs/user/tools.md); auto: found in the chat template; none: reasoning stays text"},
+    {"refuse-excess", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(server.refuse_excess), FXI_CMD_SERVE, "refuse a max_tokens that exceeds the context instead of clamping it"},
+    {"api-key-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(server.key_file), FXI_CMD_SERVE, "file of API keys, one per line: NAME KEY [admin] [priority=N]; read again on SIGHUP (default: no key is needed)"},
     {"cors", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(cors), FXI_CMD_SERVE, "origins of web pages that may use the server, like https://example.org; *: any (default: the server's own)"},
     {"allowed-host", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(allowed_hosts), FXI_CMD_SERVE, "host names by which clients may reach the server; *: any (default: localhost and its addresses)"},
-    {"tls-cert", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tls_cert), FXI_CMD_SERVE, "certificate chain, PEM, to serve https; needs --tls-key"},
-    {"tls-key", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tls_key), FXI_CMD_SERVE, "the certificate's private key, PEM"},
+    {"tls-cert", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(server.tls_cert), FXI_CMD_SERVE, "certificate chain, PEM, to serve https; needs --tls-key"},
+    {"tls-key", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(server.tls_key), FXI_CMD_SERVE, "the certificate's private key, PEM"},
     {"isolate", 0, "address|connection|none", FXI_OPT_CHOICE, 0, 0, "address", AT(isolate), FXI_CMD_SERVE, "which clients without keys share cached prefixes: those of one address, those of one connection, or all (none)"},
-    {"allow-priority", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(allow_priority), FXI_CMD_SERVE, "let every request raise its priority, whatever its key allows"},
-    {"open-metrics", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(open_metrics), FXI_CMD_SERVE, "answer /metrics without a key"},
-    {"max-connections", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_conn), FXI_CMD_SERVE, "most open connections (default: 1000, fewer if the limit of open files is low)"},
-    {"max-per-address", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_per_address), FXI_CMD_SERVE, "most open connections from one address (default: half of all; no limit for this machine)"},
-    {"header-timeout", 0, "S", FXI_OPT_FLOAT, 0, 86400, "0", AT(header_timeout_s), FXI_CMD_SERVE, "seconds within which a request's head must arrive (default: 10)"},
-    {"body-timeout", 0, "S", FXI_OPT_FLOAT, 0, 86400, "0", AT(body_timeout_s), FXI_CMD_SERVE, "seconds within which a request's body must arrive (default: 60)"},
-    {"read-timeout", 0, "S", FXI_OPT_FLOAT, 0, 86400, "0", AT(read_timeout_s), FXI_CMD_SERVE, "seconds over which a client must read its answer at 1 KiB/s on average (default: 120)"},
-    {"idle-timeout", 0, "S", FXI_OPT_INT, 0, 86400, "0", AT(idle_timeout_s), FXI_CMD_SERVE, "seconds after which an idle connection is closed (default: 60)"},
+    {"allow-priority", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(server.allow_priority), FXI_CMD_SERVE, "let every request raise its priority, whatever its key allows"},
+    {"open-metrics", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(server.open_metrics), FXI_CMD_SERVE, "answer /metrics without a key"},
+    {"max-connections", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(server.max_conn), FXI_CMD_SERVE, "most open connections (default: 1000, fewer if the limit of open files is low)"},
+    {"max-per-address", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(server.max_per_address), FXI_CMD_SERVE, "most open connections from one address (default: half of all; no limit for this machine)"},
+    {"header-timeout", 0, "S", FXI_OPT_DOUBLE, 0, 86400, "0", AT(server.header_timeout_s), FXI_CMD_SERVE, "seconds within which a request's head must arrive (default: 10)"},
+    {"body-timeout", 0, "S", FXI_OPT_DOUBLE, 0, 86400, "0", AT(server.body_timeout_s), FXI_CMD_SERVE, "seconds within which a request's body must arrive (default: 60)"},
+    {"read-timeout", 0, "S", FXI_OPT_DOUBLE, 0, 86400, "0", AT(server.read_timeout_s), FXI_CMD_SERVE, "seconds over which a client must read its answer at 1 KiB/s on average (default: 120)"},
+    {"idle-timeout", 0, "S", FXI_OPT_INT, 0, 86400, "0", AT(server.idle_timeout_s), FXI_CMD_SERVE, "seconds after which an idle connection is closed (default: 60)"},
     {"drain-timeout", 0, "S", FXI_OPT_FLOAT, 0, 86400, "30", AT(drain_timeout_s), FXI_CMD_SERVE, "seconds that running answers may take after SIGTERM; a second signal ends them at once"},
-    {"max-body", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p40, "0", AT(max_body_bytes), FXI_CMD_SERVE, "largest body of a request (default: 8M)"},
+    {"max-body", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p40, "0", AT(server.max_body_bytes), FXI_CMD_SERVE, "largest body of a request (default: 8M)"},
 
     {"log-format", 0, "text|json", FXI_OPT_CHOICE, 0, 0, "text", AT(log_format), FXI_CMD_SERVE, "format of log lines"},
     {"log-level", 0, "debug|info|warn|error", FXI_OPT_CHOICE, 0, 0, "info", AT(log_level), FXI_CMD_SERVE, "lowest level that is logged; debug includes probes"},
-    {"log-prompts", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(log_prompts), FXI_CMD_SERVE, "log request bodies, up to 16 KiB of each"},
-    {"otlp-endpoint", 0, "URL", FXI_OPT_STR, 0, 0, NULL, AT(otlp_endpoint), FXI_CMD_SERVE, "send a span of each request to an OpenTelemetry collector, like http://localhost:4318/v1/traces (default: OTEL_EXPORTER_OTLP_ENDPOINT)"},
+    {"log-prompts", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(server.log_prompts), FXI_CMD_SERVE, "log request bodies, up to 16 KiB of each"},
+    {"otlp-endpoint", 0, "URL", FXI_OPT_STR, 0, 0, NULL, AT(server.otlp_endpoint), FXI_CMD_SERVE, "send a span of each request to an OpenTelemetry collector, like http://localhost:4318/v1/traces (default: OTEL_EXPORTER_OTLP_ENDPOINT)"},
     {"check-config", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(check_config), FXI_CMD_SERVE, "check options and files, print the options in effect, and exit"},
 
     {"prompt", 'p', "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(prompt), FXI_CMD_RUN, "text to complete; without it, chat"},
@@ -70,7 +72,7 @@ static const fxi_opt rows[] = {
     {"output", 'o', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(output), FXI_CMD_CONVERT, "the GGUF file to write"},
     {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, NULL, AT(type), FXI_CMD_CONVERT, "type of the matrices (default: as stored)"},
     {"imatrix", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(imatrix), FXI_CMD_QUANTIZE, "importance matrix, as llama-imatrix writes it"},
-    {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), FXI_CMD_CONVERT | FXI_CMD_QUANTIZE, "threads that convert (default: one per core)"},
+    {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(engine.n_thread), FXI_CMD_CONVERT | FXI_CMD_QUANTIZE, "threads that convert (default: one per core)"},
 
     {"batch", 0, "LIST", FXI_OPT_INTS, 1, 1024, "1,8", AT(batch), FXI_CMD_BENCH, "batch sizes: sequences at once"},
     {"prompt", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(prompts), FXI_CMD_BENCH, "tokens of each prompt (default: 512, or half the context)"},
@@ -85,31 +87,31 @@ static const fxi_opt rows[] = {
     {"ca-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(ca_file), FXI_CMD_TOP, "certificates that an https server's certificate is checked against, PEM (default: the system's)"},
     {"once", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(once), FXI_CMD_TOP, "print one screen as plain text, and exit"},
 
-    {"device", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(compute_device), ENGINE, "device that computes: cpu, a GPU like cuda:0, or several that share the model, like cuda:0,cuda:1 (default: cpu)"},
-    {"gpu-math", 0, "batch-invariant|cpu-exact", FXI_OPT_CHOICE, 0, 0, "batch-invariant", AT(gpu_math), ENGINE, "a GPU's order of sums: batch-invariant, on tensor cores, or cpu-exact, which gives the CPU's bits and is slower"},
-    {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute (default: one per core)"},
-    {"ctx", 'c', "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(ctx_tok), ENGINE, "context length in tokens (default: the model's)"},
-    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "memory budget of the KV cache, like 2G, of all devices together (default: half of the host's free memory, nine tenths of a GPU's)"},
-    {"kv", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(kv_manager), ENGINE & ~FXI_CMD_LAB, "manager of the KV cache's memory: vtensor, vattention or paged; a wrong name lists all (default: vtensor)"},
-    {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(kv_block_tok), ENGINE, "least tokens in a block or chunk of the KV cache (default: chosen by the manager)"},
-    {"kv-type", 0, "f16|bf16|f32|q8_0", FXI_OPT_CHOICE, 0, 0, "f16", AT(kv_type), ENGINE, "number format of the KV cache"},
-    {"cache-idle", 0, "S", FXI_OPT_INT, -1, 1 << 30, "0", AT(cache_idle_s), FXI_CMD_SERVE, "seconds after which an idle server drops cached prefixes; -1: never (default: 600)"},
-    {"prefix-pass", 0, "N", FXI_OPT_INT, -1, 1 << 20, "0", AT(prefix_pass), FXI_CMD_SERVE | FXI_CMD_LAB, "how often requests of the same client with more cached tokens may overtake a waiting one; -1: never (default: 16)"},
-    {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_LAB, "disk space for preempted sequences, like 4G; 0: none, recompute them"},
-    {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_LAB, "folder of the swap file (default: $TMPDIR or /tmp)"},
-    {"step-tokens", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(step_tok), ENGINE, "most tokens to compute in one forward pass (default: 512)"},
-    {"max-seq", 0, "N", FXI_OPT_INT, 0, 1 << 14, "0", AT(max_seq), FXI_CMD_SERVE | FXI_CMD_LAB, "most sequences that run together (default: 64)"},
-    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE | FXI_CMD_LAB, "most milliseconds of prompt work in a forward pass while others decode (default: 250)"},
-    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_BENCH, "most milliseconds of prompt work in a forward pass while others decode (default: no limit)"},
-    {"speculate", 0, "off|prompt|prefix|auto", FXI_OPT_CHOICE, 0, 0, "auto", AT(speculate), ENGINE, "draft from the text so far (prompt), from recorded prefixes (prefix) or from both (auto), and verify several tokens in one pass; answers do not change"},
-    {"draft", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(draft), ENGINE, "small model with the same vocabulary that drafts where --speculate finds nothing: a GGUF file or a folder"},
-    {"draft-tokens", 0, "N", FXI_OPT_INT, 0, FX_MAX_DRAFT, "0", AT(draft_tok), ENGINE, "most tokens drafted for a sequence in a pass (default: 8)"},
-    {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "most sequences that wait (default: 1024)"},
-    {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "most prompt tokens that wait (default: 1048576)"},
-    {"max-queue-bytes", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(max_queue_bytes), FXI_CMD_SERVE, "most memory of requests and answers that wait (default: an eighth of the free memory, 64M to 1G)"},
+    {"device", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.device), ENGINE, "device that computes: cpu, a GPU like cuda:0, or several that share the model, like cuda:0,cuda:1 (default: cpu)"},
+    {"gpu-math", 0, "batch-invariant|cpu-exact", FXI_OPT_CHOICE, 0, 0, "batch-invariant", AT(engine.gpu_math), ENGINE, "a GPU's order of sums: batch-invariant, on tensor cores, or cpu-exact, which gives the CPU's bits and is slower"},
+    {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(engine.n_thread), ENGINE, "threads that compute (default: one per core)"},
+    {"ctx", 'c', "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(engine.ctx_tok), ENGINE, "context length in tokens (default: the model's)"},
+    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(engine.kv_memory_bytes), ENGINE, "memory budget of the KV cache, like 2G, of all devices together (default: half of the host's free memory, nine tenths of a GPU's)"},
+    {"kv", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.kv_manager), ENGINE & ~FXI_CMD_LAB, "manager of the KV cache's memory: vtensor, vattention or paged; a wrong name lists all (default: vtensor)"},
+    {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(engine.kv_block_tok), ENGINE, "least tokens in a block or chunk of the KV cache (default: chosen by the manager)"},
+    {"kv-type", 0, "f16|bf16|f32|q8_0", FXI_OPT_CHOICE, 0, 0, "f16", AT(engine.kv_type), ENGINE, "number format of the KV cache"},
+    {"cache-idle", 0, "S", FXI_OPT_INT, -1, 1 << 30, "0", AT(engine.cache_idle_s), FXI_CMD_SERVE, "seconds after which an idle server drops cached prefixes; -1: never (default: 600)"},
+    {"prefix-pass", 0, "N", FXI_OPT_INT, -1, 1 << 20, "0", AT(engine.prefix_pass), FXI_CMD_SERVE | FXI_CMD_LAB, "how often requests of the same client with more cached tokens may overtake a waiting one; -1: never (default: 16)"},
+    {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(engine.swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_LAB, "disk space for preempted sequences, like 4G; 0: none, recompute them"},
+    {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(engine.swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_LAB, "folder of the swap file (default: $TMPDIR or /tmp)"},
+    {"step-tokens", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(engine.step_tok), ENGINE, "most tokens to compute in one forward pass (default: 512)"},
+    {"max-seq", 0, "N", FXI_OPT_INT, 0, 1 << 14, "0", AT(engine.max_seq), FXI_CMD_SERVE | FXI_CMD_LAB, "most sequences that run together (default: 64)"},
+    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(engine.step_ms), FXI_CMD_SERVE | FXI_CMD_LAB, "most milliseconds of prompt work in a forward pass while others decode (default: 250)"},
+    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(engine.step_ms), FXI_CMD_BENCH, "most milliseconds of prompt work in a forward pass while others decode (default: no limit)"},
+    {"speculate", 0, "off|prompt|prefix|auto", FXI_OPT_CHOICE, 0, 0, "auto", AT(engine.speculate), ENGINE, "draft from the text so far (prompt), from recorded prefixes (prefix) or from both (auto), and verify several tokens in one pass; answers do not change"},
+    {"draft", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(engine.draft_path), ENGINE, "small model with the same vocabulary that drafts where --speculate finds nothing: a GGUF file or a folder"},
+    {"draft-tokens", 0, "N", FXI_OPT_INT, 0, FX_MAX_DRAFT, "0", AT(engine.draft_tok), ENGINE, "most tokens drafted for a sequence in a pass (default: 8)"},
+    {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(engine.max_queue), FXI_CMD_SERVE, "most sequences that wait (default: 1024)"},
+    {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(engine.max_queue_tok), FXI_CMD_SERVE, "most prompt tokens that wait (default: 1048576)"},
+    {"max-queue-bytes", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(server.max_queue_bytes), FXI_CMD_SERVE, "most memory of requests and answers that wait (default: an eighth of the free memory, 64M to 1G)"},
     {"send-percent", 0, "P", FXI_OPT_FLOAT, 0, 100, "0", AT(send_percent), FXI_CMD_SERVE, "ignored, and removed in the next version: each token is sent when the pass that computed it ends"},
-    {"record-events", 0, "N", FXI_OPT_INT, 0, 1 << 26, "65536", AT(n_record), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_LAB, "events that the flight recorder keeps for traces, 32 bytes each; 0: none"},
-    {"workers", 0, "N", FXI_OPT_INT, 0, 256, "0", AT(n_worker), FXI_CMD_SERVE, "threads that parse, render and tokenize requests (default: 2)"},
+    {"record-events", 0, "N", FXI_OPT_INT, 0, 1 << 26, "65536", AT(engine.n_record), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_LAB, "events that the flight recorder keeps for traces, 32 bytes each; 0: none"},
+    {"workers", 0, "N", FXI_OPT_INT, 0, 256, "0", AT(server.n_worker), FXI_CMD_SERVE, "threads that parse, render and tokenize requests (default: 2)"},
 };
 // clang-format on
 
@@ -134,7 +136,7 @@ const fxi_opt_table fxi_cli_table = {.opt = rows,
 
 fxi_cli_options fxi_cli_options_start(void)
 {
-    fxi_cli_options o = {.model = NULL};
+    fxi_cli_options o = {.engine = fx_options_default()};
     uint32_t seed = 0; // short enough to be typed again
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
     o.sampling.seed = seed;

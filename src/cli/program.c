@@ -56,16 +56,6 @@ static int unknown_command(const fxi_cli_program *p, const char *name)
     return usage_error(p, NULL, text);
 }
 
-static int run_help(const fxi_cli_program *p, const fxi_opt_rest *rest)
-{
-    if (rest->n == 0) {
-        print_overview(p, stdout);
-        return 0;
-    }
-    const fxi_cli_command *cmd = find_command(p, rest->arg[0]);
-    return cmd ? print_command(p, cmd) : unknown_command(p, rest->arg[0]);
-}
-
 // ---- completion: `PROGRAM complete WORD...` prints what may take the place of the last word -----
 //
 // Lines are WORD, or WORD and what it means, with a tab between; an option that takes a value ends
@@ -86,17 +76,6 @@ static void offer_commands(const fxi_cli_program *p, const char *prefix)
     for (int i = 0; i < p->n_command; i++)
         offer_word(prefix, "", p->command[i].name, strlen(p->command[i].name), "",
                    p->command[i].about);
-}
-
-static void offer_options(const fxi_cli_program *p, const fxi_cli_command *cmd, const char *prefix)
-{
-    for (size_t i = 0; i < p->options->n_opt; i++) {
-        const fxi_opt *o = &p->options->opt[i];
-        if ((o->commands & cmd->bit) && o->help)
-            offer_word(prefix, "--", o->name, strlen(o->name), o->type == FXI_OPT_FLAG ? "" : "=",
-                       o->help);
-    }
-    offer_word(prefix, "", "--help", 6, "", "show the options");
 }
 
 // The values of an option; `before` precedes each of them in the word that is completed.
@@ -143,7 +122,11 @@ static void complete_argument(const fxi_cli_program *p, const fxi_cli_command *c
     } else if (word[0] != '-' && cmd->max_rest) {
         printf(":files\n");
     } else {
-        offer_options(p, cmd, word);
+        for (o = p->options->opt; o < p->options->opt + p->options->n_opt; o++)
+            if ((o->commands & cmd->bit) && o->help)
+                offer_word(word, "--", o->name, strlen(o->name), o->type == FXI_OPT_FLAG ? "" : "=",
+                           o->help);
+        offer_word(word, "", "--help", 6, "", "show the options");
     }
 }
 
@@ -168,60 +151,40 @@ static int run_complete(const fxi_cli_program *p, int n, char **word)
 
 // ---- one command --------------------------------------------------------------------------------
 
-// What is wrong with the arguments as a whole; NULL: nothing.
-static const char *find_complaint(const fxi_cli_command *cmd, const fxi_cli_options *o,
-                                  const fxi_opt_rest *rest, char text[128])
-{
-    if (cmd->needs_model && (!o->model || !o->model[0])) return "missing model: -m FILE";
-    if (rest->n < cmd->min_rest) return "missing file";
-    if (rest->n <= cmd->max_rest) return NULL;
-    snprintf(text, 128, "unexpected argument '%.60s'", rest->arg[cmd->max_rest]);
-    return text;
-}
-
-// Once for each old spelling.
-static void print_notes(const fxi_cli_program *p, const fxi_opt_rest *rest)
-{
-    char text[200];
-    for (size_t i = 0; i < p->options->n_renamed; i++)
-        if (fxi_opt_note(p->options, rest, i, text, sizeof text))
-            fprintf(stderr, "note: %s\n", text);
-}
-
 static int run_command(const fxi_cli_program *p, const fxi_cli_command *cmd, int argc, char **argv,
                        fxi_cli_options *o)
 {
-    fx_error err;
+    fx_error err = {0};
     fxi_opt_rest rest;
-    const char *wrong;
-    char text[128];
-    int rc;
-    if (fxi_opt_parse(p->options, cmd->bit, argc, argv, o, &rest, &err) != FX_OK)
+    char note[200];
+    int rc = 0;
+    if (fxi_opt_parse(p->options, cmd->bit, argc, argv, o, &rest, &err) == FX_OK && !rest.help) {
+        if (cmd->needs_model && (!o->engine.model_path || !o->engine.model_path[0]))
+            snprintf(err.text, sizeof err.text, "missing model: -m FILE");
+        else if (rest.n < cmd->min_rest)
+            snprintf(err.text, sizeof err.text, "missing file");
+        else if (rest.n > cmd->max_rest)
+            snprintf(err.text, sizeof err.text, "unexpected argument '%.60s'",
+                     rest.arg[cmd->max_rest]);
+    }
+    const fxi_cli_command *about = rest.n ? find_command(p, rest.arg[0]) : NULL; // of help
+    if (err.text[0]) {
         rc = usage_error(p, cmd->name, err.text);
-    else if (rest.help)
+    } else if (rest.help) {
         rc = print_command(p, cmd);
-    else if ((wrong = find_complaint(cmd, o, &rest, text)))
-        rc = usage_error(p, cmd->name, wrong);
-    else {
-        print_notes(p, &rest);
-        rc = cmd->call ? cmd->call(o, &rest) : run_help(p, &rest);
+    } else {
+        for (size_t i = 0; i < p->options->n_renamed; i++) // once for each old spelling
+            if (fxi_opt_note(p->options, &rest, i, note, sizeof note))
+                fprintf(stderr, "note: %s\n", note);
+        if (cmd->call)
+            rc = cmd->call(o, &rest);
+        else if (rest.n == 0)
+            print_overview(p, stdout);
+        else
+            rc = about ? print_command(p, about) : unknown_command(p, rest.arg[0]);
     }
     fxi_opt_rest_free(&rest);
     return rc;
-}
-
-// A spelling of former versions; NULL: it is none.
-static const fxi_cli_moved *find_moved(const fxi_cli_program *p, int argc, char **argv)
-{
-    for (int i = 0; i < p->n_moved && argc > 2; i++)
-        if (!strcmp(argv[1], p->moved[i].word) && !strcmp(argv[2], p->moved[i].next))
-            return &p->moved[i];
-    return NULL;
-}
-
-static bool is_one_of(const char *arg, const char *a, const char *b)
-{
-    return strcmp(arg, a) == 0 || strcmp(arg, b) == 0;
 }
 
 static int run_arguments(const fxi_cli_program *p, int argc, char **argv, fxi_cli_options *o)
@@ -230,19 +193,21 @@ static int run_arguments(const fxi_cli_program *p, int argc, char **argv, fxi_cl
         print_overview(p, stderr);
         return FXI_EXIT_USAGE;
     }
-    if (is_one_of(argv[1], "--version", "version")) {
+    const char *word = argv[1];
+    if (strcmp(word, "--version") == 0 || strcmp(word, "version") == 0) {
         printf("%s %s\n", p->name, fx_version());
         return 0;
     }
-    if (is_one_of(argv[1], "--help", "-h")) {
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         print_overview(p, stdout);
         return 0;
     }
-    if (strcmp(argv[1], "complete") == 0) return run_complete(p, argc - 2, argv + 2);
-    const fxi_cli_moved *moved = find_moved(p, argc, argv);
-    if (moved) return usage_error(p, NULL, moved->now);
-    const fxi_cli_command *cmd = find_command(p, argv[1]);
-    return cmd ? run_command(p, cmd, argc - 2, argv + 2, o) : unknown_command(p, argv[1]);
+    if (strcmp(word, "complete") == 0) return run_complete(p, argc - 2, argv + 2);
+    for (const fxi_cli_moved *m = p->moved; m < p->moved + p->n_moved && argc > 2; m++)
+        if (!strcmp(word, m->word) && !strcmp(argv[2], m->next))
+            return usage_error(p, NULL, m->now); // a spelling of former versions
+    const fxi_cli_command *cmd = find_command(p, word);
+    return cmd ? run_command(p, cmd, argc - 2, argv + 2, o) : unknown_command(p, word);
 }
 
 int fxi_cli_main(const fxi_cli_program *p, int argc, char **argv, fxi_cli_options *o)

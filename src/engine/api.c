@@ -209,9 +209,9 @@ static struct tm local_time(int64_t now_s)
 
 static fxi_conversation conversation_of(const fx_chat_request *q)
 {
-    return (fxi_conversation){.messages = q->messages,
-                              .tools = q->tools,
-                              .kwargs = q->kwargs,
+    return (fxi_conversation){.messages = {q->messages, q->messages_bytes},
+                              .tools = {q->tools, q->tools_bytes},
+                              .kwargs = {q->kwargs, q->kwargs_bytes},
                               .add_generation_prompt = !q->no_answer && !q->continue_final,
                               .continue_final = q->continue_final,
                               .now = local_time(q->now_s)};

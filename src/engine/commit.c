@@ -209,7 +209,7 @@ static void commit_sample(fx_engine *eng, const fxi_sample *x)
     else if (x->tok < 0 && x->error)
         fxi_seq_fail(x->s, x->error);
     else if (x->tok < 0)
-        fxi_seq_refuse(x->s, "the request's rules leave no token to go on with");
+        fxi_seq_refuse(x->s, "the request's rules leave no token to continue with");
     else
         fxi_output_add(eng, x->s, x->tok, x->has_prob ? &x->prob : NULL);
 }

@@ -12,7 +12,6 @@
 #include "format/marked.h"
 #include "format/vocab.h"
 
-struct json_t;                    // jansson's
 typedef struct fxi_chat fxi_chat; // immutable: any thread may use it
 
 typedef struct fxi_chat_source {
@@ -44,15 +43,14 @@ typedef struct fxi_chat_msg { // a message of plain text
     fxi_str text; // UTF-8
 } fxi_chat_msg;
 
-// A conversation to render. The caller keeps everything. JSON values are jansson's; a call does not
-// change them, but holds references to their members while it runs. Their strings must be valid
-// UTF-8, as those of jansson's parser are.
+// A conversation to render. The caller keeps everything. JSON texts have p NULL where they are
+// absent.
 typedef struct fxi_conversation {
-    const struct json_t *messages; // array of objects; NULL: plain[0..n_plain)
+    fxi_str messages; // a JSON array of objects; absent: plain[0..n_plain)
     const fxi_chat_msg *plain;
     size_t n_plain;
-    const struct json_t *tools;  // array; NULL: none
-    const struct json_t *kwargs; // object with further variables; NULL: none
+    fxi_str tools;  // a JSON array; absent: none
+    fxi_str kwargs; // a JSON object with further variables; absent: none
     bool add_generation_prompt;
     bool continue_final; // the text ends where the last message's does, without the marks that end
                          // a message; not with add_generation_prompt
@@ -60,11 +58,10 @@ typedef struct fxi_conversation {
 } fxi_conversation;
 
 // Appends the conversation's text, with an owner for every byte. Messages are fitted to the
-// template first: template/chat.c says how. Errors: FX_EINVAL (values of another type, no
-// messages, one that is not an object with a role, one to continue that has no text or that the
-// template changes, bad UTF-8; what the template itself refuses, in
-// its words; a limit), FX_EFORMAT (the model's template could not be compiled), FX_ENOMEM; then
-// *out is as before.
+// template first: template/chat.c says how. Errors: FX_EINVAL (text that is not JSON, or of another
+// type; no messages, one that is not an object with a role, one to continue that has no text or
+// that the template changes, bad UTF-8; what the template itself refuses, in its words; a limit),
+// FX_EFORMAT (the model's template could not be compiled), FX_ENOMEM; then *out is as before.
 fx_status fxi_chat_render(const fxi_chat *c, const fxi_conversation *q, fxi_marked *out,
                           fx_error *err);
 

@@ -21,14 +21,15 @@ fx_status fxi_gguf_writer_open_memory(const char *name, fxi_gguf_writer **out, f
 void fxi_gguf_write_u32(fxi_gguf_writer *w, const char *key, uint32_t v);
 void fxi_gguf_write_f32(fxi_gguf_writer *w, const char *key, float v);
 void fxi_gguf_write_bool(fxi_gguf_writer *w, const char *key, bool v);
-void fxi_gguf_write_str(fxi_gguf_writer *w, const char *key, const char *v);
 void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, size_t n);
-void fxi_gguf_write_f32s(fxi_gguf_writer *w, const char *key, const float *v, size_t n);
-void fxi_gguf_write_i32s(fxi_gguf_writer *w, const char *key, const int32_t *v, size_t n);
 void fxi_gguf_write_text(fxi_gguf_writer *w, const char *key, fxi_str v); // not NUL-terminated
 // An array of numbers or bools.
 void fxi_gguf_write_array(fxi_gguf_writer *w, const char *key, fxi_gguf_type elem_type,
                           const void *v, size_t n);
+static inline void fxi_gguf_write_str(fxi_gguf_writer *w, const char *key, const char *v)
+{
+    fxi_gguf_write_text(w, key, fxi_str_of(v));
+}
 // A key of another file as it is.
 void fxi_gguf_write_kv(fxi_gguf_writer *w, const fxi_gguf_kv *kv);
 
@@ -36,11 +37,9 @@ void fxi_gguf_write_kv(fxi_gguf_writer *w, const fxi_gguf_kv *kv);
 void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype type, uint32_t n_dim,
                              const uint64_t *ne);
 void fxi_gguf_begin_data(fxi_gguf_writer *w);
-// Bytes of the next tensor, in one or several calls; padding between tensors is added.
+// Bytes of the next tensor, in one or several calls; padding between tensors is added. data NULL:
+// bytes that are 0, as a hole in the file, which takes no room on the disk.
 void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes);
-
-// The same of bytes that are 0: the file gets a hole, which takes no room on the disk.
-void fxi_gguf_write_zeros(fxi_gguf_writer *w, size_t n_bytes);
 
 // FX_OK while nothing has failed: lets a caller with much data left stop early.
 fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w);

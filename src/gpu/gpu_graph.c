@@ -38,14 +38,10 @@ int fxi_gpu_graph_rows(const fxi_gpu *g, const fxi_batch *b)
     return n < g->most.max_tok ? n : g->most.max_tok;
 }
 
-static fxi_cu_chain *chain_of(fxi_gpu *g, const fxi_gpu_graph *graph, int i)
-{
-    return g->chain + (graph - g->graph) * g->n_chain + i;
-}
-
 static void drop_chains(fxi_gpu *g, fxi_gpu_graph *graph)
 {
-    for (int i = 0; i < g->n_chain; i++) fxi_cu_chain_free(&g->cu, chain_of(g, graph, i));
+    fxi_cu_chain *all = g->chain + (graph - g->graph) * g->n_chain;
+    for (int i = 0; i < g->n_chain; i++) fxi_cu_chain_free(&g->cu, &all[i]);
     *graph = (fxi_gpu_graph){0};
 }
 
@@ -63,36 +59,27 @@ static fxi_gpu_graph *find_graph(fxi_gpu *g, int n_row, int max_range, bool best
     return oldest;
 }
 
-static int widest_range(const fxi_gpu_pass *p)
-{
-    int n = p->plan[0].max_range > p->last.max_range ? p->plan[0].max_range : p->last.max_range;
-    return round_power(p->plan[1].max_range > n ? p->plan[1].max_range : n);
-}
-
-// Grids get the sizes of the kind.
-static void widen_grids(fxi_gpu_pass *p, const fxi_gpu_graph *graph)
-{
-    fxi_cuda_plan *const all[] = {&p->plan[0], &p->plan[1], &p->last};
-    for (int i = 0; i < 3; i++) {
-        all[i]->n_tile = graph->n_row;
-        all[i]->max_range = graph->max_range;
-    }
-    p->n_row = graph->n_row;
-}
-
 void fxi_gpu_graph_choose(fxi_gpu *g, const fxi_batch *b)
 {
     fxi_gpu_pass *p = &g->pass;
     g->n_pass++;
     if (g->no_graphs || !only_decodes(b)) return;
+    fxi_cuda_plan *const all[] = {&p->plan[0], &p->plan[1], &p->last};
+    int max_range = 0;
+    for (int i = 0; i < 3; i++)
+        if (all[i]->max_range > max_range) max_range = all[i]->max_range;
     fxi_gpu_graph *graph =
-        find_graph(g, fxi_gpu_graph_rows(g, b), widest_range(p), b->best != NULL);
+        find_graph(g, fxi_gpu_graph_rows(g, b), round_power(max_range), b->best != NULL);
     graph->used = g->n_pass;
     const bool is_new = ++graph->n_seen < RECORDED_WHEN_SEEN;
     if (is_new && !g->is_ranked) return;
     if (!is_new) p->mode = graph->is_recorded ? FXI_GPU_REPLAY : FXI_GPU_RECORD;
     p->graph = graph;
-    widen_grids(p, graph);
+    p->n_row = graph->n_row; // grids get the sizes of the kind
+    for (int i = 0; i < 3; i++) {
+        all[i]->n_tile = graph->n_row;
+        all[i]->max_range = graph->max_range;
+    }
 }
 
 // ---- chains ------------------------------------------------------------------------------------
@@ -108,7 +95,7 @@ fx_status fxi_gpu_graphs_reserve(fxi_gpu *g, fx_error *err)
 
 static fxi_cu_chain *this_chain(fxi_gpu *g)
 {
-    return chain_of(g, g->pass.graph, g->pass.i_chain);
+    return g->chain + (g->pass.graph - g->graph) * g->n_chain + g->pass.i_chain;
 }
 
 fx_status fxi_gpu_graph_begin(fxi_gpu *g, fx_error *err)
@@ -130,20 +117,16 @@ static fx_status run_chain(fxi_gpu *g, fx_error *err)
     return fxi_cu_chain_run(&g->cu, c, err);
 }
 
-static fx_status cut_chain(fxi_gpu *g, fx_error *err)
-{
-    FX_TRY(run_chain(g, err));
-    g->pass.i_chain++;
-    return fxi_gpu_graph_begin(g, err);
-}
-
 fx_status fxi_gpu_graph_cut(fxi_gpu *g, fx_error *err)
 {
     if (g->pass.mode == FXI_GPU_DIRECT) return FX_OK;
     FX_TRY(fxi_cu_enter(&g->cu, err));
-    const fx_status st = cut_chain(g, err);
-    fxi_cu_leave(&g->cu);
-    return st;
+    fx_status st = run_chain(g, err);
+    if (st == FX_OK) {
+        g->pass.i_chain++;
+        st = fxi_gpu_graph_begin(g, err);
+    }
+    return fxi_cu_leave(&g->cu, st);
 }
 
 fx_status fxi_gpu_graph_run(fxi_gpu *g, fx_error *err)
@@ -162,7 +145,7 @@ void fxi_gpu_graph_drop(fxi_gpu *g)
     drop_chains(g, g->pass.graph);
     g->pass.mode = FXI_GPU_DIRECT;
     g->pass.graph = NULL;
-    fxi_cu_leave(&g->cu);
+    fxi_cu_leave(&g->cu, FX_OK);
 }
 
 void fxi_gpu_graphs_free(fxi_gpu *g)

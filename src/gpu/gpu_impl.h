@@ -200,9 +200,10 @@ void fxi_gpu_layout_fill(const fxi_transformer *m, int n_row, fxi_gpu_layout *ou
 fx_status fxi_gpu_begin(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err);
 void fxi_gpu_tables_free(fxi_gpu *g); // between enter and leave
 
-// Where kernels read how many rows there are now.
-const int32_t *fxi_gpu_live(const fxi_gpu *g, fxi_gpu_count which);
-const int32_t *fxi_gpu_live_rows(const fxi_gpu *g);
+fx_status fxi_gpu_submit(fxi_device *d, fx_error *err);
+fx_status fxi_gpu_wait(fxi_device *d, fx_error *err);
+// After a failure: finds out whether the device is still of use. Returns st.
+fx_status fxi_gpu_failed(fxi_gpu *g, fx_status st, const fx_error *err);
 
 // ---- gpu_graph.c -------------------------------------------------------------------------------
 
@@ -230,36 +231,15 @@ fx_status fxi_gpu_add_norm(fxi_device *d, const fxi_branch_end *end, fx_error *e
 fx_status fxi_gpu_rows(fxi_device *d, int n_row, fx_error *err);
 fx_status fxi_gpu_logits(fxi_device *d, int n_row, fx_error *err);
 fx_status fxi_gpu_best(fxi_device *d, int n_row, fx_error *err);
-
 fx_status fxi_gpu_linear(fxi_device *d, fxi_operand a, const fxi_device_linear *job, int n_job,
                          fx_error *err);
 fx_status fxi_gpu_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err);
 fx_status fxi_gpu_keep_rows(fxi_device *d, fx_error *err);
 fx_status fxi_gpu_attention(fxi_device *d, const fxi_layer *l, fx_error *err);
-
 fx_status fxi_gpu_ffn(fxi_device *d, const fxi_ffn *f, fx_error *err);
 fx_status fxi_gpu_experts(fxi_device *d, const fxi_experts *x, fx_error *err);
 
-// y = a x w, for all rows of the pass.
-fx_status fxi_gpu_matmul(fxi_gpu *g, const fxi_linear *w, const fxi_cuda_act *a, float *y,
-                         fx_error *err);
-// The forms of rows that layers with weights of these types read; `all` has room for each. The f32
-// form is always there.
-fxi_cuda_act fxi_gpu_forms(const fxi_gpu *g, const fxi_cuda_act *all, uint64_t read_by);
-fxi_cuda_matrix fxi_gpu_matrix(const fxi_linear *w);
-fxi_cuda_norm fxi_gpu_norm(const fxi_gpu *g, const fxi_rownorm *n); // NULL: no norm
-
-// ---- gpu_pass.c, the end -----------------------------------------------------------------------
-
-// The host is to get a result of the pass: after its kernels, or in `wait` if its memory is not
-// pinned. dst NULL: it is not wanted.
-void fxi_gpu_return(fxi_gpu *g, void *dst, const void *src, size_t size_bytes);
-// The same of n_row rows that lie one behind the other on the device, and on the host each
-// pitch_bytes behind the one before.
-void fxi_gpu_return_rows(fxi_gpu *g, fxi_gpu_result rows);
-fx_status fxi_gpu_submit(fxi_device *d, fx_error *err);
-fx_status fxi_gpu_wait(fxi_device *d, fx_error *err);
-// After a failure: finds out whether the device is still of use. Returns st.
-fx_status fxi_gpu_failed(fxi_gpu *g, fx_status st, const fx_error *err);
+// Whether layers with weights of one of these types (bits) read rows in this form.
+bool fxi_gpu_reads_form(const fxi_gpu *g, uint64_t types, fxi_cuda_form form);
 
 #endif

@@ -8,42 +8,24 @@
 // More must be allowed; a kernel's own shared memory counts, too.
 enum { PLAIN_SHARED_BYTES = (48 << 10) - FXI_CUDA_OWN_SHARED_BYTES };
 
-static int count_images(void)
-{
-    int n = 0;
-    while (fxi_gpu_images[n].name) n++;
-    return n;
-}
-
-static fx_status load_modules(fxi_gpu *g, fx_error *err)
+fx_status fxi_gpu_kernels_load(fxi_gpu *g, fx_error *err)
 {
     fxi_gpu_kernels *k = &g->kernels;
-    const int n = count_images();
+    size_t n = 0;
+    while (fxi_gpu_images[n].name) n++;
     if (!n)
         return fxi_fail(err, FX_EINVAL, "%s: this build has no CUDA kernels (cmake --preset cuda)",
                         g->cu.label);
-    k->module = calloc((size_t)n, sizeof *k->module);
+    k->module = calloc(n, sizeof *k->module);
     if (!k->module) return fxi_fail(err, FX_ENOMEM, "%s: no host memory", g->cu.label);
-    for (; k->n_module < n; k->n_module++)
+    for (; k->n_module < (int)n; k->n_module++)
         FX_TRY(fxi_cu_module_load(&g->cu, fxi_gpu_images[k->n_module].bytes,
                                   &k->module[k->n_module], err));
-    return FX_OK;
-}
-
-static fx_status find_kernel(fxi_gpu *g, fxi_cuda_kernel_id id, fx_error *err)
-{
-    const fxi_gpu_kernels *k = &g->kernels;
-    for (int i = 0; i < k->n_module && !k->function[id]; i++)
-        FX_TRY(fxi_cu_module_find(&g->cu, k->module[i], fxi_cuda_kernel_find(id)->name,
-                                  &g->kernels.function[id], err));
-    return FX_OK;
-}
-
-fx_status fxi_gpu_kernels_load(fxi_gpu *g, fx_error *err)
-{
-    FX_TRY(load_modules(g, err));
     for (int id = 0; id < FXI_CUDA_KERNEL_END; id++)
-        FX_TRY(find_kernel(g, (fxi_cuda_kernel_id)id, err));
+        for (int i = 0; i < k->n_module && !k->function[id]; i++)
+            FX_TRY(fxi_cu_module_find(&g->cu, k->module[i],
+                                      fxi_cuda_kernel_find((fxi_cuda_kernel_id)id)->name,
+                                      &k->function[id], err));
     return FX_OK;
 }
 
@@ -52,28 +34,6 @@ void fxi_gpu_kernels_free(fxi_gpu *g)
     for (int i = 0; i < g->kernels.n_module; i++) fxi_cu_module_free(&g->cu, g->kernels.module[i]);
     free(g->kernels.module);
     g->kernels = (fxi_gpu_kernels){0};
-}
-
-// Lets a kernel have so much shared memory, once.
-static fx_status allow_shared(fxi_gpu *g, fxi_cuda_kernel_id id, unsigned size_bytes, fx_error *err)
-{
-    unsigned *allowed = &g->kernels.shared_bytes[id];
-    if (size_bytes <= PLAIN_SHARED_BYTES || size_bytes <= *allowed) return FX_OK;
-    FX_TRY(fxi_cu_allow_shared(&g->cu, g->kernels.function[id], (int)size_bytes, err));
-    *allowed = size_bytes;
-    return FX_OK;
-}
-
-static fx_status run_kernel(fxi_gpu *g, fxi_cuda_kernel_id id, const fxi_cu_launch *l,
-                            fx_error *err)
-{
-    FX_TRY(fxi_cu_enter(&g->cu, err));
-    fx_status st = allow_shared(g, id, l->shared_bytes, err);
-    if (st == FX_OK)
-        st = g->pass.mode == FXI_GPU_RECORD ? fxi_gpu_graph_add(g, l, err)
-                                            : fxi_cu_run(&g->cu, l, err);
-    fxi_cu_leave(&g->cu);
-    return fxi_gpu_failed(g, st, err);
 }
 
 fx_status fxi_gpu_launch(fxi_gpu *g, fxi_cuda_kernel_id id, const void *args, fx_error *err)
@@ -91,5 +51,15 @@ fx_status fxi_gpu_launch(fxi_gpu *g, fxi_cuda_kernel_id id, const void *args, fx
                              .args = args};
     if (!l.function)
         return fxi_fail(err, FX_EINVAL, "%s: this build has no kernel %s", g->cu.label, k->name);
-    return run_kernel(g, id, &l, err);
+    FX_TRY(fxi_cu_enter(&g->cu, err));
+    fx_status st = FX_OK;
+    unsigned *allowed = &g->kernels.shared_bytes[id];
+    if (l.shared_bytes > PLAIN_SHARED_BYTES && l.shared_bytes > *allowed) {
+        st = fxi_cu_allow_shared(&g->cu, l.function, (int)l.shared_bytes, err);
+        if (st == FX_OK) *allowed = l.shared_bytes;
+    }
+    if (st == FX_OK)
+        st = g->pass.mode == FXI_GPU_RECORD ? fxi_gpu_graph_add(g, &l, err)
+                                            : fxi_cu_run(&g->cu, &l, err);
+    return fxi_gpu_failed(g, fxi_cu_leave(&g->cu, st), err);
 }

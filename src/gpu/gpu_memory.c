@@ -18,18 +18,6 @@ static fx_status no_host_memory(const fxi_cu *cu, fx_error *err)
 
 // ---- of the device -----------------------------------------------------------------------------
 
-static size_t round_piece(size_t size_bytes)
-{
-    return (size_bytes + FXI_GPU_ALIGN - 1) / FXI_GPU_ALIGN * FXI_GPU_ALIGN;
-}
-
-// The estimate, and what rounding its pieces may add.
-static size_t slab_bytes(size_t size_bytes, uint64_t more_bytes)
-{
-    const uint64_t all = size_bytes + more_bytes + more_bytes / 32;
-    return all < size_bytes || all > SIZE_MAX / 2 ? size_bytes : (size_t)all;
-}
-
 static fx_status alloc_slab(fxi_cu *cu, fxi_gpu_heap *h, size_t least, size_t most, fx_error *err)
 {
     fxi_gpu_slab *slab = malloc(sizeof *slab);
@@ -53,7 +41,11 @@ static fx_status alloc_slab(fxi_cu *cu, fxi_gpu_heap *h, size_t least, size_t mo
 fx_status fxi_gpu_heap_take(fxi_cu *cu, fxi_gpu_heap *h, size_t size_bytes, uint64_t more_bytes,
                             void **out, fx_error *err)
 {
-    const size_t piece = round_piece(size_bytes ? size_bytes : 1);
+    const size_t units = size_bytes ? (size_bytes + FXI_GPU_ALIGN - 1) / FXI_GPU_ALIGN : 1;
+    const size_t piece = units * FXI_GPU_ALIGN;
+    // The estimate, and what rounding its pieces may add.
+    const uint64_t all = piece + more_bytes + more_bytes / 32;
+    const bool is_odd = all < piece || all > SIZE_MAX / 2;
     *out = NULL;
     if (size_bytes > SIZE_MAX / 4)
         return fxi_fail(err, FX_ENOMEM, "%s: no memory for %zu bytes", cu->label, size_bytes);
@@ -62,7 +54,7 @@ fx_status fxi_gpu_heap_take(fxi_cu *cu, fxi_gpu_heap *h, size_t size_bytes, uint
         return FX_OK;
     }
     if (piece > (size_t)(h->end - h->at))
-        FX_TRY(alloc_slab(cu, h, piece, slab_bytes(piece, more_bytes), err));
+        FX_TRY(alloc_slab(cu, h, piece, is_odd ? piece : (size_t)all, err));
     *out = h->at;
     h->at += piece;
     return FX_OK;
@@ -120,9 +112,7 @@ void fxi_gpu_pinned_free(fxi_cu *cu, fxi_gpu_pinned *h)
     }
 }
 
-// ---- transfers through two pinned buffers -------------------------------------------------------
-
-// ---- the buffers -------------------------------------------------------------------------------
+// ---- transfers through two pinned buffers ------------------------------------------------------
 
 void fxi_gpu_stage_free(fxi_cu *cu, fxi_gpu_stage *s)
 {
@@ -138,38 +128,29 @@ fx_status fxi_gpu_stage_drain(fxi_cu *cu, fxi_gpu_stage *s, fx_error *err)
     return s->size_bytes ? fxi_cu_wait(cu, cu->copy, err) : FX_OK;
 }
 
-static fx_status pin_buffers(fxi_cu *cu, fxi_gpu_stage *s, size_t size_bytes, fx_error *err)
-{
-    for (int i = 0; i < 2; i++) {
-        void *bytes;
-        FX_TRY(fxi_cu_pin(cu, size_bytes, &bytes, err));
-        s->buffer[i] = bytes;
-        FX_TRY(fxi_cu_event_make(cu, &s->done[i], err));
-        FX_TRY(fxi_cu_event_mark(cu, s->done[i], cu->copy, err));
-    }
-    s->size_bytes = size_bytes;
-    return FX_OK;
-}
-
 // Makes the buffers hold `least` bytes at least.
 static fx_status reserve_buffers(fxi_cu *cu, fxi_gpu_stage *s, size_t least, fx_error *err)
 {
     if (s->size_bytes >= least && s->size_bytes) return FX_OK;
     FX_TRY(fxi_gpu_stage_drain(cu, s, err));
     fxi_gpu_stage_free(cu, s);
-    fx_status st =
-        pin_buffers(cu, s, least > FXI_GPU_STAGE_BYTES ? least : FXI_GPU_STAGE_BYTES, err);
-    if (st != FX_OK) fxi_gpu_stage_free(cu, s);
+    const size_t size_bytes = least > FXI_GPU_STAGE_BYTES ? least : FXI_GPU_STAGE_BYTES;
+    fx_status st = FX_OK;
+    for (int i = 0; i < 2 && st == FX_OK; i++) {
+        void *bytes;
+        st = fxi_cu_pin(cu, size_bytes, &bytes, err);
+        s->buffer[i] = bytes;
+        if (st == FX_OK) st = fxi_cu_event_make(cu, &s->done[i], err);
+        if (st == FX_OK) st = fxi_cu_event_mark(cu, s->done[i], cu->copy, err);
+    }
+    if (st != FX_OK)
+        fxi_gpu_stage_free(cu, s);
+    else
+        s->size_bytes = size_bytes;
     return st;
 }
 
-// Waits until the device has read the buffer that is filled next.
-static fx_status await_buffer(fxi_cu *cu, fxi_gpu_stage *s, char **buffer, fx_error *err)
-{
-    *buffer = s->buffer[s->next];
-    return fxi_cu_event_wait(cu, s->done[s->next], err);
-}
-
+// Sends the buffer that was filled.
 static fx_status send_buffer(fxi_cu *cu, fxi_gpu_stage *s, void *dst, size_t size_bytes,
                              fx_error *err)
 {
@@ -179,17 +160,14 @@ static fx_status send_buffer(fxi_cu *cu, fxi_gpu_stage *s, void *dst, size_t siz
     return fxi_cu_event_mark(cu, s->done[i], cu->copy, err);
 }
 
-// ---- bytes -------------------------------------------------------------------------------------
-
 fx_status fxi_gpu_stage_upload(fxi_cu *cu, fxi_gpu_stage *s, void *dst, const void *src,
                                size_t size_bytes, fx_error *err)
 {
     FX_TRY(reserve_buffers(cu, s, 1, err));
     for (size_t at = 0; at < size_bytes; at += s->size_bytes) {
         const size_t left = size_bytes - at, n = left < s->size_bytes ? left : s->size_bytes;
-        char *buffer;
-        FX_TRY(await_buffer(cu, s, &buffer, err));
-        memcpy(buffer, (const char *)src + at, n);
+        FX_TRY(fxi_cu_event_wait(cu, s->done[s->next], err)); // the device has read the buffer
+        memcpy(s->buffer[s->next], (const char *)src + at, n);
         FX_TRY(send_buffer(cu, s, (char *)dst + at, n, err));
     }
     return FX_OK;
@@ -207,8 +185,6 @@ fx_status fxi_gpu_stage_download(fxi_cu *cu, fxi_gpu_stage *s, void *dst, const 
     }
     return FX_OK;
 }
-
-// ---- matrices ----------------------------------------------------------------------------------
 
 typedef struct stage_job {
     fxi_dtype type;
@@ -228,27 +204,23 @@ static void pack_panel(void *arg, int task)
                        job->dst + (size_t)task * job->panel_bytes);
 }
 
-static size_t gguf_row_bytes(fxi_dtype type, int n_in)
-{
-    const fxi_dtype_info *t = fxi_dtype_find(type);
-    return (size_t)n_in / t->block_elems * t->block_bytes;
-}
-
 fx_status fxi_gpu_stage_pack(fxi_cu *cu, fxi_gpu_stage *s, fxi_pool *pool, fxi_dtype type, int n_in,
                              int n_row, const void *rows, void *dst, fx_error *err)
 {
     const int n_panel = fxi_linear_n_panel(n_row);
+    const fxi_dtype_info *t = fxi_dtype_find(type);
     stage_job job = {.type = type,
                      .n_in = n_in,
                      .n_row = n_row,
-                     .row_bytes = gguf_row_bytes(type, n_in),
+                     .row_bytes = (size_t)n_in / t->block_elems * t->block_bytes,
                      .rows = rows,
                      .panel_bytes = fxi_cuda_panel_bytes(type, n_in)};
     FX_TRY(reserve_buffers(cu, s, job.panel_bytes, err));
     const size_t most = s->size_bytes / job.panel_bytes;
     while (job.panel0 < n_panel) {
         const int left = n_panel - job.panel0, n = (size_t)left < most ? left : (int)most;
-        FX_TRY(await_buffer(cu, s, &job.dst, err));
+        FX_TRY(fxi_cu_event_wait(cu, s->done[s->next], err));
+        job.dst = s->buffer[s->next];
         fxi_pool_run(pool, pack_panel, &job, n);
         const size_t at = (size_t)job.panel0 * job.panel_bytes;
         FX_TRY(send_buffer(cu, s, (char *)dst + at, (size_t)n * job.panel_bytes, err));
@@ -265,9 +237,8 @@ fx_status fxi_gpu_take(fxi_device *d, size_t size_bytes, uint64_t more_bytes, vo
     fxi_gpu *g = fxi_gpu_of(d);
     *out = NULL;
     FX_TRY(fxi_cu_enter(&g->cu, err));
-    fx_status st = fxi_gpu_heap_take(&g->cu, &g->weights, size_bytes, more_bytes, out, err);
-    fxi_cu_leave(&g->cu);
-    return st;
+    return fxi_cu_leave(&g->cu,
+                        fxi_gpu_heap_take(&g->cu, &g->weights, size_bytes, more_bytes, out, err));
 }
 
 fx_status fxi_gpu_take_host(fxi_device *d, size_t size_bytes, void **out, fx_error *err)
@@ -275,9 +246,7 @@ fx_status fxi_gpu_take_host(fxi_device *d, size_t size_bytes, void **out, fx_err
     fxi_gpu *g = fxi_gpu_of(d);
     *out = NULL;
     FX_TRY(fxi_cu_enter(&g->cu, err));
-    fx_status st = fxi_gpu_pinned_take(&g->cu, &g->pinned, size_bytes, out, err);
-    fxi_cu_leave(&g->cu);
-    return st;
+    return fxi_cu_leave(&g->cu, fxi_gpu_pinned_take(&g->cu, &g->pinned, size_bytes, out, err));
 }
 
 fx_status fxi_gpu_upload(fxi_device *d, void *dst, const void *src, size_t size_bytes,
@@ -285,9 +254,7 @@ fx_status fxi_gpu_upload(fxi_device *d, void *dst, const void *src, size_t size_
 {
     fxi_gpu *g = fxi_gpu_of(d);
     FX_TRY(fxi_cu_enter(&g->cu, err));
-    fx_status st = fxi_gpu_stage_upload(&g->cu, &g->stage, dst, src, size_bytes, err);
-    fxi_cu_leave(&g->cu);
-    return st;
+    return fxi_cu_leave(&g->cu, fxi_gpu_stage_upload(&g->cu, &g->stage, dst, src, size_bytes, err));
 }
 
 fx_status fxi_gpu_take_linear(fxi_device *d, fxi_linear *w, int n, uint64_t more_bytes,
@@ -308,8 +275,7 @@ fx_status fxi_gpu_view_rows(fxi_device *d, const fxi_linear *w, int row0, int n_
                             fxi_linear *out, fx_error *err)
 {
     const size_t panel = (size_t)(row0 / FXI_PANEL);
-    (void)d;
-    (void)err;
+    (void)d, (void)err;
     *out = *w;
     out->n_out = n_row;
     out->data = (char *)w->data + panel * fxi_cuda_panel_bytes(w->type, w->n_in);
@@ -323,8 +289,6 @@ fx_status fxi_gpu_put_linear(fxi_device *d, const fxi_linear *w, int row0, int n
     const size_t panel = (size_t)(row0 / FXI_PANEL);
     char *dst = (char *)w->data + panel * fxi_cuda_panel_bytes(w->type, w->n_in);
     FX_TRY(fxi_cu_enter(&g->cu, err));
-    fx_status st =
-        fxi_gpu_stage_pack(&g->cu, &g->stage, g->pool, w->type, w->n_in, n_row, rows, dst, err);
-    fxi_cu_leave(&g->cu);
-    return st;
+    return fxi_cu_leave(&g->cu, fxi_gpu_stage_pack(&g->cu, &g->stage, g->pool, w->type, w->n_in,
+                                                   n_row, rows, dst, err));
 }

@@ -50,7 +50,6 @@ void fxi_gpu_pinned_free(fxi_cu *cu, fxi_gpu_pinned *h);
 // FXI_GPU_STAGE_BYTES of host memory next to the file, however large it is. Uploads run in the copy
 // stream; fxi_gpu_stage_drain waits for them. All calls are made between fxi_cu_enter and
 // fxi_cu_leave.
-
 enum { FXI_GPU_STAGE_BYTES = 8 << 20 };
 
 typedef struct fxi_gpu_stage { // all zero: nothing is allocated yet

@@ -48,25 +48,22 @@ static fx_status read_math(const char *name, const gpu_math **out, fx_error *err
 
 // What lies on the host is freed even if the context cannot be entered any more; the driver's calls
 // are then refused, and the end of the context frees what is its own.
-static void free_all(fxi_gpu *g)
-{
-    const bool entered = fxi_cu_enter(&g->cu, NULL) == FX_OK;
-    (void)fxi_cu_wait(&g->cu, g->cu.compute, NULL);
-    (void)fxi_cu_wait(&g->cu, g->cu.copy, NULL);
-    fxi_gpu_graphs_free(g);
-    fxi_gpu_tables_free(g);
-    fxi_gpu_stage_free(&g->cu, &g->stage);
-    fxi_gpu_pinned_free(&g->cu, &g->pinned);
-    fxi_gpu_heap_free(&g->cu, &g->scratch);
-    fxi_gpu_heap_free(&g->cu, &g->weights);
-    fxi_gpu_kernels_free(g);
-    if (entered) fxi_cu_leave(&g->cu);
-}
-
 static void close_gpu(fxi_device *d)
 {
     fxi_gpu *g = fxi_gpu_of(d);
-    if (g->cu.context) free_all(g);
+    if (g->cu.context) {
+        const bool entered = fxi_cu_enter(&g->cu, NULL) == FX_OK;
+        (void)fxi_cu_wait(&g->cu, g->cu.compute, NULL);
+        (void)fxi_cu_wait(&g->cu, g->cu.copy, NULL);
+        fxi_gpu_graphs_free(g);
+        fxi_gpu_tables_free(g);
+        fxi_gpu_stage_free(&g->cu, &g->stage);
+        fxi_gpu_pinned_free(&g->cu, &g->pinned);
+        fxi_gpu_heap_free(&g->cu, &g->scratch);
+        fxi_gpu_heap_free(&g->cu, &g->weights);
+        fxi_gpu_kernels_free(g);
+        if (entered) fxi_cu_leave(&g->cu, FX_OK);
+    }
     fxi_cu_close(&g->cu);
     free(g);
 }
@@ -76,8 +73,8 @@ static void read_memory(fxi_device *d, fxi_device_memory *out)
     fxi_gpu *g = fxi_gpu_of(d);
     *out = (fxi_device_memory){0};
     if (fxi_cu_enter(&g->cu, NULL) != FX_OK) return;
-    (void)fxi_cu_memory(&g->cu, &out->free_bytes, &out->total_bytes, NULL);
-    fxi_cu_leave(&g->cu);
+    const fx_status st = fxi_cu_memory(&g->cu, &out->free_bytes, &out->total_bytes, NULL);
+    fxi_cu_leave(&g->cu, st);
 }
 
 static fx_status open_memory(fxi_device *d, struct vt_vmm **out, fx_error *err)
@@ -88,7 +85,7 @@ static fx_status open_memory(fxi_device *d, struct vt_vmm **out, fx_error *err)
     *out = NULL;
     FX_TRY(fxi_cu_enter(&g->cu, err));
     const vt_status st = vt_vmm_cuda_open(&cfg, out, &why);
-    fxi_cu_leave(&g->cu);
+    fxi_cu_leave(&g->cu, FX_OK);
     if (st == VT_OK) return FX_OK;
     return fxi_fail(err, st == VT_ENOMEM ? FX_ENOMEM : FX_EINTERNAL, "%s: %s", g->cu.label,
                     why ? why : "no memory for caches can be opened");
@@ -129,19 +126,6 @@ static const fxi_device_ops gpu_ops = {
 
 // ---- open --------------------------------------------------------------------------------------
 
-static fx_status open_driver(fxi_gpu *g, int ordinal, const gpu_math *math, fx_error *err)
-{
-    FX_TRY(fxi_cu_open(&g->cu, ordinal, err));
-    snprintf(g->path, sizeof g->path, "sm_%d %s", g->cu.cc, math->name);
-    g->device.name = g->cu.label;
-    g->device.path = g->path;
-    g->device.prefers_best = true; // fewer bytes to the host
-    FX_TRY(fxi_cu_enter(&g->cu, err));
-    fx_status st = fxi_gpu_kernels_load(g, err);
-    fxi_cu_leave(&g->cu);
-    return st;
-}
-
 fx_status fxi_gpu_open(const fxi_gpu_options *opt, fxi_device **out, fx_error *err)
 {
     int ordinal;
@@ -151,11 +135,17 @@ fx_status fxi_gpu_open(const fxi_gpu_options *opt, fxi_device **out, fx_error *e
     FX_TRY(read_math(opt->math, &math, err));
     fxi_gpu *g = calloc(1, sizeof *g);
     if (!g) return fxi_fail(err, FX_ENOMEM, "%s: no host memory", opt->name);
-    g->device.ops = &gpu_ops;
-    g->math = math->kernels;
-    g->pool = opt->pool;
-    g->no_graphs = opt->no_graphs;
-    fx_status st = open_driver(g, ordinal, math, err);
+    *g = (fxi_gpu){.device = {.ops = &gpu_ops,
+                              .name = g->cu.label,
+                              .path = g->path,
+                              .prefers_best = true}, // fewer bytes to the host
+                   .math = math->kernels,
+                   .pool = opt->pool,
+                   .no_graphs = opt->no_graphs};
+    fx_status st = fxi_cu_open(&g->cu, ordinal, err);
+    snprintf(g->path, sizeof g->path, "sm_%d %s", g->cu.cc, math->name);
+    if (st == FX_OK) st = fxi_cu_enter(&g->cu, err);
+    if (st == FX_OK) st = fxi_cu_leave(&g->cu, fxi_gpu_kernels_load(g, err));
     if (st == FX_OK)
         *out = &g->device;
     else

@@ -73,9 +73,27 @@ static bool any_is_lost(const fxi_device *d)
 
 // ---- sums --------------------------------------------------------------------------------------
 
-static fx_status add_gathered(gpu_ranks *r, fx_error *err)
+static fx_status sum_h(fxi_device *d, fx_error *err)
 {
+    gpu_ranks *r = ranks_of(d);
+    const fxi_gpu *first = ranked_gpu(r, 0);
+    const size_t n = (size_t)first->pass.n_row * (size_t)first->plan->model.shape.dim;
+    float *h[FXI_MAX_RANK], *all[FXI_MAX_RANK];
+    fx_error why;
+    if (r->set.n == 1 || !n) return FX_OK;
     for (int k = 0; k < r->set.n; k++) {
+        fxi_gpu *g = ranked_gpu(r, k);
+        FX_TRY(fxi_gpu_failed(g, fxi_gpu_graph_cut(g, err), err));
+        h[k] = g->s.h.x;
+        all[k] = g->s.addends;
+    }
+    const fx_status st = r->gathers ? fxi_comm_gather(&r->comm, h, all, n, &why)
+                                    : fxi_comm_sum(&r->comm, h, n, &why);
+    if (st != FX_OK) {
+        lose_all(r, &why);
+        return fxi_fail(err, st, "%s", why.text);
+    }
+    for (int k = 0; k < r->set.n && r->gathers; k++) {
         fxi_gpu *g = ranked_gpu(r, k);
         const fxi_cuda_add_ranks_args args = {.from = g->s.addends,
                                               .n_rank = r->set.n,
@@ -87,46 +105,7 @@ static fx_status add_gathered(gpu_ranks *r, fx_error *err)
     return FX_OK;
 }
 
-static fx_status sum_rows(gpu_ranks *r, size_t n, fx_error *err)
-{
-    float *h[FXI_MAX_RANK], *all[FXI_MAX_RANK];
-    const float *from[FXI_MAX_RANK];
-    for (int k = 0; k < r->set.n; k++) {
-        from[k] = h[k] = ranked_gpu(r, k)->s.h.x;
-        all[k] = ranked_gpu(r, k)->s.addends;
-    }
-    return r->gathers ? fxi_comm_gather(&r->comm, from, all, n, err)
-                      : fxi_comm_sum(&r->comm, h, n, err);
-}
-
-static fx_status cut_graph(fxi_gpu *g, fx_error *err)
-{
-    return fxi_gpu_failed(g, fxi_gpu_graph_cut(g, err), err);
-}
-
-static fx_status sum_h(fxi_device *d, fx_error *err)
-{
-    gpu_ranks *r = ranks_of(d);
-    const fxi_gpu *first = ranked_gpu(r, 0);
-    const size_t n = (size_t)first->pass.n_row * (size_t)first->plan->model.shape.dim;
-    fx_error why;
-    if (r->set.n == 1 || !n) return FX_OK;
-    for (int k = 0; k < r->set.n; k++) FX_TRY(cut_graph(ranked_gpu(r, k), err));
-    const fx_status st = sum_rows(r, n, &why);
-    if (st == FX_OK) return r->gathers ? add_gathered(r, err) : FX_OK;
-    lose_all(r, &why);
-    return fxi_fail(err, st, "%s", why.text);
-}
-
 // ---- waiting -----------------------------------------------------------------------------------
-
-static fx_status look_at(fxi_gpu *g, bool *is_idle, fx_error *err)
-{
-    FX_TRY(fxi_cu_enter(&g->cu, err));
-    const fx_status st = fxi_cu_is_idle(&g->cu, g->cu.compute, is_idle, err);
-    fxi_cu_leave(&g->cu);
-    return fxi_gpu_failed(g, st, err);
-}
 
 // Until all are done, or one fails.
 static fx_status await_all(gpu_ranks *r, fx_error *err)
@@ -135,8 +114,12 @@ static fx_status await_all(gpu_ranks *r, fx_error *err)
     for (;;) {
         bool all_idle = true;
         for (int k = 0; k < r->set.n; k++) {
-            bool is_idle;
-            FX_TRY(look_at(ranked_gpu(r, k), &is_idle, err));
+            fxi_gpu *g = ranked_gpu(r, k);
+            bool is_idle = false;
+            FX_TRY(fxi_cu_enter(&g->cu, err));
+            const fx_status st =
+                fxi_cu_leave(&g->cu, fxi_cu_is_idle(&g->cu, g->cu.compute, &is_idle, err));
+            FX_TRY(fxi_gpu_failed(g, st, err));
             all_idle = all_idle && is_idle;
         }
         if (all_idle) return FX_OK;
@@ -194,16 +177,7 @@ static const fxi_device_ops ranks_ops = {
 
 // ---- open --------------------------------------------------------------------------------------
 
-static fx_status check_distinct(const gpu_ranks *r, const char *list, fx_error *err)
-{
-    const fxi_cu *last = &ranked_gpu(r, r->set.n - 1)->cu;
-    for (int k = 0; k < r->set.n - 1; k++)
-        if (ranked_gpu(r, k)->cu.ordinal == last->ordinal)
-            return fxi_fail(err, FX_EINVAL, "device '%.100s' names %s twice", list, last->label);
-    return FX_OK;
-}
-
-// One name of the list.
+// The next name of the list, of n bytes.
 static fx_status open_next(gpu_ranks *r, const fxi_gpu_options *opt, const char *name, size_t n,
                            fx_error *err)
 {
@@ -217,17 +191,11 @@ static fx_status open_next(gpu_ranks *r, const fxi_gpu_options *opt, const char 
     fxi_gpu_options one = *opt;
     one.name = own;
     FX_TRY(fxi_gpu_open(&one, &r->rank[r->set.n], err));
-    r->set.n++;
-    return check_distinct(r, opt->name, err);
-}
-
-static fx_status open_list(gpu_ranks *r, const fxi_gpu_options *opt, fx_error *err)
-{
-    const char *at = opt->name;
-    for (size_t n; at; at = at[n] ? at + n + 1 : NULL) {
-        n = strcspn(at, ",");
-        FX_TRY(open_next(r, opt, at, n, err));
-    }
+    const fxi_cu *last = &ranked_gpu(r, r->set.n++)->cu;
+    for (int k = 0; k < r->set.n - 1; k++)
+        if (ranked_gpu(r, k)->cu.ordinal == last->ordinal)
+            return fxi_fail(err, FX_EINVAL, "device '%.100s' names %s twice", opt->name,
+                            last->label);
     return FX_OK;
 }
 
@@ -237,14 +205,15 @@ static fx_status join_ranks(gpu_ranks *r, fx_error *err)
     r->gathers = r->set.n > 2;
     size_t n = 0;
     for (int k = 0; k < r->set.n; k++) {
-        cu[k] = &ranked_gpu(r, k)->cu;
-        ranked_gpu(r, k)->n_addend = r->gathers ? r->set.n : 0;
-        ranked_gpu(r, k)->is_ranked = r->set.n > 1;
-        ranked_gpu(r, k)->first_pinned = &ranked_gpu(r, 0)->pinned;
+        fxi_gpu *g = ranked_gpu(r, k);
+        cu[k] = &g->cu;
+        g->n_addend = r->gathers ? r->set.n : 0;
+        g->is_ranked = r->set.n > 1;
+        g->first_pinned = &ranked_gpu(r, 0)->pinned;
         n += (size_t)snprintf(r->name + n, sizeof r->name - n, "%s%s", k ? "," : "", cu[k]->label);
     }
     snprintf(r->path, sizeof r->path, "%d x %s", r->set.n, r->rank[0]->path);
-    return fxi_comm_open(&r->comm, cu, r->set.n, err);
+    return r->set.n > 1 ? fxi_comm_open(&r->comm, cu, r->set.n, err) : FX_OK;
 }
 
 fx_status fxi_gpu_ranks_open(const fxi_gpu_options *opt, fxi_device **out, fx_error *err)
@@ -252,15 +221,18 @@ fx_status fxi_gpu_ranks_open(const fxi_gpu_options *opt, fxi_device **out, fx_er
     *out = NULL;
     gpu_ranks *r = calloc(1, sizeof *r);
     if (!r) return fxi_fail(err, FX_ENOMEM, "%s: no host memory", opt->name);
-    r->set.device = r->rank;
-    r->set.sum = sum_h;
-    r->set.give_up = give_up_pass;
+    r->set = (fxi_device_ranks){.device = r->rank, .sum = sum_h, .give_up = give_up_pass};
     r->device = (fxi_device){.ops = &ranks_ops,
                              .name = r->name,
                              .path = r->path,
                              .prefers_best = true,
                              .ranks = &r->set};
-    fx_status st = open_list(r, opt, err);
+    fx_status st = FX_OK;
+    const char *at = opt->name;
+    for (size_t n; at && st == FX_OK; at = at[n] ? at + n + 1 : NULL) {
+        n = strcspn(at, ",");
+        st = open_next(r, opt, at, n, err);
+    }
     if (st == FX_OK) st = join_ranks(r, err);
     if (st == FX_OK)
         *out = &r->device;

@@ -8,16 +8,22 @@
 #define DS_CALLS(word) DS("calls\xe2\x96\x81" word)
 #define DS_CALL(word)  DS("call\xe2\x96\x81" word)
 
+// Fields that often come together: how an object spells a call, the tags of its arguments, and the
+// marks of reasoning, written as they are read.
+#define JSON_CALL(args) "{\"name\": \"", "\", \"" args "\": ", "}"
+#define TAGS(open_, key_end_, value_end_, end_) \
+    .key_open = open_, .key_end = key_end_, .value_end = value_end_, .call_end = end_
+#define BETWEEN(open_, close_) \
+    .open = {open_}, .close = {close_}, .spelled_open = open_, .spelled_close = close_
+
 static const fxi_call_format call_rows[] = {
-    {.name = "harmony",
-     .about = "gpt-oss",
+    {.name = "harmony", // gpt-oss
      .hint = {"<|channel|>", "to=functions."},
      .body = FXI_BODY_CHANNELS,
      .skip = {"<|call|>", "<|end|>"},
      .spelling = {"", "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>",
                   "<|call|>", "<|start|>assistant", ""}},
-    {.name = "deepseek_v3",
-     .about = "DeepSeek-V3, R1",
+    {.name = "deepseek_v3", // DeepSeek-V3, R1
      .hint = {DS("sep"), "```json"},
      .body = FXI_BODY_HEAD,
      .open = {DS_CALLS("begin")},
@@ -27,8 +33,7 @@ static const fxi_call_format call_rows[] = {
      .name_end = {"\n```json\n"},
      .spelling = {DS_CALLS("begin"), DS_CALL("begin") "function" DS("sep"), "\n```json\n",
                   "\n```" DS_CALL("end"), "\n", DS_CALLS("end")}},
-    {.name = "deepseek_v31",
-     .about = "DeepSeek-V3.1",
+    {.name = "deepseek_v31", // DeepSeek-V3.1
      .hint = {DS("sep")},
      .body = FXI_BODY_HEAD,
      .open = {DS_CALLS("begin")},
@@ -38,8 +43,7 @@ static const fxi_call_format call_rows[] = {
      .name_end = {DS("sep")},
      .spelling = {DS_CALLS("begin"), DS_CALL("begin"), DS("sep"), DS_CALL("end"), "",
                   DS_CALLS("end")}},
-    {.name = "kimi_k2",
-     .about = "Kimi-K2",
+    {.name = "kimi_k2", // Kimi-K2
      .hint = {"<|tool_calls_section_begin|>"},
      .body = FXI_BODY_HEAD,
      .open = {"<|tool_calls_section_begin|>"},
@@ -51,8 +55,7 @@ static const fxi_call_format call_rows[] = {
      .spelling = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>functions.",
                   "<|tool_call_argument_begin|>", "<|tool_call_end|>", "",
                   "<|tool_calls_section_end|>"}},
-    {.name = "mistral_v11",
-     .about = "Mistral since version 11 of its tokenizers",
+    {.name = "mistral_v11", // Mistral since version 11 of its tokenizers
      .hint = {"[TOOL_CALLS]", "[ARGS]"},
      .body = FXI_BODY_HEAD,
      .open = {"[TOOL_CALLS]"},
@@ -60,59 +63,45 @@ static const fxi_call_format call_rows[] = {
      .short_ids = true,
      .name_end = {"[ARGS]", "{"},
      .spelling = {"", "[TOOL_CALLS]", "[ARGS]", "", "", ""}},
-    {.name = "mistral",
-     .about = "Mistral before that",
+    {.name = "mistral", // Mistral before that
      .hint = {"[TOOL_CALLS]"},
      .body = FXI_BODY_HEAD,
      .open = {"[TOOL_CALLS]"},
      .object_too = true,
      .short_ids = true,
      .name_end = {"[ARGS]", "{"},
-     .spelling = {"[TOOL_CALLS][", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"}},
-    {.name = "seed_oss",
-     .about = "Seed-OSS",
+     .spelling = {"[TOOL_CALLS][", JSON_CALL("arguments"), ", ", "]"}},
+    {.name = "seed_oss", // Seed-OSS
      .hint = {"<seed:tool_call>"},
      .body = FXI_BODY_TAGS,
      .open = {"<seed:tool_call>"},
      .again = {"<function="},
      .close = {"</seed:tool_call>"},
      .name_end = {">"},
-     .key_open = "<parameter=",
-     .key_end = ">",
-     .value_end = "</parameter>",
-     .call_end = "</function>",
+     TAGS("<parameter=", ">", "</parameter>", "</function>"),
      .spelling = {"", "<seed:tool_call>\n<function=", ">\n", "</function>\n</seed:tool_call>", "\n",
                   "", "<parameter=", ">", "</parameter>\n"}},
-    {.name = "minimax_m2",
-     .about = "MiniMax-M2",
+    {.name = "minimax_m2", // MiniMax-M2
      .hint = {"<minimax:tool_call>"},
      .body = FXI_BODY_TAGS,
      .open = {"<minimax:tool_call>"},
      .again = {"<invoke name=\""},
      .close = {"</minimax:tool_call>"},
      .name_end = {"\">"},
-     .key_open = "<parameter name=\"",
-     .key_end = "\">",
-     .value_end = "</parameter>",
-     .call_end = "</invoke>",
+     TAGS("<parameter name=\"", "\">", "</parameter>", "</invoke>"),
      .spelling = {"<minimax:tool_call>\n", "<invoke name=\"", "\">\n", "</invoke>\n", "",
                   "</minimax:tool_call>", "<parameter name=\"", "\">", "</parameter>\n"}},
-    {.name = "qwen3_coder",
-     .about = "Qwen3-Coder, Nemotron 3",
+    {.name = "qwen3_coder", // Qwen3-Coder, Nemotron 3
      .hint = {"<tool_call>", "<function=", "<parameter="},
      .body = FXI_BODY_TAGS,
      .open = {"<tool_call>"},
      .again = {"<function="},
      .close = {"</tool_call>"},
      .name_end = {">"},
-     .key_open = "<parameter=",
-     .key_end = ">",
-     .value_end = "</parameter>",
-     .call_end = "</function>",
+     TAGS("<parameter=", ">", "</parameter>", "</function>"),
      .spelling = {"", "<tool_call>\n<function=", ">\n", "</function>\n</tool_call>", "\n", "",
                   "<parameter=", ">\n", "\n</parameter>\n"}},
-    {.name = "glm45",
-     .about = "GLM-4.5 to 4.7",
+    {.name = "glm45", // GLM-4.5 to 4.7
      .hint = {"<tool_call>", "<arg_key>"},
      .body = FXI_BODY_TAGS,
      .open = {"<tool_call>"},
@@ -124,60 +113,51 @@ static const fxi_call_format call_rows[] = {
      .call_end = "</tool_call>",
      .spelling = {"", "<tool_call>", "\n", "</tool_call>", "\n", "", "<arg_key>",
                   "</arg_key>\n<arg_value>", "</arg_value>\n"}},
-    {.name = "phi4_mini",
-     .about = "Phi-4-mini",
+    {.name = "phi4_mini", // Phi-4-mini
      .hint = {"<|tool|>", "<|/tool|>"},
      .body = FXI_BODY_OBJECT,
      .open = {"functools", "<|tool_call|>"},
      .close = {"<|/tool_call|>"},
-     .spelling = {"functools[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"}},
-    {.name = "granite",
-     .about = "Granite 3",
+     .spelling = {"functools[", JSON_CALL("arguments"), ", ", "]"}},
+    {.name = "granite", // Granite 3
      .hint = {"<|tool_call|>"},
      .body = FXI_BODY_OBJECT,
      .open = {"<|tool_call|>"},
-     .spelling = {"<|tool_call|>[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"}},
-    {.name = "lfm2",
-     .about = "LFM2",
+     .spelling = {"<|tool_call|>[", JSON_CALL("arguments"), ", ", "]"}},
+    {.name = "lfm2", // LFM2
      .hint = {"<|tool_call_start|>"},
      .body = FXI_BODY_PYTHON,
      .open = {"<|tool_call_start|>"},
      .close = {"<|tool_call_end|>"},
      .spelling = {"<|tool_call_start|>[", "", "(", ")", ", ", "]<|tool_call_end|>"}},
-    {.name = "nemotron",
-     .about = "Nemotron Nano 2",
+    {.name = "nemotron", // Nemotron Nano 2
      .hint = {"<TOOLCALL>"},
      .body = FXI_BODY_OBJECT,
      .open = {"<TOOLCALL>"},
      .close = {"</TOOLCALL>"},
-     .spelling = {"<TOOLCALL>[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ",
-                  "]</TOOLCALL>"}},
-    {.name = "hermes",
-     .about = "Hermes 2 Pro and 3, Qwen 2.5 and 3, Granite 4, SmolLM3 and many others",
+     .spelling = {"<TOOLCALL>[", JSON_CALL("arguments"), ", ", "]</TOOLCALL>"}},
+    {.name = "hermes", // Hermes 2 Pro and 3, Qwen 2.5 and 3, Granite 4, SmolLM3 and many others
      .hint = {"<tool_call>"},
      .body = FXI_BODY_OBJECT,
      .open = {"<tool_call>"},
      .close = {"</tool_call>"},
      .spelling = {"", "<tool_call>\n{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>", "\n",
                   ""}},
-    {.name = "llama4_pythonic",
-     .about = "Llama 4",
+    {.name = "llama4_pythonic", // Llama 4
      .hint = {"<|python_start|>"},
      .body = FXI_BODY_PYTHON,
      .bare = '[',
      .open = {"<|python_start|>"},
      .close = {"<|python_end|>"},
      .spelling = {"[", "", "(", ")", ", ", "]"}},
-    {.name = "llama3_json",
-     .about = "Llama 3.1 to 3.3",
+    {.name = "llama3_json", // Llama 3.1 to 3.3
      .hint = {"<|start_header_id|>", "\"parameters\""},
      .body = FXI_BODY_OBJECT,
      .bare = '{',
      .open = {"<|python_tag|>"},
      .skip = {";"},
-     .spelling = {"", "{\"name\": \"", "\", \"parameters\": ", "}", "; ", ""}},
-    {.name = "pythonic",
-     .about = "Llama 3.2 with a system prompt that says so, ToolACE, xLAM",
+     .spelling = {"", JSON_CALL("parameters"), "; ", ""}},
+    {.name = "pythonic", // Llama 3.2 with a system prompt that says so, ToolACE, xLAM
      .hint = {"[func_name1(params_name1="},
      .body = FXI_BODY_PYTHON,
      .bare = '[',
@@ -185,105 +165,68 @@ static const fxi_call_format call_rows[] = {
      .spelling = {"[", "", "(", ")", ", ", "]"}},
 };
 
-static const fxi_call_format plain_row = {
-    .name = "json",
-    .about = "any",
-    .body = FXI_BODY_OBJECT,
-    .bare = '[',
-    .spelling = {"[", "{\"name\": \"", "\", \"parameters\": ", "}", ", ", "]"}};
+static const fxi_call_format plain_row = {.name = "json",
+                                          .body = FXI_BODY_OBJECT,
+                                          .bare = '[',
+                                          .spelling = {"[", JSON_CALL("parameters"), ", ", "]"}};
 
 static const fxi_reason_format reason_rows[] = {
-    {.name = "harmony",
-     .about = "gpt-oss",
+    {.name = "harmony", // gpt-oss
      .hint = {"<|channel|>", "analysis"},
      .channels = true,
      .spelled_open = "<|channel|>analysis<|message|>",
      .spelled_close = "<|end|><|start|>assistant",
      .spelled_text = "<|channel|>final<|message|>"},
-    {.name = "mistral",
-     .about = "Magistral",
+    {.name = "mistral", // Magistral
      .hint = {"[THINK]"},
-     .open = {"[THINK]"},
-     .close = {"[/THINK]"},
-     .spelled_open = "[THINK]",
-     .spelled_close = "[/THINK]"},
-    {.name = "seed_oss",
-     .about = "Seed-OSS",
+     BETWEEN("[THINK]", "[/THINK]")},
+    {.name = "seed_oss", // Seed-OSS
      .hint = {"<seed:think>"},
-     .open = {"<seed:think>"},
-     .close = {"</seed:think>"},
-     .spelled_open = "<seed:think>",
-     .spelled_close = "</seed:think>"},
-    {.name = "gemma4",
-     .about = "Gemma 4",
+     BETWEEN("<seed:think>", "</seed:think>")},
+    {.name = "gemma4", // Gemma 4
      .hint = {"<|channel>", "<channel|>"},
      .open = {"<|channel>thought"},
      .close = {"<channel|>"},
      .spelled_open = "<|channel>thought\n",
      .spelled_close = "<channel|>"},
-    {.name = "cohere",
-     .about = "Command A Reasoning",
+    {.name = "cohere", // Command A Reasoning
      .hint = {"<|START_THINKING|>"},
-     .open = {"<|START_THINKING|>"},
-     .close = {"<|END_THINKING|>"},
+     BETWEEN("<|START_THINKING|>", "<|END_THINKING|>"),
      .text_open = {"<|START_RESPONSE|>"},
-     .text_close = {"<|END_RESPONSE|>"},
-     .spelled_open = "<|START_THINKING|>",
-     .spelled_close = "<|END_THINKING|>"},
-    {.name = "apriel",
-     .about = "Apriel Thinker",
+     .text_close = {"<|END_RESPONSE|>"}},
+    {.name = "apriel", // Apriel Thinker
      .hint = {"[BEGIN FINAL RESPONSE]"},
      .open = {"Here are my reasoning steps:"},
      .close = {"[BEGIN FINAL RESPONSE]"},
      .text_close = {"[END FINAL RESPONSE]"},
      .spelled_open = "Here are my reasoning steps:\n",
      .spelled_close = "[BEGIN FINAL RESPONSE]"},
-    {.name = "exaone_deep",
-     .about = "EXAONE Deep",
+    {.name = "exaone_deep", // EXAONE Deep
      .hint = {"<thought>"},
-     .open = {"<thought>"},
-     .close = {"</thought>"},
-     .spelled_open = "<thought>",
-     .spelled_close = "</thought>"},
-    {.name = "granite33",
-     .about = "Granite 3.3, ERNIE 4.5 Thinking",
+     BETWEEN("<thought>", "</thought>")},
+    {.name = "granite33", // Granite 3.3, ERNIE 4.5 Thinking
      .hint = {"<response>", "<think>"},
-     .open = {"<think>"},
-     .close = {"</think>"},
+     BETWEEN("<think>", "</think>"),
      .text_open = {"<response>"},
-     .text_close = {"</response>"},
-     .spelled_open = "<think>",
-     .spelled_close = "</think>"},
-    {.name = "hunyuan",
-     .about = "Hunyuan-A13B",
+     .text_close = {"</response>"}},
+    {.name = "hunyuan", // Hunyuan-A13B
      .hint = {"<answer>", "<think>"},
-     .open = {"<think>"},
-     .close = {"</think>"},
+     BETWEEN("<think>", "</think>"),
      .text_open = {"<answer>"},
-     .text_close = {"</answer>"},
-     .spelled_open = "<think>",
-     .spelled_close = "</think>"},
-    {.name = "granite",
-     .about = "Granite 3.2",
+     .text_close = {"</answer>"}},
+    {.name = "granite", // Granite 3.2
      .hint = {"Here is my thought process"},
      .open = {"Here is my thought process:", "Here's my thought process:"},
      .close = {"Here is my response:", "Here's my response:"},
      .spelled_open = "Here is my thought process:",
      .spelled_close = "Here is my response:"},
-    {.name = "kimi_vl",
-     .about = "Kimi-VL",
+    {.name = "kimi_vl", // Kimi-VL
      .hint = {"\xe2\x97\x81think\xe2\x96\xb7"},
-     .open = {"\xe2\x97\x81think\xe2\x96\xb7"},
-     .close = {"\xe2\x97\x81/think\xe2\x96\xb7"},
-     .spelled_open = "\xe2\x97\x81think\xe2\x96\xb7",
-     .spelled_close = "\xe2\x97\x81/think\xe2\x96\xb7"},
-    {.name = "think",
-     .about = "DeepSeek-R1 and V3.1, Qwen3, QwQ, GLM-4.5, MiniMax-M2, SmolLM3 and many others",
+     BETWEEN("\xe2\x97\x81think\xe2\x96\xb7", "\xe2\x97\x81/think\xe2\x96\xb7")},
+    {.name =
+         "think", // DeepSeek-R1 and V3.1, Qwen3, QwQ, GLM-4.5, MiniMax-M2, SmolLM3 and many others
      .hint = {"</think>"},
-     .open = {"<think>"},
-     .close = {"</think>"},
-     .spelled_open = "<think>",
-     .spelled_close = "</think>"},
+     BETWEEN("<think>", "</think>")},
 };
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
@@ -340,8 +283,6 @@ const fxi_reason_format *fxi_reason_format_of(const char *jinja, size_t n_bytes)
     return NULL;
 }
 
-// ---- marks --------------------------------------------------------------------------------------
-
 typedef struct mark_list {
     const char **mark;
     size_t n, max;
@@ -353,17 +294,6 @@ static void add_marks(mark_list *l, const char *const *mark, size_t n)
         if (l->n < l->max) l->mark[l->n++] = mark[i];
 }
 
-static void add_call_marks(mark_list *l, const fxi_call_format *f)
-{
-    const char *const tags[] = {f->key_open, f->key_end, f->value_open, f->value_end, f->call_end};
-    add_marks(l, f->open, COUNT(f->open));
-    add_marks(l, f->again, COUNT(f->again));
-    add_marks(l, f->skip, COUNT(f->skip));
-    add_marks(l, f->close, COUNT(f->close));
-    add_marks(l, f->name_end, COUNT(f->name_end));
-    for (size_t i = 0; i < COUNT(tags); i++) add_marks(l, &tags[i], 1);
-}
-
 size_t fxi_format_marks(const fxi_call_format *calls, const fxi_reason_format *reasoning,
                         const char **mark, size_t max)
 {
@@ -372,13 +302,24 @@ size_t fxi_format_marks(const fxi_call_format *calls, const fxi_reason_format *r
                                            "<|call|>",    "<|return|>",  "<|constrain|>"};
     static const char *const thought[] = {"<|channel>"}; // part of a mark
     mark_list l = {mark, 0, max};
-    if (calls) add_call_marks(&l, calls);
-    if (calls) add_marks(&l, inner, COUNT(inner));
-    if (reasoning) add_marks(&l, thought, COUNT(thought));
-    if (reasoning) add_marks(&l, reasoning->open, COUNT(reasoning->open));
-    if (reasoning) add_marks(&l, reasoning->close, COUNT(reasoning->close));
-    if (reasoning) add_marks(&l, reasoning->text_open, COUNT(reasoning->text_open));
-    if (reasoning) add_marks(&l, reasoning->text_close, COUNT(reasoning->text_close));
+    if (calls) {
+        const char *const tags[] = {calls->key_open, calls->key_end, calls->value_open,
+                                    calls->value_end, calls->call_end};
+        add_marks(&l, calls->open, COUNT(calls->open));
+        add_marks(&l, calls->again, COUNT(calls->again));
+        add_marks(&l, calls->skip, COUNT(calls->skip));
+        add_marks(&l, calls->close, COUNT(calls->close));
+        add_marks(&l, calls->name_end, COUNT(calls->name_end));
+        for (size_t i = 0; i < COUNT(tags); i++) add_marks(&l, &tags[i], 1);
+        add_marks(&l, inner, COUNT(inner));
+    }
+    if (reasoning) {
+        add_marks(&l, thought, COUNT(thought));
+        add_marks(&l, reasoning->open, COUNT(reasoning->open));
+        add_marks(&l, reasoning->close, COUNT(reasoning->close));
+        add_marks(&l, reasoning->text_open, COUNT(reasoning->text_open));
+        add_marks(&l, reasoning->text_close, COUNT(reasoning->text_close));
+    }
     if ((calls && calls->body == FXI_BODY_CHANNELS) || (reasoning && reasoning->channels))
         add_marks(&l, channels, COUNT(channels));
     return l.n;

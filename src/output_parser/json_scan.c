@@ -1,4 +1,4 @@
-// json_scan.c - a table of states: each takes a byte and names the next one.
+// json_scan.c - a machine of states: each takes a byte and names the next one.
 #include "output_parser/json_scan.h"
 
 #include <stdio.h>
@@ -7,13 +7,15 @@
 #include "base/text/str.h"
 #include "base/text/utf8.h"
 
+// What comes next, after white space up to S_COLON.
 enum {
-    S_VALUE,      // a value
+    S_VALUE,
     S_FIRST_ITEM, // after [: a value, or ]
     S_FIRST_KEY,  // after {: a key, or }
-    S_KEY,        // a key
+    S_KEY,
     S_COLON,
     S_AFTER, // a comma, or the end of what the value lies in
+    // Within a string, a word or a number, after:
     S_TEXT,
     S_ESCAPE,
     S_HEX,
@@ -25,18 +27,8 @@ enum {
     S_FRACTION,
     S_E,
     S_E_SIGN,
-    S_EXPONENT,
+    S_EXPONENT
 };
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-static bool scan_is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 static fxi_scan_step scan_go_to(fxi_json_scan *s, int state)
 {
@@ -73,86 +65,29 @@ static fxi_scan_step close_level(fxi_json_scan *s)
     return end_value(s);
 }
 
-static fxi_scan_step begin_word(fxi_json_scan *s, const char *rest)
-{
-    s->word = rest;
-    return scan_go_to(s, S_WORD);
-}
-
 static fxi_scan_step scan_value(fxi_json_scan *s, char c)
 {
     s->in_key = false;
-    if (is_blank(c)) return FXI_SCAN_MORE;
     if (c == '{' || c == '[') return open_level(s, c == '{');
     if (c == '"') return scan_go_to(s, S_TEXT);
     if (c == '-') return scan_go_to(s, S_MINUS);
-    if (c == '0') return scan_go_to(s, S_ZERO);
-    if (scan_is_digit(c)) return scan_go_to(s, S_INT);
-    if (c == 't') return begin_word(s, "rue");
-    if (c == 'f') return begin_word(s, "alse");
-    if (c == 'n') return begin_word(s, "ull");
-    return FXI_SCAN_BAD;
-}
-
-static fxi_scan_step scan_first_item(fxi_json_scan *s, char c)
-{
-    return c == ']' ? close_level(s) : is_blank(c) ? FXI_SCAN_MORE : scan_value(s, c);
-}
-
-static fxi_scan_step scan_key(fxi_json_scan *s, char c)
-{
-    s->in_key = true;
-    return is_blank(c) ? FXI_SCAN_MORE : c == '"' ? scan_go_to(s, S_TEXT) : FXI_SCAN_BAD;
-}
-
-static fxi_scan_step scan_first_key(fxi_json_scan *s, char c)
-{
-    return c == '}' ? close_level(s) : scan_key(s, c);
-}
-
-static fxi_scan_step scan_colon(fxi_json_scan *s, char c)
-{
-    return is_blank(c) ? FXI_SCAN_MORE : c == ':' ? scan_go_to(s, S_VALUE) : FXI_SCAN_BAD;
+    if (c >= '0' && c <= '9') return scan_go_to(s, c == '0' ? S_ZERO : S_INT);
+    s->word = c == 't' ? "rue" : c == 'f' ? "alse" : c == 'n' ? "ull" : NULL;
+    return s->word ? scan_go_to(s, S_WORD) : FXI_SCAN_BAD;
 }
 
 static fxi_scan_step scan_after(fxi_json_scan *s, char c)
 {
     if (!s->depth) return FXI_SCAN_BEFORE;
-    if (is_blank(c)) return FXI_SCAN_MORE;
+    if (fxi_is_blank(c)) return FXI_SCAN_MORE;
     if (c == ',') return scan_go_to(s, in_object(s) ? S_KEY : S_VALUE);
     return c == (in_object(s) ? '}' : ']') ? close_level(s) : FXI_SCAN_BAD;
-}
-
-static fxi_scan_step scan_text(fxi_json_scan *s, char c)
-{
-    if (c == '\\') return scan_go_to(s, S_ESCAPE);
-    if (c != '"') return FXI_SCAN_MORE;
-    return s->in_key ? scan_go_to(s, S_COLON) : end_value(s);
-}
-
-static fxi_scan_step scan_escape(fxi_json_scan *s, char c)
-{
-    s->n_hex = 4;
-    if (c == 'u') return scan_go_to(s, S_HEX);
-    return c && strchr("\"\\/bfnrt", c) ? scan_go_to(s, S_TEXT) : FXI_SCAN_BAD;
-}
-
-static fxi_scan_step scan_hex(fxi_json_scan *s, char c)
-{
-    if (fxi_hex_digit(c) < 0) return FXI_SCAN_BAD;
-    return --s->n_hex ? FXI_SCAN_MORE : scan_go_to(s, S_TEXT);
-}
-
-static fxi_scan_step scan_word(fxi_json_scan *s, char c)
-{
-    if (c != *s->word) return FXI_SCAN_BAD;
-    return *++s->word ? FXI_SCAN_MORE : end_value(s);
 }
 
 // Inside a number, which ends before the first byte that is not part of it.
 static fxi_scan_step scan_number(fxi_json_scan *s, char c)
 {
-    const bool is_digit = scan_is_digit(c), is_e = c == 'e' || c == 'E';
+    const bool is_digit = c >= '0' && c <= '9', is_e = c == 'e' || c == 'E';
     switch (s->state) {
     case S_MINUS: return is_digit ? scan_go_to(s, c == '0' ? S_ZERO : S_INT) : FXI_SCAN_BAD;
     case S_POINT: return is_digit ? scan_go_to(s, S_FRACTION) : FXI_SCAN_BAD;
@@ -172,15 +107,33 @@ static fxi_scan_step scan_number(fxi_json_scan *s, char c)
 
 fxi_scan_step fxi_json_scan_byte(fxi_json_scan *s, char c)
 {
-    static fxi_scan_step (*const take[])(fxi_json_scan *, char) = {
-        [S_VALUE] = scan_value, [S_FIRST_ITEM] = scan_first_item, [S_FIRST_KEY] = scan_first_key,
-        [S_KEY] = scan_key,     [S_COLON] = scan_colon,           [S_AFTER] = scan_after,
-        [S_TEXT] = scan_text,   [S_ESCAPE] = scan_escape,         [S_HEX] = scan_hex,
-        [S_WORD] = scan_word,   [S_MINUS] = scan_number,          [S_ZERO] = scan_number,
-        [S_INT] = scan_number,  [S_POINT] = scan_number,          [S_FRACTION] = scan_number,
-        [S_E] = scan_number,    [S_E_SIGN] = scan_number,         [S_EXPONENT] = scan_number,
-    };
-    return take[s->state](s, c);
+    if (s->state <= S_COLON && fxi_is_blank(c)) return FXI_SCAN_MORE;
+    switch (s->state) {
+    case S_VALUE: return scan_value(s, c);
+    case S_FIRST_ITEM: return c == ']' ? close_level(s) : scan_value(s, c);
+    case S_FIRST_KEY:
+    case S_KEY:
+        if (c == '}' && s->state == S_FIRST_KEY) return close_level(s);
+        s->in_key = true;
+        return c == '"' ? scan_go_to(s, S_TEXT) : FXI_SCAN_BAD;
+    case S_COLON: return c == ':' ? scan_go_to(s, S_VALUE) : FXI_SCAN_BAD;
+    case S_AFTER: return scan_after(s, c);
+    case S_TEXT:
+        if (c == '\\') return scan_go_to(s, S_ESCAPE);
+        if (c != '"') return FXI_SCAN_MORE;
+        return s->in_key ? scan_go_to(s, S_COLON) : end_value(s);
+    case S_ESCAPE:
+        s->n_hex = 4;
+        if (c == 'u') return scan_go_to(s, S_HEX);
+        return c && strchr("\"\\/bfnrt", c) ? scan_go_to(s, S_TEXT) : FXI_SCAN_BAD;
+    case S_HEX:
+        if (fxi_hex_digit(c) < 0) return FXI_SCAN_BAD;
+        return --s->n_hex ? FXI_SCAN_MORE : scan_go_to(s, S_TEXT);
+    case S_WORD:
+        if (c != *s->word) return FXI_SCAN_BAD;
+        return *++s->word ? FXI_SCAN_MORE : end_value(s);
+    default: return scan_number(s, c);
+    }
 }
 
 bool fxi_json_scan_in_text(const fxi_json_scan *s)
@@ -199,7 +152,7 @@ bool fxi_json_scan_all(const char *text, size_t n)
     }
     if (step == FXI_SCAN_MORE) return fxi_json_scan_byte(&s, ' ') == FXI_SCAN_BEFORE;
     if (step == FXI_SCAN_BEFORE) i--; // the byte after a number
-    while (i < n && is_blank(text[i])) i++;
+    while (i < n && fxi_is_blank(text[i])) i++;
     return step != FXI_SCAN_BAD && i == n;
 }
 
@@ -250,17 +203,12 @@ bool fxi_json_unescape(fxi_buf *out, const char *s, size_t n)
     return true;
 }
 
-bool fxi_json_escape(fxi_buf *out, const char *s, size_t n)
+size_t fxi_json_escape(char c, char out[FXI_ESCAPE_BYTES])
 {
     static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
-    for (size_t i = 0; i < n; i++) {
-        const char *at = s[i] ? strchr(from, s[i]) : NULL;
-        const char pair[] = {'\\', at ? to[at - from] : 0};
-        const bool bare = !at && (unsigned char)s[i] >= 0x20;
-        if (!(at     ? fxi_buf_add(out, pair, 2)
-              : bare ? fxi_buf_add(out, s + i, 1)
-                     : fxi_buf_fmt(out, "\\u%04x", s[i])))
-            return false;
-    }
-    return true;
+    const char *at = c ? strchr(from, c) : NULL;
+    if (at) return (size_t)snprintf(out, FXI_ESCAPE_BYTES, "\\%c", to[at - from]);
+    if ((unsigned char)c < 0x20) return (size_t)snprintf(out, FXI_ESCAPE_BYTES, "\\u%04x", c);
+    out[0] = c;
+    return 1;
 }

@@ -25,6 +25,12 @@ typedef struct fxi_json_scan {               // all zero: before the value
     const char *word; // what is left of true, false or null
 } fxi_json_scan;
 
+// White space of JSON.
+static inline bool fxi_is_blank(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
 // White space before the value is part of it. Control characters within strings are accepted,
 // because models write them; fxi_json_scan_in_text tells where they stand.
 fxi_scan_step fxi_json_scan_byte(fxi_json_scan *s, char c);
@@ -33,9 +39,14 @@ bool fxi_json_scan_in_text(const fxi_json_scan *s);
 // Whether text[0..n) is one JSON value, with white space around it.
 bool fxi_json_scan_all(const char *text, size_t n);
 
-// Append the inside of a string, s[0..n), with its escapes decoded, or with escapes added. Broken
-// escapes stay as they are. False: out of memory.
+// Appends the inside of a string, s[0..n), with its escapes decoded. Broken escapes stay as they
+// are. False: out of memory.
 bool fxi_json_unescape(fxi_buf *out, const char *s, size_t n);
-bool fxi_json_escape(fxi_buf *out, const char *s, size_t n);
+
+enum { FXI_ESCAPE_BYTES = 8 };
+
+// Writes a byte as it stands within a string, with an escape if it needs one; returns how many
+// bytes that takes.
+size_t fxi_json_escape(char c, char out[FXI_ESCAPE_BYTES]);
 
 #endif

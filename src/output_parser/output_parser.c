@@ -35,57 +35,33 @@ enum {
     STATE_HEADER,
 };
 
+// What becomes of the byte at o->at.
+typedef enum byte_step {
+    BYTE_WAITS,   // it may complete a mark
+    BYTE_SKIPPED, // it is part of something else than a mark, or of nothing
+    BYTE_SETTLED, // the places in the parser say it
+} byte_step;
+
 // ---- events -------------------------------------------------------------------------------------
 
-// A byte of text or reasoning; white space waits. Like all that return false: out of memory.
-static bool emit_byte(fxi_output_parser *o, fxi_output_kind kind, char c)
+// A byte of text or reasoning; white space waits.
+static void emit_byte(fxi_output_parser *o, fxi_output_kind kind, char c)
 {
-    if (fxi_is_blank(c) && o->trim) return true;
-    if (fxi_is_blank(c)) return fxi_buf_add(&o->space, &c, 1);
-    o->trim = false;
-    bool ok = fxi_emit_run(o, kind, o->space.p, o->space.n) && fxi_emit_run(o, kind, &c, 1);
-    fxi_buf_clear(&o->space);
-    return ok;
-}
-
-// The bytes from o->from to `to` are not a call.
-static bool emit_broken(fxi_output_parser *o, size_t to)
-{
-    o->trim = false;
-    if (!o->call.begun) {
-        for (size_t i = o->from; i < to; i++)
-            if (!emit_byte(o, FXI_OUTPUT_TEXT, o->in.p[i])) return false;
-        return true;
+    if (fxi_is_blank(c)) {
+        if (!o->trim) fxi_parser_keep(o, &o->space, &c, 1);
+        return;
     }
-    const size_t emitted = o->emitted > to ? to : o->emitted > o->from ? o->emitted : o->from;
-    fxi_buf *raw = &o->space; // with the white space before it
-    fxi_output_event ev = {.kind = FXI_OUTPUT_BROKEN, .n_emitted = raw->n + emitted - o->from};
-    if (!fxi_buf_add(raw, o->in.p + o->from, to - o->from) || !fxi_emit_flush(o)) return false;
-    ev.p = raw->p;
-    ev.n = raw->n;
-    const bool ok = o->fn(o->ud, &ev);
-    fxi_buf_clear(raw);
-    return ok;
+    o->trim = false;
+    fxi_emit_run(o, kind, o->space.p, o->space.n);
+    fxi_emit_run(o, kind, &c, 1);
+    fxi_buf_clear(&o->space);
 }
 
 // All before `at` is decided.
-static void settle_at(fxi_output_parser *o, size_t at)
+static byte_step settle_at(fxi_output_parser *o, size_t at)
 {
     o->from = o->mark = o->at = at;
-}
-
-// The next byte may complete a mark.
-static bool wait_byte(fxi_output_parser *o)
-{
-    o->at++;
-    return true;
-}
-
-// The byte is part of something else than a mark, or of nothing.
-static bool skip_byte(fxi_output_parser *o)
-{
-    o->mark = ++o->at;
-    return true;
+    return BYTE_SETTLED;
 }
 
 // Enters a state after what came before it is complete: white space between is not emitted.
@@ -97,14 +73,25 @@ static void enter_state(fxi_output_parser *o, int state)
 }
 
 // What was being read is not a call: its bytes up to `to` are text.
-static bool break_call(fxi_output_parser *o, size_t to)
+static byte_step break_call(fxi_output_parser *o, size_t to)
 {
     if (to <= o->from) to = o->from + 1;
-    const bool ok = emit_broken(o, to);
-    o->call.begun = false;
-    settle_at(o, to);
+    o->trim = false;
     o->state = STATE_TEXT;
-    return ok;
+    if (o->call.begun) {
+        const size_t emitted = o->emitted > to ? to : o->emitted > o->from ? o->emitted : o->from;
+        fxi_buf *raw = &o->space; // with the white space before it
+        fxi_output_event ev = {.kind = FXI_OUTPUT_BROKEN, .n_emitted = raw->n + emitted - o->from};
+        fxi_parser_keep(o, raw, o->in.p + o->from, to - o->from);
+        ev.p = raw->p;
+        ev.n = raw->n;
+        fxi_emit_event(o, &ev);
+        fxi_buf_clear(raw);
+    } else {
+        for (size_t i = o->from; i < to; i++) emit_byte(o, FXI_OUTPUT_TEXT, o->in.p[i]);
+    }
+    o->call.begun = false;
+    return settle_at(o, to);
 }
 
 // ---- marks --------------------------------------------------------------------------------------
@@ -152,24 +139,28 @@ static int find_mark(const fxi_output_parser *o, const mark_set *set, size_t n_s
 // ---- text and reasoning -------------------------------------------------------------------------
 
 // Emits the byte at o->mark, which begins no mark.
-static bool pass_byte(fxi_output_parser *o, fxi_output_kind kind)
+static byte_step pass_byte(fxi_output_parser *o, fxi_output_kind kind)
 {
     const char c = o->in.p[o->mark];
     const bool waits = o->spec.calls || o->channels || kind != FXI_OUTPUT_TEXT || o->space.n ||
                        o->state == STATE_START || o->in_marks;
     settle_at(o, o->mark + 1);
-    return waits || o->trim ? emit_byte(o, kind, c) : fxi_emit_run(o, kind, &c, 1);
+    if (waits || o->trim)
+        emit_byte(o, kind, c);
+    else
+        fxi_emit_run(o, kind, &c, 1);
+    return BYTE_SETTLED;
 }
 
-static bool open_section(fxi_output_parser *o, bool bare)
+static byte_step open_section(fxi_output_parser *o, bool bare)
 {
     o->bare = bare;
     o->in_list = false;
     o->state = o->spec.calls->again[0] && !bare ? STATE_FIRST : STATE_OPEN;
-    return true;
+    return BYTE_SETTLED;
 }
 
-static bool act_on_mark(fxi_output_parser *o, int meaning)
+static byte_step act_on_mark(fxi_output_parser *o, int meaning)
 {
     const size_t begin = o->mark;
     o->mark = ++o->at;
@@ -182,10 +173,11 @@ static bool act_on_mark(fxi_output_parser *o, int meaning)
     }
     if (meaning == OPENS_TEXT) o->in_marks = true;
     if (meaning == CLOSES_TEXT) o->in_marks = o->has_reasoned = false;
-    enter_state(o, meaning == OPENS_REASONING                     ? STATE_REASON
-                   : meaning >= ENDS_MESSAGE && meaning != CLOSES ? STATE_HEADER
-                                                                  : STATE_START);
-    return true;
+    const bool ends_message = meaning == ENDS_MESSAGE || meaning == BEGINS_HEADER;
+    enter_state(o, meaning == OPENS_REASONING ? STATE_REASON
+                   : ends_message             ? STATE_HEADER
+                                              : STATE_START);
+    return BYTE_SETTLED;
 }
 
 static size_t text_marks(const fxi_output_parser *o, mark_set set[6])
@@ -205,11 +197,11 @@ static size_t text_marks(const fxi_output_parser *o, mark_set set[6])
     return n;
 }
 
-static bool state_text(fxi_output_parser *o)
+static byte_step state_text(fxi_output_parser *o)
 {
     mark_set set[6];
     const int found = find_mark(o, set, text_marks(o, set));
-    if (found == MAYBE_MARK) return wait_byte(o);
+    if (found == MAYBE_MARK) return BYTE_WAITS;
     if (found != NO_MARK) return act_on_mark(o, found);
     const char c = o->in.p[o->mark];
     const bool may_be_bare = o->state == STATE_START && o->spec.calls && !o->spec.either;
@@ -221,69 +213,64 @@ static bool state_text(fxi_output_parser *o)
     return pass_byte(o, FXI_OUTPUT_TEXT);
 }
 
-static bool state_reasoning(fxi_output_parser *o)
+static byte_step state_reasoning(fxi_output_parser *o)
 {
     const fxi_reason_format *r = o->spec.reasoning;
     const mark_set set[] = {{r->close, COUNT(r->close), CLOSES},
                             {message_ends, o->channels ? COUNT(message_ends) : 0, ENDS_MESSAGE},
                             {header_begins, o->channels ? COUNT(header_begins) : 0, BEGINS_HEADER}};
     const int found = find_mark(o, set, COUNT(set));
-    if (found == MAYBE_MARK) return wait_byte(o);
+    if (found == MAYBE_MARK) return BYTE_WAITS;
     return found == NO_MARK ? pass_byte(o, FXI_OUTPUT_REASONING) : act_on_mark(o, found);
 }
 
 // ---- sections -----------------------------------------------------------------------------------
 
-static bool state_first(fxi_output_parser *o)
+static byte_step state_first(fxi_output_parser *o)
 {
-    const fxi_call_format *f = o->spec.calls;
-    const mark_set set = {f->again, COUNT(f->again), AGAIN};
-    if (o->mark == o->at && fxi_is_blank(o->in.p[o->at])) return skip_byte(o);
+    const mark_set set = {o->spec.calls->again, COUNT(o->spec.calls->again), AGAIN};
+    if (o->mark == o->at && fxi_is_blank(o->in.p[o->at])) return BYTE_SKIPPED;
     const int found = find_mark(o, &set, 1);
     if (found == NO_MARK) return break_call(o, o->mark);
-    o->at++;
-    if (found == MAYBE_MARK) return true;
-    o->mark = o->at;
+    if (found == MAYBE_MARK) return BYTE_WAITS;
     o->state = STATE_OPEN;
-    return true;
+    return BYTE_SKIPPED;
 }
 
-static bool begin_call_body(fxi_output_parser *o, fxi_call_body body)
+static byte_step begin_call_body(fxi_output_parser *o, fxi_call_body body)
 {
     fxi_call_begin(&o->call, body);
     o->emitted = o->from;
     o->state = STATE_CALL;
-    return true;
+    return BYTE_SETTLED;
 }
 
-static bool state_open(fxi_output_parser *o)
+static byte_step state_open(fxi_output_parser *o)
 {
     const fxi_call_format *f = o->spec.calls;
     const char c = o->in.p[o->at];
     const bool objects = f->body == FXI_BODY_OBJECT || f->object_too;
     const bool lists = objects || f->body == FXI_BODY_PYTHON;
-    if (fxi_is_blank(c)) return skip_byte(o);
+    if (fxi_is_blank(c)) return BYTE_SKIPPED;
     if (c == '[' && lists && !o->in_list) {
         o->in_list = true;
-        return skip_byte(o);
+        return BYTE_SKIPPED;
     }
     if (f->body == FXI_BODY_PYTHON && !o->in_list) return break_call(o, o->at);
     return begin_call_body(o, c == '{' && objects ? FXI_BODY_OBJECT : f->body);
 }
 
-static bool end_call(fxi_output_parser *o)
+static byte_step end_call(fxi_output_parser *o)
 {
     settle_at(o, o->at + 1);
-    o->state = o->in_list ? STATE_LIST : STATE_BETWEEN;
-    o->trim = true;
+    enter_state(o, o->in_list ? STATE_LIST : STATE_BETWEEN);
     o->call.begun = false;
-    const fxi_output_event ev = {.kind = FXI_OUTPUT_DONE};
     o->has_called = true;
-    fxi_buf_clear(&o->space);
-    return fxi_emit_flush(o) && o->fn(o->ud, &ev);
+    fxi_emit_event(o, &(fxi_output_event){.kind = FXI_OUTPUT_DONE});
+    return BYTE_SETTLED;
 }
 
-static bool state_call(fxi_output_parser *o)
+static byte_step state_call(fxi_output_parser *o)
 {
     static fxi_body_step (*const bodies[])(fxi_output_parser *, char) = {
         [FXI_BODY_OBJECT] = fxi_call_object,
@@ -292,49 +279,45 @@ static bool state_call(fxi_output_parser *o)
         [FXI_BODY_PYTHON] = fxi_call_python,
     };
     switch (bodies[o->call.body](o, o->in.p[o->at])) {
-    case FXI_BODY_MORE: return skip_byte(o);
     case FXI_BODY_DONE: return end_call(o);
-    case FXI_BODY_AGAIN: o->mark = o->at = o->at + 1 - o->n_back; return true;
+    case FXI_BODY_AGAIN: o->mark = o->at = o->at + 1 - o->n_back; return BYTE_SETTLED;
     case FXI_BODY_BAD: return break_call(o, o->at + 1 - o->n_back);
-    default: return false;
+    default: return BYTE_SKIPPED;
     }
 }
 
-// Leaves the calls; o->at stays.
-static bool leave_section(fxi_output_parser *o)
+// Leaves the calls before the byte at o->mark.
+static byte_step leave_section(fxi_output_parser *o)
 {
-    settle_at(o, o->mark);
     enter_state(o, o->channels ? STATE_HEADER : STATE_TEXT);
-    return true;
+    return settle_at(o, o->mark);
 }
 
-static bool state_list(fxi_output_parser *o)
+static byte_step state_list(fxi_output_parser *o)
 {
     const char c = o->in.p[o->at];
     if (c != ',' && c != ']' && !fxi_is_blank(c)) return leave_section(o);
-    o->mark = ++o->at;
     if (c == ',') o->state = STATE_OPEN;
     if (c == ']') o->state = STATE_BETWEEN;
-    return true;
+    return BYTE_SKIPPED;
 }
 
-static bool state_between(fxi_output_parser *o)
+static byte_step state_between(fxi_output_parser *o)
 {
     const fxi_call_format *f = o->spec.calls;
     const mark_set set[] = {{f->again, COUNT(f->again), AGAIN},
                             {f->skip, COUNT(f->skip), SKIP},
                             {f->close, COUNT(f->close), CLOSES}};
     const char first = o->in.p[o->mark];
-    if (o->mark == o->at && fxi_is_blank(first)) return skip_byte(o);
+    if (o->mark == o->at && fxi_is_blank(first)) return BYTE_SKIPPED;
     if (o->mark == o->at && first == '{' && f->body == FXI_BODY_OBJECT)
         return begin_call_body(o, FXI_BODY_OBJECT);
     const int found = find_mark(o, set, COUNT(set));
     if (found == NO_MARK) return leave_section(o);
-    o->at++;
-    if (found == MAYBE_MARK) return true;
-    o->mark = o->at;
+    if (found == MAYBE_MARK) return BYTE_WAITS;
+    o->mark = ++o->at;
     if (found == AGAIN) o->state = STATE_OPEN;
-    return found != CLOSES || leave_section(o);
+    return found == CLOSES ? leave_section(o) : BYTE_SETTLED;
 }
 
 // ---- harmony ------------------------------------------------------------------------------------
@@ -348,86 +331,71 @@ static bool state_between(fxi_output_parser *o)
 // end with <|end|>, <|call|> or <|return|>, or where the next one begins.
 
 // The value after `key` in the header, up to white space or the next mark.
-static size_t find_value(const fxi_output_parser *o, const char *key, const char **value)
+static fxi_str find_value(const fxi_output_parser *o, const char *key)
 {
     const char *p = o->in.p + o->from, *end = o->in.p + o->at;
     const char *at = memmem(p, (size_t)(end - p), key, strlen(key));
-    if (!at) return 0;
-    *value = at += strlen(key);
+    if (!at) return (fxi_str){0};
+    const char *value = at += strlen(key);
     while (at < end && *at != '<' && !fxi_is_blank(*at)) at++;
-    return (size_t)(at - *value);
+    return (fxi_str){value, (size_t)(at - value)};
 }
 
-static bool begin_message_call(fxi_output_parser *o, const char *name, size_t n)
+// The header is complete: a call begins, or text or reasoning. A line break separates messages of
+// one kind.
+static byte_step begin_message(fxi_output_parser *o)
 {
-    static const char front[] = "functions.";
-    const size_t n_front = sizeof front - 1;
-    const bool has_front = n > n_front && !memcmp(name, front, n_front);
-    fxi_call_begin(&o->call, FXI_BODY_HEAD);
-    fxi_call_head_named(&o->call);
-    o->emitted = o->from;
-    o->mark = o->at;
-    o->state = STATE_CALL;
-    o->bare = o->in_list = false;
-    return fxi_buf_add(&o->call.name, has_front ? name + n_front : name,
-                       has_front ? n - n_front : n);
-}
-
-// A line break separates messages of one kind.
-static bool begin_message(fxi_output_parser *o, int state)
-{
-    const unsigned bit = 1u << state;
-    const bool again = o->begun & bit;
-    o->begun |= bit;
-    settle_at(o, o->at);
+    const fxi_str recipient = find_value(o, "to="), channel = find_value(o, "<|channel|>");
+    if (recipient.n && o->spec.calls) {
+        fxi_call_begin_named(o, recipient);
+        o->emitted = o->from;
+        o->mark = o->at;
+        o->state = STATE_CALL;
+        o->bare = o->in_list = false;
+        return BYTE_SETTLED;
+    }
+    const fxi_reason_format *r = o->spec.reasoning;
+    const int state =
+        r && r->channels && fxi_str_is(channel, "analysis") ? STATE_REASON : STATE_TEXT;
+    const bool again = o->begun & 1u << state;
+    o->begun |= 1u << state;
     enter_state(o, state);
-    return !again || fxi_buf_add(&o->space, "\n", 1);
+    if (again) fxi_parser_keep(o, &o->space, "\n", 1);
+    return settle_at(o, o->at);
 }
 
-static bool decide_header(fxi_output_parser *o)
-{
-    const char *name = NULL, *channel = NULL;
-    const size_t n_name = find_value(o, "to=", &name);
-    const size_t n_channel = find_value(o, "<|channel|>", &channel);
-    const bool thinks = n_channel == 8 && !memcmp(channel, "analysis", 8);
-    if (n_name && o->spec.calls) return begin_message_call(o, name, n_name);
-    const bool split = thinks && o->spec.reasoning && o->spec.reasoning->channels;
-    return begin_message(o, split ? STATE_REASON : STATE_TEXT);
-}
-
-static bool state_header(fxi_output_parser *o)
+static byte_step state_header(fxi_output_parser *o)
 {
     static const char header_end[] = "<|message|>";
     const char c = o->in.p[o->at];
-    if (o->at == o->from && fxi_is_blank(c)) {
-        settle_at(o, o->at + 1);
-        return true;
-    }
+    if (o->at == o->from && fxi_is_blank(c)) return settle_at(o, o->at + 1);
     if (o->at == o->from && c != '<') {
         o->state = STATE_TEXT;
-        return true;
+        return BYTE_SETTLED;
     }
     o->mark = ++o->at;
     const size_t n_read = o->at - o->from, n_end = sizeof header_end - 1;
     if (n_read >= n_end && !memcmp(o->in.p + o->at - n_end, header_end, n_end))
-        return decide_header(o);
-    return n_read < MAX_HEADER || break_call(o, o->at);
+        return begin_message(o);
+    return n_read < MAX_HEADER ? BYTE_SETTLED : break_call(o, o->at);
 }
 
 // ---- the parser ---------------------------------------------------------------------------------
 
-static bool run_states(fxi_output_parser *o)
+static void run_states(fxi_output_parser *o)
 {
-    static bool (*const take[])(fxi_output_parser *) = {
+    static byte_step (*const take[])(fxi_output_parser *) = {
         [STATE_START] = state_text,       [STATE_TEXT] = state_text,
         [STATE_REASON] = state_reasoning, [STATE_FIRST] = state_first,
         [STATE_OPEN] = state_open,        [STATE_CALL] = state_call,
         [STATE_LIST] = state_list,        [STATE_BETWEEN] = state_between,
         [STATE_HEADER] = state_header,
     };
-    while (o->at < o->in.n)
-        if (!take[o->state](o)) return false;
-    return true;
+    while (o->at < o->in.n && !o->failed) {
+        const byte_step step = take[o->state](o);
+        if (step == BYTE_WAITS) o->at++;
+        if (step == BYTE_SKIPPED) o->mark = ++o->at;
+    }
 }
 
 bool fxi_output_parser_add(fxi_output_parser *o, const char *p, size_t n, fxi_output_fn fn,
@@ -435,15 +403,16 @@ bool fxi_output_parser_add(fxi_output_parser *o, const char *p, size_t n, fxi_ou
 {
     o->fn = fn;
     o->ud = ud;
-    if (!n) return true;
-    if (!fxi_buf_add(&o->in, p, n) || !run_states(o) || !fxi_emit_flush(o)) return false;
+    fxi_parser_keep(o, &o->in, p, n);
+    run_states(o);
+    fxi_emit_flush(o);
     const size_t n_decided = o->from;
     fxi_buf_drop_front(&o->in, n_decided);
     o->emitted = o->emitted > n_decided ? o->emitted - n_decided : 0;
     o->mark -= n_decided;
     o->at -= n_decided;
     o->from = 0;
-    return true;
+    return !o->failed;
 }
 
 bool fxi_output_parser_end(fxi_output_parser *o, fxi_output_fn fn, void *ud)
@@ -452,15 +421,15 @@ bool fxi_output_parser_end(fxi_output_parser *o, fxi_output_fn fn, void *ud)
     o->ud = ud;
     o->ending = true;
     if (o->state != STATE_CALL && o->state != STATE_HEADER) o->at = o->mark;
-    if (!run_states(o)) return false;
+    run_states(o);
     // What waits: a section that is not complete, or white space after a text.
     const bool opened = o->state == STATE_FIRST || o->state == STATE_OPEN ||
                         o->state == STATE_CALL || o->state == STATE_HEADER;
-    if (opened && o->from < o->in.n && !break_call(o, o->in.n)) return false;
+    if (opened && o->from < o->in.n) break_call(o, o->in.n);
     const bool is_text = o->state == STATE_TEXT || o->state == STATE_START;
-    if (is_text && !o->has_called && !fxi_emit_run(o, FXI_OUTPUT_TEXT, o->space.p, o->space.n))
-        return false;
-    return fxi_emit_flush(o);
+    if (is_text && !o->has_called) fxi_emit_run(o, FXI_OUTPUT_TEXT, o->space.p, o->space.n);
+    fxi_emit_flush(o);
+    return !o->failed;
 }
 
 fxi_output_parser *fxi_output_parser_new(const fxi_output_spec *spec)

@@ -41,7 +41,6 @@ typedef struct fxi_call_spelling {
 // another.
 typedef struct fxi_call_format {
     const char *name;    // "hermes"
-    const char *about;   // models that write so
     const char *hint[3]; // what a template of such a model contains, all of them
     fxi_call_body body;
     char bare;            // a byte that opens a section at the start of an answer; 0: none
@@ -58,8 +57,7 @@ typedef struct fxi_call_format {
 } fxi_call_format;
 
 typedef struct fxi_reason_format {
-    const char *name; // "think"
-    const char *about;
+    const char *name;    // "think"
     const char *hint[2]; // as above
     const char *open[3], *close[3];
     const char *text_open[2], *text_close[2]; // around the text after reasoning; not emitted

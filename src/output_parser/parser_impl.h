@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/text/buf.h"
+#include "base/text/str.h"
 #include "output_parser/json_scan.h"
 #include "output_parser/output_parser.h"
 
@@ -14,7 +15,6 @@ typedef enum fxi_body_step {
     FXI_BODY_DONE,  // it ends with this byte
     FXI_BODY_AGAIN, // it continues; the last o->n_back bytes are read again
     FXI_BODY_BAD,   // it is not a call; the last o->n_back bytes are not part of it
-    FXI_BODY_NO_MEMORY,
 } fxi_body_step;
 
 enum { FXI_NAME_BYTES = 256, FXI_VALUE_DEPTH = 64 };
@@ -23,10 +23,11 @@ typedef struct fxi_call_draft {
     fxi_call_body body;
     int step; // of its machine
     fxi_buf name, id;
-    fxi_buf args; // those that wait for the name
-    fxi_buf word; // what is being read: a key, a mark, a value
-    fxi_buf key;  // TAGS: of the value that is being read
-    bool begun;   // FXI_OUTPUT_CALL has been emitted
+    fxi_buf args;     // those that wait for the name
+    fxi_buf word;     // what is being read: a key, a mark, a value
+    const char *mark; // what ended the last word
+    fxi_buf key;      // TAGS: of the value that is being read
+    bool begun;       // FXI_OUTPUT_CALL has been emitted
     bool has_args, escaped, is_first;
     bool wants_name, wants_args; // OBJECT: what the next value is
     fxi_param_kind kind;         // TAGS: of the value,
@@ -43,6 +44,7 @@ struct fxi_output_parser {
     int state;         // of output_parser.c
     bool channels;     // harmony
     bool ending;       // there are no more bytes
+    bool failed;       // out of memory: nothing is kept or emitted any more
     bool bare;         // the section was opened without a mark
     bool in_list;      // the calls stand in a list
     bool trim;         // drop white space that comes now
@@ -64,33 +66,26 @@ struct fxi_output_parser {
     fxi_call_draft call;
 };
 
-static inline bool fxi_is_blank(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
+// ---- call_bodies.c: events ----------------------------------------------------------------------
 
-static inline fxi_body_step fxi_body_bad(fxi_output_parser *o, size_t n_back)
-{
-    o->n_back = n_back;
-    return FXI_BODY_BAD;
-}
-
-// ---- call_bodies.c: events; false: out of memory ------------------------------------------------
-
-bool fxi_emit_flush(fxi_output_parser *o);
+// Appends to a buffer of the parser.
+void fxi_parser_keep(fxi_output_parser *o, fxi_buf *b, const char *p, size_t n);
+// Emits what waits in `out`, then the event.
+void fxi_emit_event(fxi_output_parser *o, const fxi_output_event *ev);
+void fxi_emit_flush(fxi_output_parser *o);
 // Bytes of one kind: TEXT, REASONING, ARGS.
-bool fxi_emit_run(fxi_output_parser *o, fxi_output_kind kind, const char *p, size_t n);
+void fxi_emit_run(fxi_output_parser *o, fxi_output_kind kind, const char *p, size_t n);
 
-// ---- call_bodies.c: one byte of a call ---------------------------------------------------------
+// ---- call_bodies.c: one byte of a call ----------------------------------------------------------
 
 // An empty call; what was read of the one before is forgotten.
 void fxi_call_begin(fxi_call_draft *d, fxi_call_body body);
+// The call of harmony's message to "functions.NAME".
+void fxi_call_begin_named(fxi_output_parser *o, fxi_str recipient);
 void fxi_call_free(fxi_call_draft *d);
 fxi_body_step fxi_call_object(fxi_output_parser *o, char c);
 fxi_body_step fxi_call_head(fxi_output_parser *o, char c);
 fxi_body_step fxi_call_tags(fxi_output_parser *o, char c);
 fxi_body_step fxi_call_python(fxi_output_parser *o, char c);
-// HEAD: as if the name had been read.
-void fxi_call_head_named(fxi_call_draft *d);
 
 #endif

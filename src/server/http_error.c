@@ -1,26 +1,38 @@
-// http_error.c - two tables: what an HTTP status means to a client, and which status an engine
-// error becomes.
+// http_error.c - two tables: what an HTTP status is called and means to a client, and which status
+// an engine error becomes.
 #include "server/http_error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "base/text/utf8.h"
 
 static const struct status_row {
     int status;
+    const char *reason; // of HTTP
     const char *type;
     int retry_after_s; // 0: no Retry-After
 } status_rows[] = {
-    {400, "invalid_request_error", 0}, {401, "authentication_error", 0},
-    {403, "permission_error", 0},      {404, "not_found_error", 0},
-    {405, "invalid_request_error", 0}, {408, "invalid_request_error", 0},
-    {410, "invalid_request_error", 0}, {505, "not_supported_error", 0},
-    {413, "invalid_request_error", 0}, {415, "invalid_request_error", 0},
-    {431, "invalid_request_error", 0}, {429, "rate_limit_error", 1},
-    {501, "not_supported_error", 0},   {503, "unavailable_error", 2},
-    {529, "overloaded_error", 2},      {500, "server_error", 0}, // last: all others
+    {200, "OK", NULL, 0},
+    {204, "No Content", NULL, 0},
+    {304, "Not Modified", NULL, 0},
+    {400, "Bad Request", "invalid_request_error", 0},
+    {401, "Unauthorized", "authentication_error", 0},
+    {403, "Forbidden", "permission_error", 0},
+    {404, "Not Found", "not_found_error", 0},
+    {405, "Method Not Allowed", "invalid_request_error", 0},
+    {408, "Request Timeout", "invalid_request_error", 0},
+    {410, "Gone", "invalid_request_error", 0},
+    {413, "Content Too Large", "invalid_request_error", 0},
+    {415, "Unsupported Media Type", "invalid_request_error", 0},
+    {429, "Too Many Requests", "rate_limit_error", 1},
+    {431, "Request Header Fields Too Large", "invalid_request_error", 0},
+    {501, "Not Implemented", "not_supported_error", 0},
+    {503, "Service Unavailable", "unavailable_error", 2},
+    {505, "HTTP Version Not Supported", "not_supported_error", 0},
+    {529, "Overloaded", "overloaded_error", 2},
+    {500, "Internal Server Error", "server_error", 0}, // last: all others
 };
 
 static const struct engine_row {
@@ -78,6 +90,11 @@ bool fxi_http_error_body(fxi_buf *b, const fxi_http_error *e)
            fxi_buf_fmt(b, ",\"type\":\"%s\",\"param\":", find_status(e->status)->type) &&
            fxi_json_cstr(b, e->param[0] ? e->param : NULL) && fxi_buf_str(b, ",\"code\":") &&
            fxi_json_cstr(b, e->code) && fxi_buf_str(b, "}}");
+}
+
+const char *fxi_http_reason(int status)
+{
+    return find_status(status)->reason;
 }
 
 int fxi_http_retry_after(int status)

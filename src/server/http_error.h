@@ -24,6 +24,8 @@ bool fxi_http_fail_fx(fxi_http_error *e, const fx_error *err, const char *param)
 bool fxi_http_fail_memory(fxi_http_error *e);
 // Appends {"error":{...}}. False: out of memory.
 bool fxi_http_error_body(fxi_buf *b, const fxi_http_error *e);
+// "Not Found", for the status line.
+const char *fxi_http_reason(int status);
 // Seconds for Retry-After; 0: send no such header.
 int fxi_http_retry_after(int status);
 

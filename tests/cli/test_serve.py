@@ -60,7 +60,7 @@ class Start(cli.TestCase):
         for options, text in (
                 (["--host", "0.0.0.0"], "0.0.0.0 can be reached from other machines, and no API key is needed (--api-key-file)"),
                 (["--cors", "*"], "any web page may use this server (--cors)"),
-                (["--api-key-file", keys], f"{keys} can be read or changed by others than its owner")):
+                (["--api-key-file", keys], f"{keys} can be read or changed by users other than its owner")):
             self.assertIn(f"warning: {text}", self.serve(*options).lines)
 
     def test_what_cannot_be_served(self):
@@ -301,7 +301,7 @@ class Log(cli.TestCase):
         self.assertGreater(lost, 0)
         status, rest = server.stop()
         self.assertEqual(status, 0)
-        self.assertRegex(rest, r"warning: \d+ log lines were dropped: nobody read them\n")
+        self.assertRegex(rest, r"warning: \d+ log lines were dropped: stderr did not take them\n")
 
 
 class Life(cli.TestCase):

@@ -1,17 +1,12 @@
 // test_serve_options.c - every option of `serve` reaches the one field of the engine's or the
 // server's options that it is for, and no other. What the fields do is shown by those rooms' tests.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "cli/command.h"
 #include "server/log/log.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 typedef struct given { // what the options of one command line say
     fxi_cli_options o;
@@ -158,10 +153,9 @@ static void expect_same(const given *g, const given *before, const wire *w, cons
 
 // ---- tests --------------------------------------------------------------------------------------
 
-static void test_each_option_reaches_its_field_and_no_other(void **state)
+FX_TEST(test_each_option_reaches_its_field_and_no_other)
 {
     static given before, g;
-    (void)state;
     set_up(&before, 0, NULL);
     for (const wire *w = wires; w < wires + N_WIRE; w++) {
         char name[40];
@@ -184,9 +178,8 @@ static bool is_shown(const char *option)
     return false;
 }
 
-static void test_no_option_is_left_out(void **state)
+FX_TEST(test_no_option_is_left_out)
 {
-    (void)state;
     for (size_t i = 0; i < fxi_cli_table.n_opt; i++) {
         const fxi_opt *row = &fxi_cli_table.opt[i];
         if (row->commands & FXI_CMD_SERVE && !is_shown(row->name))
@@ -194,10 +187,9 @@ static void test_no_option_is_left_out(void **state)
     }
 }
 
-static void test_variables_of_opentelemetry_reach_the_server(void **state)
+FX_TEST(test_variables_of_opentelemetry_reach_the_server)
 {
     static given g;
-    (void)state;
     setenv("OTEL_SERVICE_NAME", "name", 1);
     setenv("OTEL_RESOURCE_ATTRIBUTES", "a=b", 1);
     setenv("OTEL_EXPORTER_OTLP_HEADERS", "of all", 1);
@@ -215,13 +207,10 @@ static void test_variables_of_opentelemetry_reach_the_server(void **state)
     fxi_opt_rest_free(&g.rest);
 }
 
-FX_SUITE(test_serve_options)
+static int clear_variables(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_option_reaches_its_field_and_no_other),
-        cmocka_unit_test(test_no_option_is_left_out),
-        cmocka_unit_test(test_variables_of_opentelemetry_reach_the_server),
-    };
     clearenv();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+FX_RUN_GROUP(test_serve_options, clear_variables, NULL)

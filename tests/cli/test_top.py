@@ -282,7 +282,7 @@ class Top(cli.TestCase):
         self.fails(1, "No such file", "top", url, "--once", "--api-key-file", "/nowhere")
         empty = cli.scratch("empty")
         empty.write_text("# none\n")
-        self.fails(1, "there is no key", "top", url, "--once", "--api-key-file", empty)
+        self.fails(1, "it holds no key", "top", url, "--once", "--api-key-file", empty)
         pane = self.top(url, TERM="nonsense")
         pane.wait(r"flexinfer: the terminal 'nonsense' is not known")
         pane.wait(r"^status=1$")

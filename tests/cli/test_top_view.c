@@ -1,16 +1,10 @@
 // test_top_view.c - `flexinfer top` without a server or a terminal: snapshots become what is known,
 // and what is known becomes a screen.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "cli/top/top_view.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 // Two requests: one with two choices that share chunk 0, one that waits. Chunk 2^48 + 1 lies in the
 // swap.
@@ -72,9 +66,8 @@ static void expect_in(const fxi_top_state *w, const fxi_top_view *v, int n_row, 
 
 // ---- the screen --------------------------------------------------------------------------------
 
-static void test_a_whole_screen(void **state)
+FX_TEST(test_a_whole_screen)
 {
-    (void)state;
     fxi_top_state w = known();
     const fxi_top_view v = {.url = "http://h:1", .has_no_keys = true};
     expect_drawn(
@@ -97,9 +90,8 @@ static void test_a_whole_screen(void **state)
 }
 
 // Any size is drawn, down to one cell; a bar with less room than chunks shows most of each part.
-static void test_any_size(void **state)
+FX_TEST(test_any_size)
 {
-    (void)state;
     fxi_top_state w = known();
     fxi_top_view v = {.url = "http://h:1"};
     for (int help = 0; help < 2; help++, v.shows_help = true)
@@ -119,9 +111,8 @@ static void test_any_size(void **state)
 }
 
 // 80 columns have the budget and all but the last figure of memory, however long they are.
-static void test_long_sizes(void **state)
+FX_TEST(test_long_sizes)
 {
-    (void)state;
     fxi_top_state w = known();
     const uint64_t bytes = 1023 << 10;
     w.stats.kv_mapped_bytes = w.stats.kv_budget_bytes = w.stats.kv_live_bytes = bytes;
@@ -131,9 +122,8 @@ static void test_long_sizes(void **state)
     fxi_top_free(&w);
 }
 
-static void test_sorted_and_scrolled(void **state)
+FX_TEST(test_sorted_and_scrolled)
 {
-    (void)state;
     fxi_top_state w = known();
     fxi_top_view v = {.url = "u", .sort = FXI_TOP_BY_prompt, .has_no_keys = true};
     expect_in(&w, &v, 12, "CHUNKS\n9        waiting");
@@ -147,9 +137,8 @@ static void test_sorted_and_scrolled(void **state)
     fxi_top_free(&w);
 }
 
-static void test_pause_trouble_and_nothing(void **state)
+FX_TEST(test_pause_trouble_and_nothing)
 {
-    (void)state;
     fxi_top_state w = known(), nothing = {0};
     fxi_top_view v = {.url = "u", .is_paused = true};
     expect_in(&w, &v, 12, "PAUSED\n");
@@ -170,9 +159,8 @@ static void test_pause_trouble_and_nothing(void **state)
     "{\"number\":" #number ",\"at_us\":" #at_us \
     ",\"counts\":{\"chunks\":[0,3,0,0,1,0],\"requests\":1}," more "}"
 
-static void test_the_next_snapshot(void **state)
+FX_TEST(test_the_next_snapshot)
 {
-    (void)state;
     fxi_top_state w = known();
     assert_int_equal(w.stats.kv_max_mappings, UINT64_MAX);
     assert_int_equal(
@@ -211,9 +199,8 @@ static void test_the_next_snapshot(void **state)
 }
 
 // Another process after the first one: nothing of it is left but the memory over time.
-static void test_a_server_that_began_again(void **state)
+FX_TEST(test_a_server_that_began_again)
 {
-    (void)state;
     fxi_top_state w = known();
     assert_int_equal(take(&w, NEXT(1, 100, "\"stats\":{\"n_step\":1},\"requests\":[{\"id\":7}]")),
                      FX_OK);
@@ -224,9 +211,8 @@ static void test_a_server_that_began_again(void **state)
     fxi_top_free(&w);
 }
 
-static void test_snapshots_that_are_refused(void **state)
+FX_TEST(test_snapshots_that_are_refused)
 {
-    (void)state;
     static const char *const bad[] = {
         "",
         "[]",
@@ -262,9 +248,8 @@ static void take_page(fxi_top_state *w, const char *text)
     fxi_top_take_metrics(w, text, strlen(text));
 }
 
-static void test_figures_of_metrics(void **state)
+FX_TEST(test_figures_of_metrics)
 {
-    (void)state;
     fxi_top_state w = known();
     double first_s, between_s;
     assert_false(fxi_top_time(&w, FXI_TOP_first_token, &first_s));
@@ -285,18 +270,4 @@ static void test_figures_of_metrics(void **state)
     fxi_top_free(&w);
 }
 
-FX_SUITE(test_top_view)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_whole_screen),
-        cmocka_unit_test(test_any_size),
-        cmocka_unit_test(test_long_sizes),
-        cmocka_unit_test(test_sorted_and_scrolled),
-        cmocka_unit_test(test_pause_trouble_and_nothing),
-        cmocka_unit_test(test_the_next_snapshot),
-        cmocka_unit_test(test_a_server_that_began_again),
-        cmocka_unit_test(test_snapshots_that_are_refused),
-        cmocka_unit_test(test_figures_of_metrics),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_top_view)

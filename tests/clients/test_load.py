@@ -19,7 +19,7 @@ ROUND_S = float(os.environ.get("FLEXINFER_LOAD_S", "0"))
 EACH = 1  # requests that each stream sends at least
 N_ROUND = 3 if serving.LONG else 2
 N_ORDER = 28  # different requests, so that each is sent often
-KV_BYTES = 3 << 19
+KV_BYTES = 1 << 20  # so little that every round preempts
 FAR_TOO_MUCH = 24 << 20  # resident bytes that a round may add to the one before
 
 WORDS = "the boat and a frog saw little cat with hat who went home from tree said that bird under moon".split()
@@ -37,7 +37,7 @@ def make_order(rng, i):
         order |= {"n": 2, "best_of": 4, "temperature": 1}
     if i % 13 == 6:
         order |= {"n": 2, "use_beam_search": True}
-    if i % 9 == 1:  # grows far beyond what it was admitted with
+    if i % 4 == 1:  # grows far beyond what it was admitted with
         order = {"prompt": f"{i} cats", "max_tokens": 200, "temperature": 0, "ignore_eos": True}
     if i % 5 == 2:
         order["stop"] = ["moon", "\n"]

@@ -180,38 +180,25 @@ static void compare_places(const emu_fiber *a, const emu_fiber *b)
                 b->where.i_thread, a->where.i_thread, base_name(a->file), a->line);
 }
 
-static void open_barrier(emu_worker *w, int id)
-{
-    std::vector<unsigned> joined;
-    for (unsigned i = 0; i < w->n; i++) {
-        emu_fiber *f = &w->fiber[i];
-        if (f->state != EMU_AT_BARRIER || f->barrier != id) continue;
-        joined.push_back(i);
-        if (id == 0) compare_places(&w->fiber[joined[0]], f);
-        set_ready(w, f);
-    }
-    w->arrived[id] = 0;
-    emu_look_barrier(joined, joined.size() == w->n);
-}
-
-void emu_barrier(int id, int n_thread, const char *file, int line)
+void emu_barrier(const char *file, int line)
 {
     emu_worker *w = emu_mine;
     emu_fiber *f = running();
-    if (id < 0 || id >= EMU_N_BARRIER || n_thread < 0 || n_thread % 32 != 0) {
-        emu_fail_at(file, line, "barrier %d of %d threads: ids are 0 to 15, warps whole", id,
-                    n_thread);
-        emu_block_abandon();
-    }
     f->file = file, f->line = line, f->mask = 0;
-    f->barrier = id, f->barrier_n = n_thread;
     set_waiting(w, f, EMU_AT_BARRIER);
-    if (n_thread == 0 && w->n_live < w->n) {
+    if (w->n_live < w->n) {
         emu_fail_at(file, line, "a barrier of the whole block, of which %u threads have ended",
                     w->n - w->n_live);
         emu_block_abandon();
     }
-    if (++w->arrived[id] == (n_thread ? (unsigned)n_thread : w->n_live)) open_barrier(w, id);
+    if (++w->n_arrived == w->n) {
+        for (unsigned i = 0; i < w->n; i++) {
+            compare_places(&w->fiber[0], &w->fiber[i]);
+            set_ready(w, &w->fiber[i]);
+        }
+        w->n_arrived = 0;
+        emu_look_barrier();
+    }
     give_turn(w, f);
 }
 
@@ -280,18 +267,13 @@ void emu_warp_meet(unsigned mask, emu_warp_run *run, void *arg, const char *file
 // does not wait reads what was there before. They may also be done at once: what they overwrite
 // must not be read any more.
 
-void emu_async_copy(void *dst, const void *src, int n_byte, int n_read, const char *file, int line)
+void emu_async_copy16(void *dst, const void *src, const char *file, int line)
 {
     emu_fiber *f = running();
-    if ((uintptr_t)dst % (unsigned)n_byte != 0 || (uintptr_t)src % (unsigned)n_byte != 0)
-        emu_fail_at(file, line, "cp.async of %d bytes from %p to %p, which is not aligned", n_byte,
-                    src, dst);
-    if (n_read < 0 || n_read > n_byte)
-        emu_fail_at(file, line, "cp.async reads %d of %d bytes", n_read, n_byte);
-    else
-        f->copies.push_back({(unsigned char *)dst, (const unsigned char *)src, n_byte, n_read,
-                             f->n_group, file, line});
-    emu_look_access(dst, (unsigned)n_byte, EMU_WRITE | EMU_AHEAD, file, line);
+    if ((uintptr_t)dst % 16 != 0 || (uintptr_t)src % 16 != 0)
+        emu_fail_at(file, line, "cp.async from %p to %p, which is not aligned", src, dst);
+    f->copies.push_back({(unsigned char *)dst, (const unsigned char *)src, f->n_group, file, line});
+    emu_look_access(dst, 16, EMU_WRITE | EMU_AHEAD, file, line);
 }
 
 void emu_async_commit(void)
@@ -299,28 +281,17 @@ void emu_async_commit(void)
     running()->n_group++;
 }
 
-static void copy_now(const emu_copy *c)
-{
-    if (c->n_read > 0) emu_look_access(c->src, (unsigned)c->n_read, EMU_READ, c->file, c->line);
-    emu_look_access(c->dst, (unsigned)c->n_byte, EMU_WRITE, c->file, c->line);
-    memcpy(c->dst, c->src, (size_t)c->n_read);
-    memset(c->dst + c->n_read, 0, (size_t)(c->n_byte - c->n_read));
-}
-
 void emu_async_wait(int n_left)
 {
     emu_fiber *f = running();
     size_t n = 0;
-    while (n < f->copies.size() && f->copies[n].group < f->n_group - n_left)
-        copy_now(&f->copies[n++]);
+    for (; n < f->copies.size() && f->copies[n].group < f->n_group - n_left; n++) {
+        const emu_copy *c = &f->copies[n];
+        emu_look_access(c->src, 16, EMU_READ, c->file, c->line);
+        emu_look_access(c->dst, 16, EMU_WRITE, c->file, c->line);
+        memcpy(c->dst, c->src, 16);
+    }
     f->copies.erase(f->copies.begin(), f->copies.begin() + (long)n);
-}
-
-static void end_copies(const emu_fiber *f)
-{
-    if (!f->copies.empty())
-        emu_fail_at(f->copies[0].file, f->copies[0].line,
-                    "the thread ended before this cp.async was waited for");
 }
 
 // ---- the life of a block
@@ -329,8 +300,10 @@ static void fiber_body(void)
 {
     emu_worker *w = emu_mine;
     emu_fiber *f = running();
-    w->launch->kernel->call(w->launch->args);
-    end_copies(f);
+    w->launch->kernel->call(w->launch->arg);
+    if (!f->copies.empty())
+        emu_fail_at(f->copies[0].file, f->copies[0].line,
+                    "the thread ended before this cp.async was waited for");
     set_waiting(w, f, EMU_ENDED);
     w->n_live--;
     give_turn(w, f);
@@ -366,7 +339,7 @@ void emu_block_run(emu_worker *w, unsigned i_block)
     for (const emu_range &r : w->shared) memset((void *)r.at, 0xFF, r.n_byte);
     memset(w->dynamic, 0xFF, w->launch->dynamic_bytes);
     memset(w->ready, 0, sizeof w->ready);
-    memset(w->arrived, 0, sizeof w->arrived);
+    w->n_arrived = 0;
     w->abandoned = false;
     w->n_live = w->n;
     start_fibers(w, i_block);

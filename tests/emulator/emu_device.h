@@ -87,29 +87,12 @@ EMU_INLINE unsigned __byte_perm(unsigned a, unsigned b, unsigned selector)
     return r;
 }
 
-template <class T> EMU_INLINE T __ldg(const T *p)
+EMU_INLINE int min(int a, int b)
 {
-    return *p;
+    return b < a ? b : a;
 }
 
-#define EMU_MIN_MAX(T)         \
-    EMU_INLINE T min(T a, T b) \
-    {                          \
-        return b < a ? b : a;  \
-    }                          \
-    EMU_INLINE T max(T a, T b) \
-    {                          \
-        return a < b ? b : a;  \
-    }
-EMU_MIN_MAX(int)
-EMU_MIN_MAX(unsigned)
-
-EMU_INLINE float min(float a, float b)
+EMU_INLINE int max(int a, int b)
 {
-    return __builtin_fminf(a, b);
-}
-
-EMU_INLINE float max(float a, float b)
-{
-    return __builtin_fmaxf(a, b);
+    return a < b ? b : a;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cxxabi.h>
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -19,8 +20,8 @@
 #include <unistd.h>
 
 // ---- static shared arrays: they are the library's thread-local variables but for the runtime's
-// own, whose names begin with emu_. Offsets and sizes stand in the library's symbol table, the
-// address in what the dynamic linker says of the calling thread.
+// own, whose names begin with emu_. Offsets and sizes stand in the library's symbol table; where
+// emu_now is says where the others of the calling thread are.
 
 struct emu_tls_symbol {
     size_t offset, n_byte;
@@ -28,26 +29,8 @@ struct emu_tls_symbol {
 };
 
 static std::vector<emu_tls_symbol> symbols;
+static size_t offset_of_now;
 static std::once_flag once;
-
-struct emu_image {
-    std::string path;
-    uintptr_t tls;
-};
-
-static int find_image(dl_phdr_info *info, size_t, void *arg)
-{
-    const uintptr_t me = (uintptr_t)&find_image;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
-        if (h->p_type != PT_LOAD || me - (info->dlpi_addr + h->p_vaddr) >= h->p_memsz) continue;
-        emu_image *image = (emu_image *)arg;
-        image->path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
-        image->tls = (uintptr_t)info->dlpi_tls_data;
-        return 1;
-    }
-    return 0;
-}
 
 // "mean(float*)::sum" of _ZZ4meanPfE3sum.
 static const char *readable(const char *name)
@@ -63,15 +46,17 @@ static void read_section(const char *file, const ElfW(Shdr) * s, const char *nam
     for (size_t i = 0; i < s->sh_size / sizeof *sym; i++) {
         const char *name = names + sym[i].st_name;
         if (ELF64_ST_TYPE(sym[i].st_info) != STT_TLS || sym[i].st_shndx == SHN_UNDEF) continue;
+        if (strcmp(name, "emu_now") == 0) offset_of_now = (size_t)sym[i].st_value;
         if (sym[i].st_size == 0 || strncmp(name, "emu_", 4) == 0) continue;
         symbols.push_back({(size_t)sym[i].st_value, (size_t)sym[i].st_size, readable(name)});
     }
 }
 
-static void read_symbols(const char *path)
+static void read_symbols(void)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    Dl_info me;
+    int fd = dladdr((void *)read_symbols, &me) ? open(me.dli_fname, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0 || fstat(fd, &st) != 0) abort(); // the file that we run
     char *file = (char *)mmap(nullptr, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
@@ -87,12 +72,10 @@ static void read_symbols(const char *path)
 
 static void find_shared(std::vector<emu_range> *arrays)
 {
-    emu_image image;
-    dl_iterate_phdr(find_image, &image);
-    std::call_once(once, [&] { read_symbols(image.path.c_str()); });
+    std::call_once(once, read_symbols);
     arrays->clear();
     for (const emu_tls_symbol &s : symbols)
-        arrays->push_back({image.tls + s.offset, s.n_byte, s.name});
+        arrays->push_back({(uintptr_t)&emu_now - offset_of_now + s.offset, s.n_byte, s.name});
 }
 
 // ---- the blocks of a grid

@@ -16,9 +16,8 @@ extern "C" {
 
 typedef struct emu_kernel {
     const char *name;
-    void (*call)(void **args); // with the address of each argument
-    int n_arg;
-    const size_t *arg_bytes; // [n_arg]
+    void (*call)(const void *arg);
+    size_t arg_bytes; // of its one argument, a struct
     struct emu_kernel *next;
 } emu_kernel;
 
@@ -26,7 +25,7 @@ typedef struct emu_launch {
     const emu_kernel *kernel;
     unsigned grid[3], block[3];
     size_t dynamic_bytes; // of shared memory
-    void **args;          // [n_arg] addresses
+    const void *arg;
 } emu_launch;
 
 // What device memory is to the checked runtime.

@@ -2,10 +2,10 @@
 // reads, and is it ordered with what others did to the same bytes.
 //
 // The compiler calls __tsan_read4 and the like for every access of a kernel (-fsanitize=thread; no
-// sanitizer's library is linked). Each byte of memory that kernels may touch has a cell: the
-// last write and the last read, and when they were made. Two accesses of one byte, one of them a write, that nothing
-// orders are a race. Order is that of CUDA: barriers and __syncwarp order threads of a block;
-// blocks of a launch are not ordered; launches follow each other.
+// sanitizer's library is linked). Each byte of memory that kernels may touch has a
+// cell: the last write and the last read, and when they were made. Two accesses of one byte, one of
+// them a write, that nothing orders are a race. Order is that of CUDA: barriers and __syncwarp
+// order threads of a block; blocks of a launch are not ordered; launches follow each other.
 #include "emu_shadow.h"
 
 #include <algorithm>
@@ -24,14 +24,11 @@ struct emu_site {
 //
 //   floors     of each thread, the clock at the last barrier of the whole block: all know it
 //   lanes      of each thread, what it knows of the lanes of its warp, by __syncwarp
-//   parts      of each thread, what it knows of all others; only once a part of the block has had a
-//              barrier of its own
 
 static uint32_t serial = 1, first_of_launch = 2; // 1: the host
 static unsigned n_thread;                        // of the block
 static uint32_t clocks[EMU_MAX_THREAD], floors[EMU_MAX_THREAD], warp_floors[EMU_MAX_THREAD];
 static uint32_t lanes[EMU_MAX_THREAD][32];
-static std::vector<uint32_t> parts; // [n][n]; empty: not needed yet
 
 void emu_look_launch(void)
 {
@@ -44,7 +41,6 @@ static void begin_clocks(unsigned n)
     n_thread = n;
     for (unsigned i = 0; i < n; i++) clocks[i] = 1, floors[i] = warp_floors[i] = 0;
     memset(lanes, 0, n * sizeof lanes[0]);
-    parts.clear();
 }
 
 static void tick(unsigned thread)
@@ -52,43 +48,26 @@ static void tick(unsigned thread)
     if (clocks[thread] < EMU_MAX_CLOCK) clocks[thread]++;
 }
 
-// Of the threads that meet, each learns what any of them knows.
-static void join_parts(const std::vector<unsigned> &joined)
+void emu_look_barrier(void)
 {
-    std::vector<uint32_t> all(n_thread, 0);
-    for (unsigned t : joined) {
-        for (unsigned u = 0; u < n_thread; u++)
-            all[u] = std::max(all[u], parts[(size_t)t * n_thread + u]);
-        for (unsigned l = 0; l < 32 && (t & ~31u) + l < n_thread; l++)
-            all[(t & ~31u) + l] = std::max(all[(t & ~31u) + l], lanes[t][l]);
-    }
-    for (unsigned t : joined) all[t] = clocks[t];
-    for (unsigned t : joined)
-        std::copy(all.begin(), all.end(), parts.begin() + (long)((size_t)t * n_thread));
-}
-
-void emu_look_barrier(const std::vector<unsigned> &joined, bool all)
-{
-    if (!all && parts.empty()) parts.assign((size_t)n_thread * n_thread, 0);
-    if (!all) join_parts(joined);
-    for (unsigned t : joined) {
-        if (all) floors[t] = clocks[t];
+    for (unsigned t = 0; t < n_thread; t++) {
+        floors[t] = clocks[t];
         tick(t);
     }
 }
 
+// The lanes of a warp learn what any of them knows.
 static void join_lanes(unsigned warp, unsigned mask, unsigned all_lanes)
 {
     uint32_t joined[32] = {0};
-    std::vector<unsigned> threads;
+    for (unsigned i = 0; i < 32; i++)
+        for (unsigned l = 0; mask >> i & 1 && l < 32; l++)
+            joined[l] = std::max(joined[l], lanes[32 * warp + i][l]);
+    for (unsigned i = 0; i < 32; i++)
+        if (mask >> i & 1) joined[i] = clocks[32 * warp + i];
     for (unsigned i = 0; i < 32; i++) {
+        const unsigned t = 32 * warp + i;
         if (!(mask >> i & 1)) continue;
-        threads.push_back(32 * warp + i);
-        for (unsigned l = 0; l < 32; l++) joined[l] = std::max(joined[l], lanes[32 * warp + i][l]);
-    }
-    if (!parts.empty()) join_parts(threads);
-    for (unsigned t : threads) joined[t & 31] = clocks[t];
-    for (unsigned t : threads) {
         memcpy(lanes[t], joined, sizeof joined);
         if (mask == all_lanes) warp_floors[t] = clocks[t];
         tick(t);
@@ -102,8 +81,7 @@ static bool came_before(emu_stamp s, unsigned thread)
     const unsigned t = emu_stamp_thread(s);
     const uint32_t then = emu_stamp_clock(s);
     if (t == thread || then <= floors[t]) return true;
-    if (t / 32 == thread / 32 && then <= lanes[thread][t & 31]) return true;
-    return !parts.empty() && then <= parts[(size_t)thread * n_thread + t];
+    return t / 32 == thread / 32 && then <= lanes[thread][t & 31];
 }
 
 // Of several readers only the last is known by name. The others read before it did, so what orders
@@ -115,9 +93,7 @@ static bool reads_came_before(emu_stamp s, unsigned thread)
     if (s.serial != serial || kind == EMU_ONE) return came_before(s, thread);
     if (kind == EMU_BLOCKS) return false;
     if (emu_stamp_clock(s) <= floors[t]) return true;
-    if (kind == EMU_LANES && t / 32 == thread / 32 && emu_stamp_clock(s) <= warp_floors[t])
-        return true;
-    return !parts.empty() && t != thread && came_before(s, thread);
+    return kind == EMU_LANES && t / 32 == thread / 32 && emu_stamp_clock(s) <= warp_floors[t];
 }
 
 // ---- faults
@@ -319,27 +295,21 @@ void emu_look_block(const emu_worker *w)
 
 extern "C" {
 
-#define EMU_READS(name, n)                           \
-    EMU_API void name(void *at);                     \
-    void name(void *at)                              \
-    {                                                \
-        look_at((uintptr_t)at, n, EMU_READ, CALLER); \
+#define EMU_LOOK(name, n, flags)                  \
+    EMU_API void name(void *at);                  \
+    void name(void *at)                           \
+    {                                             \
+        look_at((uintptr_t)at, n, flags, CALLER); \
     }
-#define EMU_WRITES(name, n)                           \
-    EMU_API void name(void *at);                      \
-    void name(void *at)                               \
-    {                                                 \
-        look_at((uintptr_t)at, n, EMU_WRITE, CALLER); \
-    }
-#define EMU_SIZE(n)                                 \
-    EMU_READS(__tsan_read##n, n)                    \
-    EMU_READS(__tsan_unaligned_read##n, n)          \
-    EMU_READS(__tsan_volatile_read##n, n)           \
-    EMU_READS(__tsan_unaligned_volatile_read##n, n) \
-    EMU_WRITES(__tsan_write##n, n)                  \
-    EMU_WRITES(__tsan_unaligned_write##n, n)        \
-    EMU_WRITES(__tsan_volatile_write##n, n)         \
-    EMU_WRITES(__tsan_unaligned_volatile_write##n, n)
+#define EMU_SIZE(n)                                          \
+    EMU_LOOK(__tsan_read##n, n, EMU_READ)                    \
+    EMU_LOOK(__tsan_unaligned_read##n, n, EMU_READ)          \
+    EMU_LOOK(__tsan_volatile_read##n, n, EMU_READ)           \
+    EMU_LOOK(__tsan_unaligned_volatile_read##n, n, EMU_READ) \
+    EMU_LOOK(__tsan_write##n, n, EMU_WRITE)                  \
+    EMU_LOOK(__tsan_unaligned_write##n, n, EMU_WRITE)        \
+    EMU_LOOK(__tsan_volatile_write##n, n, EMU_WRITE)         \
+    EMU_LOOK(__tsan_unaligned_volatile_write##n, n, EMU_WRITE)
 EMU_SIZE(1)
 EMU_SIZE(2)
 EMU_SIZE(4)

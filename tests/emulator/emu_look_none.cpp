@@ -17,7 +17,7 @@ void emu_look_launch(void)
 void emu_look_block(const emu_worker *)
 {
 }
-void emu_look_barrier(const std::vector<unsigned> &, bool)
+void emu_look_barrier(void)
 {
 }
 void emu_look_memory(uintptr_t, size_t, int)

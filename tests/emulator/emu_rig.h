@@ -22,7 +22,7 @@ static inline const emu_library *emu_rig_open(const char *path)
 
 // EMU_FAULT_*; -1: there is no such kernel.
 static inline int emu_rig_run(const emu_library *library, const char *name, emu_size grid,
-                              emu_size block, size_t dynamic_bytes, void **args)
+                              emu_size block, size_t dynamic_bytes, const void *arg)
 {
     const emu_kernel *kernel = library->find(name);
     if (!kernel) return -1;
@@ -31,7 +31,7 @@ static inline int emu_rig_run(const emu_library *library, const char *name, emu_
                     .grid = {grid.x, grid.y, grid.z},
                     .block = {block.x, block.y, block.z},
                     .dynamic_bytes = dynamic_bytes,
-                    .args = args};
+                    .arg = arg};
     return library->launch(&l);
 }
 

@@ -14,7 +14,6 @@
 
 enum {
     EMU_MAX_THREAD = 1024,
-    EMU_N_BARRIER = 16,
     EMU_STACK_BYTES = 256 << 10,
     EMU_MAX_SHARED = 227 << 10, // what an H100 gives a block
     EMU_MAX_FAULT = 16,         // of one launch
@@ -25,7 +24,7 @@ enum emu_state { EMU_READY, EMU_AT_BARRIER, EMU_IN_WARP, EMU_ENDED };
 struct emu_copy {
     unsigned char *dst;
     const unsigned char *src;
-    int n_byte, n_read, group;
+    int group;
     const char *file;
     int line;
 };
@@ -37,7 +36,6 @@ struct emu_fiber {
     emu_state state;
     const char *file; // where it waits
     int line;
-    int barrier, barrier_n;
     unsigned mask;
     emu_warp_run *run;
     void *arg;
@@ -62,7 +60,7 @@ struct emu_worker {
     emu_fiber fiber[EMU_MAX_THREAD];
     unsigned n, n_live;
     uint32_t ready[EMU_MAX_THREAD / 32]; // lanes of each warp
-    unsigned arrived[EMU_N_BARRIER];
+    unsigned n_arrived;                  // at the barrier
     void *main_sp;
     emu_order order;
     bool abandoned; // the block does not go on
@@ -101,6 +99,5 @@ EMU_API void emu_signal_stack(emu_worker *w, bool on); // of this host thread
 EMU_API bool emu_look_checked(void);
 EMU_API void emu_look_launch(void);
 EMU_API void emu_look_block(const emu_worker *w);
-// `joined` threads have met at a barrier; all: the whole block.
-EMU_API void emu_look_barrier(const std::vector<unsigned> &joined, bool all);
+EMU_API void emu_look_barrier(void); // all threads of the block have met
 EMU_API void emu_look_memory(uintptr_t at, size_t n_byte, int state);

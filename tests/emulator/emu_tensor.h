@@ -148,30 +148,29 @@ EMU_NOT_CHECKED static inline void emu_imma_16832(int *d, const uint32_t *a, con
     emu_warp_meet(0xFFFFFFFFu, emu_imma_run, &arg, file, line);
 }
 
-// Lanes 8 i .. 8 i + 7 name the rows (16 bytes) of the i-th matrix of 8 x 8 numbers of 16 bits.
+// Of four transposed matrices of 8 x 8 numbers of 16 bits: lanes 8 i .. 8 i + 7 name the rows (16
+// bytes) of the i-th.
 struct emu_ldmatrix_arg {
     const void *row;
     uint32_t *r;
 };
 
-template <int N, bool TRANS> EMU_NOT_CHECKED void emu_ldmatrix_run(void *const args[32], unsigned)
+EMU_NOT_CHECKED static inline void emu_ldmatrix_run(void *const args[32], unsigned)
 {
-    uint16_t m[N][8][8];
-    for (int i = 0; i < 8 * N; i++)
+    uint16_t m[4][8][8];
+    for (int i = 0; i < 32; i++)
         memcpy(m[i / 8][i % 8], ((const emu_ldmatrix_arg *)args[i])->row, 16);
     for (int lane = 0; lane < 32; lane++)
-        for (int i = 0; i < N; i++) {
+        for (int i = 0; i < 4; i++) {
             const int g = lane / 4, c = 2 * (lane % 4);
-            unsigned lo = TRANS ? m[i][c][g] : m[i][g][c];
-            unsigned hi = TRANS ? m[i][c + 1][g] : m[i][g][c + 1];
-            ((const emu_ldmatrix_arg *)args[lane])->r[i] = lo | hi << 16;
+            ((const emu_ldmatrix_arg *)args[lane])->r[i] = m[i][c][g] | (unsigned)m[i][c + 1][g]
+                                                                            << 16;
         }
 }
 
-template <int N, bool TRANS>
-EMU_NOT_CHECKED void emu_ldmatrix(uint32_t *r, const void *row, EMU_HERE)
+EMU_NOT_CHECKED static inline void emu_ldmatrix(uint32_t *r, const void *row, EMU_HERE)
 {
-    if ((int)(emu_now->i_thread & 31) < 8 * N) emu_look_access(row, 16, EMU_READ, file, line);
+    emu_look_access(row, 16, EMU_READ, file, line);
     emu_ldmatrix_arg arg = {row, r};
-    emu_warp_meet(0xFFFFFFFFu, emu_ldmatrix_run<N, TRANS>, &arg, file, line);
+    emu_warp_meet(0xFFFFFFFFu, emu_ldmatrix_run, &arg, file, line);
 }

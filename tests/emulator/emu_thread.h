@@ -145,17 +145,15 @@ EMU_API unsigned char *emu_dynamic_shared(void);
 EMU_API void emu_fail_at(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Barrier `id` of the block; n_thread 0: for all threads of the block.
-EMU_API void emu_barrier(int id, int n_thread, const char *file, int line);
+EMU_API void emu_barrier(const char *file, int line); // of the whole block
 
 // Calls run(args, mask) once, when every lane of the mask has come here with the same `run`:
 // args[lane] is what that lane gave.
 typedef void emu_warp_run(void *const args[32], unsigned mask);
 EMU_API void emu_warp_meet(unsigned mask, emu_warp_run *run, void *arg, const char *file, int line);
 
-// cp.async, done as late as it may be: by the wait. Of n_byte, n_read are read, the rest becomes 0.
-EMU_API void emu_async_copy(void *dst, const void *src, int n_byte, int n_read, const char *file,
-                            int line);
+// cp.async of 16 bytes, done as late as it may be: by the wait.
+EMU_API void emu_async_copy16(void *dst, const void *src, const char *file, int line);
 EMU_API void emu_async_commit(void);
 EMU_API void emu_async_wait(int n_left); // until at most so many groups are not done
 
@@ -169,7 +167,7 @@ EMU_API void emu_look_sync(
 
 static inline void __syncthreads(EMU_HERE)
 {
-    emu_barrier(0, 0, file, line);
+    emu_barrier(file, line);
 }
 
 EMU_NOT_CHECKED static inline void emu_sync_lanes(void *const *, unsigned mask)

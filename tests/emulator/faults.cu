@@ -2,10 +2,19 @@
 // that names its kernel: "fault: KERNEL". Some have a twin without the fault, which must pass.
 #include "kernels/cuda/ptx.h"
 
-#define PLANT(name)                                               \
-    extern "C" __global__ void name(const float *in, float *out); \
-    FXI_CUDA_KERNEL(name);                                        \
-    extern "C" __global__ void name([[maybe_unused]] const float *in, [[maybe_unused]] float *out)
+struct plant_args {
+    const float *in;
+    float *out;
+};
+
+#define PLANT(name)                                       \
+    static void name##_body(const float *in, float *out); \
+    extern "C" __global__ void name(const plant_args a)   \
+    {                                                     \
+        name##_body(a.in, a.out);                         \
+    }                                                     \
+    FXI_CUDA_KERNEL(name);                                \
+    static void name##_body([[maybe_unused]] const float *in, [[maybe_unused]] float *out)
 
 // ---- shared memory
 
@@ -165,7 +174,7 @@ PLANT(no_async_wait)
 {
     __shared__ __align__(16) float row[64];
     const int at = 4 * (int)threadIdx.x;
-    if (copies()) ptx_async_copy16(row + at, in + at, 16);
+    if (copies()) ptx_async_copy16(row + at, in + at);
     ptx_async_commit();
     __syncthreads();
     out[threadIdx.x] = row[threadIdx.x]; // fault: no_async_wait
@@ -176,7 +185,7 @@ PLANT(async_wait_without_barrier)
 {
     __shared__ __align__(16) float row[64];
     const int at = 4 * (int)threadIdx.x;
-    if (copies()) ptx_async_copy16(row + at, in + at, 16);
+    if (copies()) ptx_async_copy16(row + at, in + at);
     ptx_async_commit();
     ptx_async_wait<0>();
     out[threadIdx.x] = row[threadIdx.x]; // fault: async_wait_without_barrier
@@ -186,7 +195,7 @@ PLANT(async_never_waited)
 {
     __shared__ __align__(16) float row[64];
     const int at = 4 * (int)threadIdx.x;
-    if (copies()) ptx_async_copy16(row + at, in + at, 16); // fault: async_never_waited
+    if (copies()) ptx_async_copy16(row + at, in + at); // fault: async_never_waited
 }
 
 PLANT(async_overwrites_what_is_read)
@@ -196,7 +205,7 @@ PLANT(async_overwrites_what_is_read)
     row[threadIdx.x] = in[threadIdx.x];
     __syncthreads();
     out[threadIdx.x] = row[63 - threadIdx.x];
-    if (copies()) ptx_async_copy16(row + at, in + at, 16); // fault: async_overwrites_what_is_read
+    if (copies()) ptx_async_copy16(row + at, in + at); // fault: async_overwrites_what_is_read
     ptx_async_commit();
     __syncthreads();
     ptx_async_wait<0>();
@@ -208,25 +217,8 @@ PLANT(async_source_overwritten)
     const int at = 4 * (int)threadIdx.x;
     out[threadIdx.x] = in[threadIdx.x];
     __syncthreads();
-    if (copies()) ptx_async_copy16(row + at, out + at, 16); // fault: async_source_overwritten
+    if (copies()) ptx_async_copy16(row + at, out + at); // fault: async_source_overwritten
     ptx_async_commit();
     out[63 - threadIdx.x] = 0; // fault: async_source_overwritten
     ptx_async_wait<0>();
-}
-
-// ---- right, with everything that orders accesses
-
-PLANT(right_parts)
-{
-    __shared__ float row[64];
-    const int half = (int)threadIdx.x / 32;
-    row[threadIdx.x] = in[threadIdx.x];
-    __syncwarp();
-    const float mine = row[threadIdx.x ^ 1];
-    __syncwarp();
-    row[threadIdx.x] = mine;
-    ptx_barrier(1 + half, 32);
-    out[threadIdx.x] = row[32 * half + 31 - (int)threadIdx.x % 32];
-    ptx_barrier(3, 64);
-    row[63 - threadIdx.x] = 0;
 }

@@ -1,6 +1,7 @@
 // test_emulator.c - kernels on the CPU do what plain C says they do, whatever the order in which
 // the threads of a block take turns.
 #include "emu_rig.h"
+#include "sample.h"
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
@@ -9,6 +10,7 @@
 #include <string.h>
 
 static const emu_library *library;
+static const emu_size one = {1, 1, 1}, warp = {32, 1, 1};
 
 static int open_library(void **state)
 {
@@ -17,15 +19,8 @@ static int open_library(void **state)
     return library ? 0 : -1;
 }
 
-#define ARGS(...) ((void *[]){__VA_ARGS__})
-#define RUN(name, grid, block, dynamic, ...) \
-    run_kernel(name, (emu_size)grid, (emu_size)block, dynamic, ARGS(__VA_ARGS__))
-#define SIZE(...)   \
-    {               \
-        __VA_ARGS__ \
-    }
-
-static void run_kernel(const char *name, emu_size grid, emu_size block, size_t dynamic, void **args)
+static void run_kernel(const char *name, emu_size grid, emu_size block, size_t dynamic,
+                       const sample_args *args)
 {
     int r = emu_rig_run(library, name, grid, block, dynamic, args);
     if (r != EMU_FAULT_NONE) fail_msg("%s: fault %d\n%s", name, r, library->faults());
@@ -39,10 +34,11 @@ static float small_number(int i)
 FX_TEST(test_sums_of_a_block)
 {
     enum { N = 1000, BLOCK = 128, N_BLOCK = 8 };
-    float x[N], sum[N_BLOCK], *px = x, *psum = sum;
-    int whole[N_BLOCK], *pwhole = whole, n = N;
+    float x[N], sum[N_BLOCK];
+    int whole[N_BLOCK];
     for (int i = 0; i < N; i++) x[i] = (float)(i % 13);
-    RUN("sample_sum", SIZE(N_BLOCK, 1, 1), SIZE(BLOCK, 1, 1), 0, &px, &pwhole, &psum, &n);
+    run_kernel("sample_sum", (emu_size){N_BLOCK, 1, 1}, (emu_size){BLOCK, 1, 1}, 0,
+               &(sample_args){.a = x, .out = sum, .more = whole, .n = N});
     for (int b = 0; b < N_BLOCK; b++) {
         int expected = 0;
         for (int i = b * BLOCK; i < (b + 1) * BLOCK && i < N; i++) expected += i % 13;
@@ -60,36 +56,22 @@ static uint16_t narrow_bits(float v, bool bf16)
     return (uint16_t)((u >> 16 & 0x8000) | (((u & 0x7FFFFFFF) - (112u << 23)) >> 13));
 }
 
-static void run_mma(const uint16_t *a, const uint16_t *b, float *d, int bf16)
-{
-    struct {
-        const uint16_t *a, *b;
-        float *d;
-        int bf16;
-    } v = {a, b, d, bf16};
-    RUN("sample_mma", SIZE(1, 1, 1), SIZE(32, 1, 1), 0, &v);
-}
-
-static void check_mma(int bf16)
+FX_TEST(test_mma_of_f16_and_bf16)
 {
     uint16_t a[16 * 16], b[8 * 16];
     float d[16 * 8];
-    for (int i = 0; i < 256; i++) a[i] = narrow_bits(small_number(i), bf16);
-    for (int i = 0; i < 128; i++) b[i] = narrow_bits(small_number(3 * i + 5), bf16);
-    run_mma(a, b, d, bf16);
-    for (int row = 0; row < 16; row++)
-        for (int col = 0; col < 8; col++) {
-            float sum = 0;
-            for (int k = 0; k < 16; k++)
-                sum += small_number(row * 16 + k) * small_number(3 * (col * 16 + k) + 5);
-            assert_true(d[row * 8 + col] == sum);
-        }
-}
-
-FX_TEST(test_mma_of_f16_and_bf16)
-{
-    check_mma(0);
-    check_mma(1);
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        for (int i = 0; i < 256; i++) a[i] = narrow_bits(small_number(i), bf16);
+        for (int i = 0; i < 128; i++) b[i] = narrow_bits(small_number(3 * i + 5), bf16);
+        run_kernel("sample_mma", one, warp, 0, &(sample_args){.a = a, .b = b, .out = d, .n = bf16});
+        for (int row = 0; row < 16; row++)
+            for (int col = 0; col < 8; col++) {
+                float sum = 0;
+                for (int k = 0; k < 16; k++)
+                    sum += small_number(row * 16 + k) * small_number(3 * (col * 16 + k) + 5);
+                assert_true(d[row * 8 + col] == sum);
+            }
+    }
 }
 
 // The runtime takes a shorter way where a column is zeros: infinity times zero is none of its.
@@ -101,22 +83,20 @@ FX_TEST(test_mma_of_zeros)
     for (int i = 0; i < 256; i++) a[i] = narrow_bits(small_number(i), false);
     for (int i = 0; i < 128; i++) b[i] = i / 16 == COL ? 0x8000 * (i % 2) : 0x3C00; // -0, 0; 1
     a[ROW * 16 + 5] = 0x7C00;
-    run_mma(a, b, d, false);
+    run_kernel("sample_mma", one, warp, 0, &(sample_args){.a = a, .b = b, .out = d});
     for (int row = 0; row < 16; row++) {
-        if (row == ROW)
-            assert_true(d[row * 8 + COL] != d[row * 8 + COL]);
-        else
-            assert_true(d[row * 8 + COL] == 0);
+        const float got = d[row * 8 + COL];
+        assert_true(row == ROW ? got != got : got == 0);
     }
 }
 
 FX_TEST(test_mma_of_int8)
 {
-    int8_t a[16 * 32], b[8 * 32], *pa = a, *pb = b;
-    int d[16 * 8], *pd = d;
+    int8_t a[16 * 32], b[8 * 32];
+    int d[16 * 8];
     for (int i = 0; i < 512; i++) a[i] = (int8_t)(i * 29 - 128);
     for (int i = 0; i < 256; i++) b[i] = (int8_t)(i * 83 + 7);
-    RUN("sample_mma_s8", SIZE(1, 1, 1), SIZE(32, 1, 1), 0, &pa, &pb, &pd);
+    run_kernel("sample_mma_s8", one, warp, 0, &(sample_args){.a = a, .b = b, .out = d});
     for (int row = 0; row < 16; row++)
         for (int col = 0; col < 8; col++) {
             int sum = 0;
@@ -125,42 +105,30 @@ FX_TEST(test_mma_of_int8)
         }
 }
 
-FX_TEST(test_ldmatrix_of_every_kind)
+FX_TEST(test_ldmatrix_transposes)
 {
-    static const int n_matrix[] = {1, 2, 4};
-    uint16_t in[256], *pin = in;
-    uint32_t out[6][32][4], *pout = &out[0][0][0];
+    _Alignas(16) uint16_t in[256];
+    uint32_t out[32][4];
     for (int i = 0; i < 256; i++) in[i] = (uint16_t)(i * 257);
-    RUN("sample_ldmatrix", SIZE(1, 1, 1), SIZE(32, 1, 1), 512, &pin, &pout);
-    for (int kind = 0; kind < 6; kind++)
-        for (int lane = 0; lane < 32; lane++)
-            for (int m = 0; m < n_matrix[kind % 3]; m++)
-                for (int i = 0; i < 2; i++) {
-                    int row = lane / 4, col = lane % 4 * 2 + i;
-                    int at = m * 64 + (kind < 3 ? row * 8 + col : col * 8 + row);
-                    assert_int_equal(out[kind][lane][m] >> 16 * i & 0xFFFF, in[at]);
-                }
+    run_kernel("sample_ldmatrix", one, warp, 512, &(sample_args){.a = in, .out = out});
+    for (int lane = 0; lane < 32; lane++)
+        for (int m = 0; m < 4; m++)
+            for (int i = 0; i < 2; i++)
+                assert_int_equal(out[lane][m] >> 16 * i & 0xFFFF,
+                                 in[m * 64 + (lane % 4 * 2 + i) * 8 + lane / 4]);
 }
 
 FX_TEST(test_shuffles_of_every_kind)
 {
-    int in[32], out[4][32], *pin = in, *pout = &out[0][0];
+    int in[32], out[4][32];
     for (int i = 0; i < 32; i++) in[i] = 100 + i * i;
-    RUN("sample_shuffle", SIZE(1, 1, 1), SIZE(32, 1, 1), 0, &pin, &pout);
+    run_kernel("sample_shuffle", one, warp, 0, &(sample_args){.a = in, .out = out});
     for (int i = 0; i < 32; i++) {
         assert_int_equal(out[0][i], in[5]);
         assert_int_equal(out[1][i], in[i % 8 + 3 >= 8 ? i : i + 3]);
         assert_int_equal(out[2][i], in[i ^ 1]);
         assert_int_equal(out[3][i], i < 16 ? in[15 - i] : -1);
     }
-}
-
-FX_TEST(test_a_part_of_a_block_has_its_barrier)
-{
-    int in[128], out[128], *pin = in, *pout = out;
-    for (int i = 0; i < 128; i++) in[i] = i * i;
-    RUN("sample_parts", SIZE(1, 1, 1), SIZE(128, 1, 1), 0, &pin, &pout);
-    for (int i = 0; i < 128; i++) assert_int_equal(out[i], in[i / 64 * 64 + (i + 1) % 64]);
 }
 
 FX_TEST(test_every_order)
@@ -170,36 +138,34 @@ FX_TEST(test_every_order)
         setenv("EMU_ORDER", orders[i], 1);
         test_sums_of_a_block(state);
         test_mma_of_f16_and_bf16(state);
-        test_ldmatrix_of_every_kind(state);
+        test_ldmatrix_transposes(state);
         test_shuffles_of_every_kind(state);
-        test_a_part_of_a_block_has_its_barrier(state);
     }
     unsetenv("EMU_ORDER");
 }
 
 FX_TEST(test_odd_launches_are_refused)
 {
-    int in[1], *p = in;
-    emu_size one = {1, 1, 1}, none = {1, 0, 1}, many = {1024, 2, 1};
-    void *args[] = {&p, &p};
-    assert_int_equal(emu_rig_run(library, "no_such_kernel", one, one, 0, args), -1);
-    assert_int_equal(emu_rig_run(library, "sample_parts", none, one, 0, args), EMU_FAULT_CONFIG);
-    assert_int_equal(emu_rig_run(library, "sample_parts", one, many, 0, args), EMU_FAULT_CONFIG);
-    assert_int_equal(emu_rig_run(library, "sample_parts", one, one, 228 << 10, args),
+    const emu_size none = {1, 0, 1}, many = {1024, 2, 1};
+    const sample_args v = {0};
+    assert_int_equal(emu_rig_run(library, "no_such_kernel", one, one, 0, &v), -1);
+    assert_int_equal(emu_rig_run(library, "sample_scale", none, one, 0, &v), EMU_FAULT_CONFIG);
+    assert_int_equal(emu_rig_run(library, "sample_scale", one, many, 0, &v), EMU_FAULT_CONFIG);
+    assert_int_equal(emu_rig_run(library, "sample_scale", one, one, 228 << 10, &v),
                      EMU_FAULT_CONFIG);
 }
 
 FX_TEST(test_an_address_that_is_not_there_ends_the_launch)
 {
-    int *nowhere = (int *)(uintptr_t)0x1000, out[128], *pout = out;
-    emu_size one = {1, 1, 1}, block = {128, 1, 1};
+    int out[128];
+    const sample_args nowhere = {.a = (const void *)(uintptr_t)0x1000, .out = out};
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(emu_rig_run(library, "sample_parts", one, block, 0, ARGS(&nowhere, &pout)),
+        assert_int_equal(emu_rig_run(library, "sample_shuffle", one, warp, 0, &nowhere),
                          EMU_FAULT_ADDRESS);
-        assert_non_null(strstr(library->faults(), "sample_parts: sample.cu:"));
+        assert_non_null(strstr(library->faults(), "sample_shuffle: sample.cu:"));
         assert_non_null(strstr(library->faults(), "access at 0x1000"));
     }
-    test_a_part_of_a_block_has_its_barrier(state); // and the next one runs
+    test_shuffles_of_every_kind(state); // and the next one runs
 }
 
 FX_RUN_GROUP(test_emulator, open_library, NULL)

@@ -53,7 +53,7 @@ static int run_plant(const plant *p)
     for (int i = 0; i < n_in; i++) in[i] = (float)(i % 7) - 2;
     library->memory((uintptr_t)in, (size_t)n_in * sizeof *in, EMU_MEMORY_WRITTEN);
     emu_size grid = {p->n_block, 1, 1}, block = {p->n_thread, 1, 1};
-    void *args[] = {&in, &out};
+    const float *const args[] = {in, out};
     int r = emu_rig_run(library, p->kernel, grid, block, p->dynamic_bytes, args);
     drop_memory(in, n_in);
     drop_memory(out, N_OUT);
@@ -104,7 +104,6 @@ static const plant faulty[] = {
 static const plant right[] = {
     {"with_barrier", 3, 64, 0, 0},
     {"with_syncwarp", 1, 32, 0, 0},
-    {"right_parts", 1, 64, 0, 0},
 };
 
 // Runs the kernel in every order, and asks for its fault, or for none.

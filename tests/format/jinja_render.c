@@ -17,6 +17,7 @@
 #include "format/chat.h"
 #include "format/jinja/jinja.h"
 #include "format/vocab.h"
+#include "json_doc.h"
 
 enum { MAX_VAR = 64 };
 
@@ -36,18 +37,15 @@ static fxi_jinja_owner owner_of(const char *name)
 
 // ---- a template and its variables ---------------------------------------------------------------
 
-static fx_status render(const json_t *text, json_t *vars, fxi_marked *out, fx_error *err)
+static fx_status render(const fxi_json *text, const fxi_json *vars, fxi_marked *out, fx_error *err)
 {
     fxi_jinja_var var[MAX_VAR];
     fxi_jinja_context c = {.var = var, .now = clock_stands()};
-    const char *name;
-    json_t *value;
     fxi_jinja *t;
-    json_object_foreach(vars, name, value)
-    {
-        if (c.n_var < MAX_VAR) var[c.n_var++] = (fxi_jinja_var){name, value, owner_of(name)};
+    for (fxi_json_iter it = fxi_json_members(vars); fxi_json_next(&it);) {
+        if (c.n_var < MAX_VAR) var[c.n_var++] = (fxi_jinja_var){it.key, it.value, owner_of(it.key)};
     }
-    FX_TRY(fxi_jinja_compile(json_string_value(text), json_string_length(text), &t, err));
+    FX_TRY(fxi_jinja_compile(fxi_json_text(text), fxi_json_string(text).n, &t, err));
     fx_status st = fxi_jinja_render(t, &c, out, err);
     fxi_jinja_free(t);
     return st;
@@ -82,48 +80,63 @@ static fx_status open_model(model *m, const char *path, const char *wanted, fx_e
     return st;
 }
 
-static fx_status chat(model *m, const json_t *job, fxi_marked *out, fxi_ids *ids, fx_error *err)
+static fx_status chat(model *m, const fxi_json *job, fxi_marked *out, fxi_ids *ids, fx_error *err)
 {
-    FX_TRY(open_model(m, json_string_value(json_object_get(job, "tokenizer")),
-                      json_string_value(json_object_get(job, "chat_template")), err));
-    const fxi_conversation q = {.messages = json_object_get(job, "messages"),
-                                .tools = json_object_get(job, "tools"),
-                                .kwargs = json_object_get(job, "kwargs"),
+    FX_TRY(open_model(m, fxi_json_text(fxi_json_get(job, "tokenizer")),
+                      fxi_json_text(fxi_json_get(job, "chat_template")), err));
+    static const char *const names[] = {"messages", "tools", "kwargs"};
+    fxi_buf text[3] = {{0}};
+    for (int i = 0; i < 3; i++) {
+        const fxi_json *v = fxi_json_get(job, names[i]);
+        if (v) (void)fxi_json_value(&text[i], v);
+    }
+    const fxi_conversation q = {.messages = {text[0].p, text[0].n},
+                                .tools = {text[1].p, text[1].n},
+                                .kwargs = {text[2].p, text[2].n},
                                 .add_generation_prompt = true,
                                 .now = clock_stands()};
     fx_status st = fxi_chat_render(m->c, &q, out, err);
     if (st == FX_OK) st = fxi_chat_encode(m->c, m->v, &q, ids, err);
+    for (int i = 0; i < 3; i++) fxi_buf_free(&text[i]);
     return st;
 }
 
 // ---- jobs ---------------------------------------------------------------------------------------
 
-static json_t *reply_of(const model *m, fxi_marked *out, const fxi_ids *ids)
+static bool write_ids(fxi_buf *b, const model *m, const fxi_ids *ids, bool only_control)
 {
-    for (size_t i = 0; i < out->own.n; i++) out->own.p[i] = out->own.p[i] ? '1' : '0';
-    json_t *all = json_array(), *control = json_array();
-    for (size_t i = 0; i < ids->n; i++) {
-        json_array_append_new(all, json_integer(ids->id[i]));
-        if (fxi_vocab_control(m->v, ids->id[i]))
-            json_array_append_new(control, json_integer(ids->id[i]));
+    bool ok = fxi_buf_str(b, "["), first = true;
+    for (size_t i = 0; ok && i < ids->n; i++) {
+        if (only_control && !fxi_vocab_control(m->v, ids->id[i])) continue;
+        ok = fxi_buf_fmt(b, "%s%d", first ? "" : ",", (int)ids->id[i]);
+        first = false;
     }
-    return json_pack("{s:s%, s:s%, s:o, s:o}", "text", out->text.p ? out->text.p : "", out->text.n,
-                     "own", out->own.p ? out->own.p : "", out->own.n, "ids", all, "control",
-                     control);
+    return ok && fxi_buf_str(b, "]");
 }
 
-static json_t *answer(model *m, json_t *job)
+static bool write_reply(fxi_buf *b, const model *m, fxi_marked *out, const fxi_ids *ids)
 {
-    const json_t *text = json_object_get(job, "template");
+    for (size_t i = 0; i < out->own.n; i++) out->own.p[i] = out->own.p[i] ? '1' : '0';
+    return fxi_buf_str(b, "{\"text\":") && fxi_json_str(b, out->text.p, out->text.n) &&
+           fxi_buf_str(b, ",\"own\":") && fxi_json_str(b, out->own.p, out->own.n) &&
+           fxi_buf_str(b, ",\"ids\":") && write_ids(b, m, ids, false) &&
+           fxi_buf_str(b, ",\"control\":") && write_ids(b, m, ids, true) && fxi_buf_str(b, "}");
+}
+
+static bool answer(model *m, const fxi_json *job, fxi_buf *reply)
+{
+    const fxi_json *text = fxi_json_get(job, "template");
     fxi_marked out = {0};
     fxi_ids ids = {0};
     fx_error err;
-    fx_status st = text ? render(text, json_object_get(job, "context"), &out, &err)
+    fx_status st = text ? render(text, fxi_json_get(job, "context"), &out, &err)
                         : chat(m, job, &out, &ids, &err);
-    json_t *reply = st == FX_OK ? reply_of(m, &out, &ids) : json_pack("{s:s}", "error", err.text);
+    const bool ok = st == FX_OK ? write_reply(reply, m, &out, &ids)
+                                : fxi_buf_str(reply, "{\"error\":") &&
+                                      fxi_json_cstr(reply, err.text) && fxi_buf_str(reply, "}");
     fxi_marked_free(&out);
     fxi_ids_free(&ids);
-    return reply;
+    return ok;
 }
 
 int main(void)
@@ -132,14 +145,13 @@ int main(void)
     size_t cap = 0;
     model m = {0};
     for (ssize_t n; (n = getline(&line, &cap, stdin)) > 0;) {
-        json_t *job = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, NULL),
-               *reply = job ? answer(&m, job) : NULL;
-        if (!reply) return 2;
-        json_dumpf(reply, stdout, JSON_ENSURE_ASCII);
-        puts("");
+        fxi_buf reply = {0};
+        fxi_json_doc job = json_doc_sized(line, (size_t)n);
+        if (!job.root || !answer(&m, job.root, &reply)) return 2;
+        puts(reply.p);
         fflush(stdout);
-        json_decref(reply);
-        json_decref(job);
+        fxi_buf_free(&reply);
+        fxi_json_doc_free(&job);
     }
     close_model(&m);
     free(line);

@@ -18,6 +18,25 @@
     int name##_run(const uint8_t *data, size_t n_bytes); \
     bool name##_seed(unsigned i, fxi_buf *out)
 
+// The seeds of a target, as texts.
+#define FUZZ_SEEDS(name, ...)                                                  \
+    bool name##_seed(unsigned i, fxi_buf *out)                                 \
+    {                                                                          \
+        static const char *const seeds[] = {__VA_ARGS__};                      \
+        return i < sizeof seeds / sizeof *seeds && fxi_buf_str(out, seeds[i]); \
+    }
+
+// The same, with ' for each quote of a text.
+#define FUZZ_JSON_SEEDS(name, ...)                                         \
+    bool name##_seed(unsigned i, fxi_buf *out)                             \
+    {                                                                      \
+        static const char *const seeds[] = {__VA_ARGS__};                  \
+        if (i >= sizeof seeds / sizeof *seeds) return false;               \
+        for (const char *c = seeds[i]; *c; c++)                            \
+            if (!fxi_buf_add(out, *c == '\'' ? "\"" : c, 1)) return false; \
+        return true;                                                       \
+    }
+
 #define FUZZ_CHECK(condition)                                                          \
     do {                                                                               \
         if (condition) break;                                                          \

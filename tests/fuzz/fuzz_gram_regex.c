@@ -145,21 +145,7 @@ int fuzz_gram_regex_run(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_gram_regex_seed(unsigned i, fxi_buf *out)
-{
-    static const char *const seeds[] = {"0(a|b)*c",
-                                        "1^[^\"\\\\]{2,5}$",
-                                        "2\\d+(?:\\.\\d+)?",
-                                        "3(?<x>\\w\\s*){0,3}",
-                                        "0\\u{1F600}|.",
-                                        "0[\\x{e9}-\xC3\xBF]+?",
-                                        "0(a?){3}(b*)*",
-                                        "0(?=a)",
-                                        "0^a|b$",
-                                        "1(?:[a-z\\d_-]+@)?b{2,}?|\\cI",
-                                        "0[^\\W\\S-]|\\x41",
-                                        "0a{2}b{1,3}1{2,}",
-                                        "2\\d[^\\w]",
-                                        "1a||^$"};
-    return i < sizeof seeds / sizeof *seeds && fxi_buf_str(out, seeds[i]);
-}
+FUZZ_SEEDS(fuzz_gram_regex, "0(a|b)*c", "1^[^\"\\\\]{2,5}$", "2\\d+(?:\\.\\d+)?",
+           "3(?<x>\\w\\s*){0,3}", "0\\u{1F600}|.", "0[\\x{e9}-\xC3\xBF]+?", "0(a?){3}(b*)*",
+           "0(?=a)", "0^a|b$", "1(?:[a-z\\d_-]+@)?b{2,}?|\\cI", "0[^\\W\\S-]|\\x41",
+           "0a{2}b{1,3}1{2,}", "2\\d[^\\w]", "1a||^$")

@@ -17,15 +17,9 @@ int fuzz_gram_rules_run(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_gram_rules_seed(unsigned i, fxi_buf *out)
-{
-    static const char *const seeds[] = {
-        "root ::= \"a\" b* | [x-z]{2,3} # c\nb ::= root \"\\u00e9\" |\n",
-        "root ::= \"[\" ws (i (\",\" ws i)*)? \"]\"\ni ::= [0-9]+ | .\nws ::= [ \\t]*",
-        "%import common (INT, WS)\n%ignore WS\nstart: sum // c\n?sum: INT | sum \"+\"i INT -> "
-        "add\n",
-        "start: [\"-\"] /[a-z]\\d/ ~2..4 (A|_b)?\nA.2: \"a\"..\"f\"\n!_b: \"x\"+\n",
-        "root ::= root \"x\" | root",
-        "start: x{\"a\"}\n%declare Y\n"};
-    return i < sizeof seeds / sizeof *seeds && fxi_buf_str(out, seeds[i]);
-}
+FUZZ_SEEDS(fuzz_gram_rules, "root ::= \"a\" b* | [x-z]{2,3} # c\nb ::= root \"\\u00e9\" |\n",
+           "root ::= \"[\" ws (i (\",\" ws i)*)? \"]\"\ni ::= [0-9]+ | .\nws ::= [ \\t]*",
+           "%import common (INT, WS)\n%ignore WS\nstart: sum // c\n?sum: INT | sum \"+\"i INT -> "
+           "add\n",
+           "start: [\"-\"] /[a-z]\\d/ ~2..4 (A|_b)?\nA.2: \"a\"..\"f\"\n!_b: \"x\"+\n",
+           "root ::= root \"x\" | root", "start: x{\"a\"}\n%declare Y\n")

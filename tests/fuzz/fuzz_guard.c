@@ -2,7 +2,7 @@
 // that is taken for the server's names it or this machine, by a reader of its own; a page that may
 // use the server comes from it; a key file gives keys within their limits, or one line of error.
 //
-// An input is a Host, an Origin and a key file, with a NUL behind each of the first two.
+// An input is a Host, an Origin and a key file, with a NUL after each of the first two.
 #include "fuzz.h"
 
 #include <arpa/inet.h>

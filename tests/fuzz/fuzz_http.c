@@ -123,7 +123,7 @@ static void skip_empty_lines(reader *r)
     while (r->end - r->p > 1 && !memcmp(r->p, "\r\n", 2)) r->p += 2;
 }
 
-// Up to and with the empty line behind the headers. False: it is not whole, or not valid.
+// Up to and with the empty line after the headers. False: it is not whole, or not valid.
 static bool read_head(reader *r, request_facts *f)
 {
     fxi_str line;
@@ -138,22 +138,15 @@ static bool read_head(reader *r, request_facts *f)
            (f->n_host || f->is_1_0) && !(f->n_coding && f->is_1_0);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool read_chunk_size(reader *r, uint64_t *size)
 {
     fxi_str line;
     size_t i = 0;
     *size = 0;
     if (!next_line(r, &line) || !is_text(line, ' ')) return false;
-    for (; i < line.n && hex_digit(line.p[i]) >= 0; i++) {
+    for (; i < line.n && fxi_hex_digit(line.p[i]) >= 0; i++) {
         if (*size >> 60) return false;
-        *size = *size * 16 + (uint64_t)hex_digit(line.p[i]);
+        *size = *size * 16 + (uint64_t)fxi_hex_digit(line.p[i]);
     }
     return i && (i == line.n || line.p[i] == ';');
 }
@@ -240,7 +233,7 @@ static bool read_more(int fd, fxi_buf *b)
     return n > 0 && fxi_buf_add(b, piece, (size_t)n);
 }
 
-// Reads until `end` stands behind b->p + from; *at is behind it.
+// Reads until `end` stands after b->p + from; *at is after it.
 static bool read_up_to(int fd, fxi_buf *b, size_t from, const char *end, size_t *at)
 {
     for (;;) {
@@ -258,7 +251,7 @@ static bool read_bytes(int fd, fxi_buf *b, size_t n)
     return true;
 }
 
-// The status of the answer that begins at *at, which moves behind it; 0: the connection ended.
+// The status of the answer that begins at *at, which moves past it; 0: the connection ended.
 static int read_answer(int fd, fxi_buf *b, size_t *at, bool is_head)
 {
     size_t head_end;
@@ -329,35 +322,30 @@ int fuzz_http_run(const uint8_t *data, size_t n_bytes)
 #define SAY  "{\"prompt\":\"say a\"}"
 #define GET  "GET /health HTTP/1.1\r\n" HOST
 
-static const char *const seeds[] = {
-    POST HOST TYPE "Content-Length: 18\r\n\r\n" SAY GET "\r\n",
-    POST HOST TYPE "Transfer-Encoding: chunked\r\n\r\n12\r\n" SAY "\r\n0\r\n\r\n" GET "\r\n",
-    POST HOST TYPE "Transfer-Encoding: chunked\r\n\r\n9;a=b\r\n{\"prompt\"\r\n9\r\n:\"say a\"}\r\n"
-                   "0\r\nX-Trailer: c\r\n\r\n" GET "\r\n",
-    GET "\r\n" GET "\r\n" GET "Connection: close\r\n\r\n" GET "\r\n",
-    POST HOST TYPE "Content-Length: 18\r\nContent-Length: 5\r\n\r\n" SAY GET "\r\n",
-    POST HOST TYPE "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n12\r\n" SAY
-                   "\r\n0\r\n\r\n" GET "\r\n",
-    POST HOST TYPE "Transfer-Encoding : chunked\r\n\r\n12\r\n" SAY "\r\n0\r\n\r\n" GET "\r\n",
-    POST HOST TYPE "Transfer-Encodin: chunked\r\n g\r\n\r\n12\r\n" SAY "\r\n0\r\n\r\n",
-    POST HOST TYPE "X-A: b\nContent-Length: 18\r\n\r\n" SAY GET "\r\n",
-    POST HOST TYPE "Content-Length: 40\r\n\r\n" SAY GET "\r\n",
-    POST HOST TYPE "Content-Length: 18\r\nExpect: 100-continue\r\n\r\n" SAY,
-    POST HOST TYPE "Content-Length: 28\r\n\r\n{\"stream\":true,\"prompt\":\"a\"}" GET "\r\n",
-    POST HOST "Content-Type: text/plain\r\nContent-Length: 18\r\n\r\n" SAY GET "\r\n",
-    POST "Host: evil.example\r\n" TYPE "Content-Length: 18\r\n\r\n" SAY GET "\r\n",
-    POST HOST TYPE "Origin: null\r\nContent-Length: 18\r\n\r\n" SAY GET "\r\n",
-    "POST /v1/completions HTTP/1.0\r\nConnection: keep-alive\r\n" TYPE
-    "Content-Length: 18\r\n\r\n" SAY "GET /health HTTP/1.0\r\n\r\n",
-    "HEAD /health HTTP/1.1\r\n" HOST "\r\nOPTIONS * HTTP/1.1\r\n" HOST "\r\n" GET "\r\n",
-    "GET http://localhost/health HTTP/1.1\r\n" HOST "Cookie: a=b; c=\"d\"\r\n\r\n"
-    "GET /health?a=b%00&c HTTP/1.1\r\n" HOST "\r\n",
-    "\r\n\r\n" GET "Content-Length: 5\r\n\r\nhello" GET "Transfer-Encoding: gzip\r\n\r\n" GET
-    "\r\n",
-    "GET /health HTTP/1.1\r\n\r\n" GET "\r\n",
-};
-
-bool fuzz_http_seed(unsigned i, fxi_buf *out)
-{
-    return i < sizeof seeds / sizeof seeds[0] && fxi_buf_str(out, seeds[i]);
-}
+FUZZ_SEEDS(fuzz_http, POST HOST TYPE "Content-Length: 18\r\n\r\n" SAY GET "\r\n",
+           POST HOST TYPE "Transfer-Encoding: chunked\r\n\r\n12\r\n" SAY "\r\n0\r\n\r\n" GET "\r\n",
+           POST HOST TYPE
+           "Transfer-Encoding: chunked\r\n\r\n9;a=b\r\n{\"prompt\"\r\n9\r\n:\"say a\"}\r\n"
+           "0\r\nX-Trailer: c\r\n\r\n" GET "\r\n",
+           GET "\r\n" GET "\r\n" GET "Connection: close\r\n\r\n" GET "\r\n",
+           POST HOST TYPE "Content-Length: 18\r\nContent-Length: 5\r\n\r\n" SAY GET "\r\n",
+           POST HOST TYPE "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n12\r\n" SAY
+                          "\r\n0\r\n\r\n" GET "\r\n",
+           POST HOST TYPE "Transfer-Encoding : chunked\r\n\r\n12\r\n" SAY "\r\n0\r\n\r\n" GET
+                          "\r\n",
+           POST HOST TYPE "Transfer-Encodin: chunked\r\n g\r\n\r\n12\r\n" SAY "\r\n0\r\n\r\n",
+           POST HOST TYPE "X-A: b\nContent-Length: 18\r\n\r\n" SAY GET "\r\n",
+           POST HOST TYPE "Content-Length: 40\r\n\r\n" SAY GET "\r\n",
+           POST HOST TYPE "Content-Length: 18\r\nExpect: 100-continue\r\n\r\n" SAY,
+           POST HOST TYPE "Content-Length: 28\r\n\r\n{\"stream\":true,\"prompt\":\"a\"}" GET "\r\n",
+           POST HOST "Content-Type: text/plain\r\nContent-Length: 18\r\n\r\n" SAY GET "\r\n",
+           POST "Host: evil.example\r\n" TYPE "Content-Length: 18\r\n\r\n" SAY GET "\r\n",
+           POST HOST TYPE "Origin: null\r\nContent-Length: 18\r\n\r\n" SAY GET "\r\n",
+           "POST /v1/completions HTTP/1.0\r\nConnection: keep-alive\r\n" TYPE
+           "Content-Length: 18\r\n\r\n" SAY "GET /health HTTP/1.0\r\n\r\n",
+           "HEAD /health HTTP/1.1\r\n" HOST "\r\nOPTIONS * HTTP/1.1\r\n" HOST "\r\n" GET "\r\n",
+           "GET http://localhost/health HTTP/1.1\r\n" HOST "Cookie: a=b; c=\"d\"\r\n\r\n"
+           "GET /health?a=b%00&c HTTP/1.1\r\n" HOST "\r\n",
+           "\r\n\r\n" GET "Content-Length: 5\r\n\r\nhello" GET "Transfer-Encoding: gzip\r\n\r\n" GET
+           "\r\n",
+           "GET /health HTTP/1.1\r\n\r\n" GET "\r\n")

@@ -5,6 +5,7 @@
 #include "base/text/utf8.h"
 #include "format/jinja/jinja.h"
 #include "fuzz.h"
+#include "json_doc.h"
 
 FUZZ_TARGET(fuzz_jinja);
 
@@ -13,16 +14,13 @@ enum { MAX_VAR = 16 };
 static const fxi_jinja_limits limits = {
     .n_step = 20000, .memory_bytes = 1 << 20, .output_bytes = 1 << 16, .depth = 100};
 
-static fx_status render(const fxi_jinja *t, json_t *vars, fxi_marked *out)
+static fx_status render(const fxi_jinja *t, const fxi_json *vars, fxi_marked *out)
 {
     fxi_jinja_var var[MAX_VAR];
     fxi_jinja_context c = {.var = var, .limits = &limits};
-    const char *name;
-    json_t *value;
-    json_object_foreach(vars, name, value)
-    {
+    for (fxi_json_iter it = fxi_json_members(vars); fxi_json_next(&it);) {
         if (c.n_var < MAX_VAR) {
-            var[c.n_var] = (fxi_jinja_var){name, value, (fxi_jinja_owner)(c.n_var % 3)};
+            var[c.n_var] = (fxi_jinja_var){it.key, it.value, (fxi_jinja_owner)(c.n_var % 3)};
             c.n_var++;
         }
     }
@@ -32,7 +30,7 @@ static fx_status render(const fxi_jinja *t, json_t *vars, fxi_marked *out)
     return st;
 }
 
-static void check(const fxi_jinja *t, json_t *vars)
+static void check(const fxi_jinja *t, const fxi_json *vars)
 {
     fxi_marked one = {0}, two = {0};
     fx_status st = render(t, vars, &one);
@@ -56,9 +54,10 @@ int fuzz_jinja_run(const uint8_t *data, size_t n_bytes)
     fx_status st = fxi_jinja_compile((const char *)data, n, &t, &err);
     FUZZ_CHECK(st == FX_OK || (st == FX_EFORMAT && !t && !strncmp(err.text, "chat template", 13)));
     if (st != FX_OK) return 0;
-    json_t *vars = zero ? json_loadb((const char *)zero + 1, n_bytes - n - 1, 0, NULL) : NULL;
-    check(t, vars);
-    json_decref(vars);
+    fxi_json_doc vars = {0};
+    if (zero) vars = json_doc_sized((const char *)zero + 1, n_bytes - n - 1);
+    check(t, vars.root);
+    fxi_json_doc_free(&vars);
     fxi_jinja_free(t);
     return 0;
 }

@@ -3,6 +3,7 @@
 // ids, an engine's request within the ranges of flexinfer.h, an answer with logprobs, echo and ids,
 // whole or streamed; what needs no engine request is answered by its endpoint.
 #include "fuzz.h"
+#include "json_doc.h"
 #include "server/endpoint/endpoint.h"
 #include "server/fake_engine.h"
 
@@ -34,9 +35,10 @@ static fx_engine *engine_of_all(void)
 
 static void check_json(fxi_buf *b)
 {
-    json_t *j = json_loadb(b->p, b->n, JSON_ALLOW_NUL, NULL);
+    fxi_json_doc j_doc = json_doc_sized(b->p, b->n);
+    const fxi_json *j = j_doc.root;
     FUZZ_CHECK(j != NULL);
-    json_decref(j);
+    fxi_json_doc_free(&j_doc);
     fxi_buf_free(b);
 }
 
@@ -217,68 +219,46 @@ int fuzz_json_run(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-static const char *const bodies[] = {
-    "{\"prompt\":\"a\",\"max_tokens\":5,\"temperature\":0.7,\"top_p\":0.9,\"top_k\":40,"
-    "\"min_p\":0.1,\"seed\":-5,\"stop\":\"x\",\"ignore_eos\":true,\"model\":\"m\"}",
-    "{\"prompt\":[\"a\",\"b\"],\"n\":2,\"stream\":true,\"stop\":[\"x\",\"y\"],"
-    "\"stream_options\":{\"include_usage\":true,\"continuous_usage_stats\":true}}",
-    "{\"prompt\":[[1,2],[3]],\"best_of\":2,\"logprobs\":null,\"logit_bias\":{\"1\":0}}",
-    "{\"messages\":[{\"role\":\"system\",\"content\":\"h\\u00e9\\ud83d\\ude00\"},"
-    "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"t\"}]}],\"tools\":[],"
-    "\"tool_choice\":\"auto\",\"response_format\":{\"type\":\"text\"},\"n\":3}",
-    "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{}]},"
-    "{\"role\":\"tool\",\"content\":\"\"}],\"echo\":true,\"logprobs\":true,\"top_logprobs\":2}",
-    "{\"prompt\":\"a\",\"presence_penalty\":1,\"frequency_penalty\":-1,\"repetition_penalty\":"
-    "1.2,"
-    "\"typical_p\":0.9,\"logit_bias\":{\"5\":-100,\"7\":1.5},\"allowed_token_ids\":[5,7,8],"
-    "\"min_tokens\":2,\"stop_token_ids\":[7,99],\"include_stop_str_in_output\":true,"
-    "\"n\":2,\"best_of\":4,\"priority\":-3,\"cache_salt\":\"s\\u00e9\",\"cache_prompt\":false}",
-    "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"use_beam_search\":true,\"n\":3,"
-    "\"length_penalty\":0.5,\"early_stopping\":\"never\",\"stop_token_ids\":[3]}",
-    "{\"prompt\":[\"h\\u00e9\",\"b\"],\"echo\":true,\"logprobs\":3,\"prompt_logprobs\":2,"
-    "\"max_tokens\":0,\"return_token_ids\":true,\"return_tokens_as_token_ids\":true}",
-    "{\"prompt\":[[257,258,261],[263]],\"echo\":true,\"logprobs\":2,\"n\":2,\"stream\":true,"
-    "\"skip_special_tokens\":false,\"truncate_prompt_tokens\":2,\"bad_words\":[\"a\",\" b\"]}",
-    "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"logprobs\":true,\"top_logprobs\":"
-    "5,"
-    "\"prompt_logprobs\":1,\"return_token_ids\":true,\"request_id\":\"r_1\",\"model\":\"gpt\"}",
-    "{\"input\":[\"a\",\"b\"],\"encoding_format\":\"base64\",\"dimensions\":3,\"normalize\":"
-    "true}",
-    "{\"input\":[[97,98]],\"add_special_tokens\":false,\"user\":\"u\"}",
-    "{\"prompt\":\"a<eot>\",\"keep_priority\":3,\"keep_seconds\":9,\"parse_special\":false,"
-    "\"return_token_strs\":true}",
-    "{\"tokens\":[256,97,263],\"skip_special_tokens\":true}",
-    "{\"content\":\"a\",\"with_pieces\":true,\"kv_memory_bytes\":4096,\"id\":\"cmpl-1\"}",
-    "[[[[{\"a\":1e5}]]]]",
-    "{\"messages\":[{\"role\":\"user\",\"content\":\"<think>\"}],\"tools\":[{\"type\":"
-    "\"function\","
-    "\"function\":{\"name\":\"f\",\"strict\":true,\"parameters\":{}}}],\"tool_choice\":"
-    "\"required\","
-    "\"parallel_tool_calls\":false,\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{"
-    "\"a\":1}}",
-    "{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"}]},{"
-    "\"type\":"
-    "\"reasoning\",\"summary\":[]},{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":"
-    "\"f\","
-    "\"arguments\":\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":"
-    "\"o\"}],"
-    "\"instructions\":\"i\",\"tools\":[{\"type\":\"function\",\"name\":\"f\"}],\"reasoning\":{"
-    "\"effort\":"
-    "\"low\"},\"text\":{\"format\":{\"type\":\"text\"}},\"stream\":true}",
-    "{\"max_tokens\":9,\"system\":[{\"type\":\"text\",\"text\":\"s\"}],\"messages\":[{\"role\":"
-    "\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"t\"},{\"type\":\"tool_"
-    "use\",\"id\":"
-    "\"c\",\"name\":\"f\",\"input\":{}}]},{\"role\":\"user\",\"content\":[{\"type\":\"tool_"
-    "result\","
-    "\"tool_use_id\":\"c\",\"content\":\"o\"},{\"type\":\"text\",\"text\":\"u\"}]}],\"tools\":["
-    "{\"name\":"
-    "\"f\",\"input_schema\":{}}],\"tool_choice\":{\"type\":\"any\"},\"thinking\":{\"type\":"
-    "\"enabled\"},"
-    "\"stop_sequences\":[\"x\"]}",
-};
-
-bool fuzz_json_seed(unsigned i, fxi_buf *out)
-{
-    if (i >= sizeof bodies / sizeof *bodies) return false;
-    return fxi_buf_str(out, bodies[i]);
-}
+FUZZ_JSON_SEEDS(
+    fuzz_json,
+    "{'prompt':'a','max_tokens':5,'temperature':0.7,'top_p':0.9,'top_k':40,'min_p':0.1,"
+    "'seed':-5,'stop':'x','ignore_eos':true,'model':'m'}",
+    "{'prompt':['a','b'],'n':2,'stream':true,'stop':['x','y'],"
+    "'stream_options':{'include_usage':true,'continuous_usage_stats':true}}",
+    "{'prompt':[[1,2],[3]],'best_of':2,'logprobs':null,'logit_bias':{'1':0}}",
+    "{'messages':[{'role':'system','content':'h\\u00e9\\ud83d\\ude00'},{'role':'user',"
+    "'content':[{'type':'text','text':'t'}]}],'tools':[],'tool_choice':'auto',"
+    "'response_format':{'type':'text'},'n':3}",
+    "{'messages':[{'role':'assistant','content':null,'tool_calls':[{}]},{'role':'tool',"
+    "'content':''}],'echo':true,'logprobs':true,'top_logprobs':2}",
+    "{'prompt':'a','presence_penalty':1,'frequency_penalty':-1,'repetition_penalty':1.2,"
+    "'typical_p':0.9,'logit_bias':{'5':-100,'7':1.5},'allowed_token_ids':[5,7,8],"
+    "'min_tokens':2,'stop_token_ids':[7,99],'include_stop_str_in_output':true,'n':2,"
+    "'best_of':4,'priority':-3,'cache_salt':'s\\u00e9','cache_prompt':false}",
+    "{'messages':[{'role':'user','content':'a'}],'use_beam_search':true,'n':3,"
+    "'length_penalty':0.5,'early_stopping':'never','stop_token_ids':[3]}",
+    "{'prompt':['h\\u00e9','b'],'echo':true,'logprobs':3,'prompt_logprobs':2,'max_tokens':0,"
+    "'return_token_ids':true,'return_tokens_as_token_ids':true}",
+    "{'prompt':[[257,258,261],[263]],'echo':true,'logprobs':2,'n':2,'stream':true,"
+    "'skip_special_tokens':false,'truncate_prompt_tokens':2,'bad_words':['a',' b']}",
+    "{'messages':[{'role':'user','content':'a'}],'logprobs':true,'top_logprobs':5,"
+    "'prompt_logprobs':1,'return_token_ids':true,'request_id':'r_1','model':'gpt'}",
+    "{'input':['a','b'],'encoding_format':'base64','dimensions':3,'normalize':true}",
+    "{'input':[[97,98]],'add_special_tokens':false,'user':'u'}",
+    "{'prompt':'a<eot>','keep_priority':3,'keep_seconds':9,'parse_special':false,"
+    "'return_token_strs':true}",
+    "{'tokens':[256,97,263],'skip_special_tokens':true}",
+    "{'content':'a','with_pieces':true,'kv_memory_bytes':4096,'id':'cmpl-1'}", "[[[[{'a':1e5}]]]]",
+    "{'messages':[{'role':'user','content':'<think>'}],'tools':[{'type':'function',"
+    "'function':{'name':'f','strict':true,'parameters':{}}}],'tool_choice':'required',"
+    "'parallel_tool_calls':false,'reasoning_effort':'low','chat_template_kwargs':{'a':1}}",
+    "{'input':[{'role':'user','content':[{'type':'input_text','text':'a'}]},"
+    "{'type':'reasoning','summary':[]},{'type':'function_call','call_id':'c','name':'f',"
+    "'arguments':'{}'},{'type':'function_call_output','call_id':'c','output':'o'}],"
+    "'instructions':'i','tools':[{'type':'function','name':'f'}],'reasoning':{'effort':'low'},"
+    "'text':{'format':{'type':'text'}},'stream':true}",
+    "{'max_tokens':9,'system':[{'type':'text','text':'s'}],'messages':[{'role':'assistant',"
+    "'content':[{'type':'thinking','thinking':'t'},{'type':'tool_use','id':'c','name':'f',"
+    "'input':{}}]},{'role':'user','content':[{'type':'tool_result','tool_use_id':'c',"
+    "'content':'o'},{'type':'text','text':'u'}]}],'tools':[{'name':'f','input_schema':{}}],"
+    "'tool_choice':{'type':'any'},'thinking':{'type':'enabled'},'stop_sequences':['x']}")

@@ -12,6 +12,7 @@
 // once more and writes it to a file.
 //
 // A corpus is one file: for each input its length in bytes, 32 bits, little-endian, then the bytes.
+#include <endian.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -99,14 +100,14 @@ static void set_number(fxi_buf *b, dice *d, const seeds *s)
                                        0x7FFFFFFF,
                                        0x80000000,
                                        0xFFFFFFFF,
-                                       1ull << 32,
-                                       1ull << 61,
-                                       1ull << 62,
-                                       INT64_MAX,
-                                       1ull << 63,
-                                       UINT64_MAX,
-                                       UINT64_MAX - 7,
-                                       UINT64_MAX - 31};
+                                       0x100000000,
+                                       0x2000000000000000,
+                                       0x4000000000000000,
+                                       0x7FFFFFFFFFFFFFFF,
+                                       0x8000000000000000,
+                                       0xFFFFFFFFFFFFFFFF,
+                                       0xFFFFFFFFFFFFFFF8,
+                                       0xFFFFFFFFFFFFFFE0};
     uint64_t v = numbers[roll_dice(d, sizeof numbers / sizeof *numbers)];
     size_t n = (size_t)1 << roll_dice(d, 4);
     if (b->n >= n) memcpy(b->p + roll_dice(d, b->n - n + 1), &v, n);
@@ -286,21 +287,6 @@ static int run_files(char **paths, int n)
     return 0;
 }
 
-static uint32_t read_length(const char *p)
-{
-    uint32_t n = 0;
-    for (unsigned i = 0; i < 4; i++) n |= (uint32_t)(uint8_t)p[i] << 8 * i;
-    return n;
-}
-
-static void add_record(fxi_buf *corpus, const fxi_buf *input)
-{
-    char length[4];
-    for (unsigned i = 0; i < 4; i++) length[i] = (char)(input->n >> 8 * i);
-    must(input->n <= UINT32_MAX && fxi_buf_add(corpus, length, 4));
-    must(fxi_buf_add(corpus, input->p, input->n));
-}
-
 // Runs the inputs of a corpus, or writes them into dir. Each input's number is written to stderr
 // before it runs, so a crash names its input.
 static int for_corpus(const char *path, const char *dir)
@@ -308,9 +294,11 @@ static int for_corpus(const char *path, const char *dir)
     fxi_buf corpus = read_file(path);
     unsigned i = 0;
     for (size_t at = 0; at < corpus.n; i++) {
-        must(corpus.n - at >= 4);
-        fxi_buf input = {.p = corpus.p + at + 4, .n = read_length(corpus.p + at)};
-        must(corpus.n - at - 4 >= input.n);
+        uint32_t n;
+        must(corpus.n - at >= sizeof n);
+        memcpy(&n, corpus.p + at, sizeof n);
+        fxi_buf input = {.p = corpus.p + at + sizeof n, .n = le32toh(n)};
+        must(corpus.n - at - sizeof n >= input.n);
         if (dir) write_numbered(dir, "input", i, &input);
         if (!dir) fprintf(stderr, "\rinput%03u", i);
         if (!dir) run_input(input.p, input.n);
@@ -335,7 +323,11 @@ static int pack(const char *path, char **inputs, int n)
     for (int i = 0; i < n; i++) all[i] = read_file(inputs[i]);
     qsort(all, (size_t)n, sizeof *all, compare_inputs);
     for (int i = 0; i < n; i++)
-        if (!i || compare_inputs(&all[i - 1], &all[i])) add_record(&corpus, &all[i]);
+        if (!i || compare_inputs(&all[i - 1], &all[i])) {
+            const uint32_t length = htole32((uint32_t)all[i].n);
+            must(all[i].n <= UINT32_MAX && fxi_buf_add(&corpus, &length, sizeof length));
+            must(fxi_buf_add(&corpus, all[i].p, all[i].n));
+        }
     write_input(path, &corpus);
     for (int i = 0; i < n; i++) fxi_buf_free(&all[i]);
     free(all);
@@ -349,12 +341,6 @@ static int print_usage(void)
             "usage: fuzz TARGET --runs N | FILE .. | --corpus FILE | --pack FILE INPUT .. | "
             "--unpack FILE DIR | --write-seeds DIR\n       fuzz --list\n");
     return 2;
-}
-
-static int list_targets(void)
-{
-    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) puts(targets[i].name);
-    return 0;
 }
 
 // argv: what follows the target's name.
@@ -371,10 +357,13 @@ static int run_target(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && !strcmp(argv[1], "--list")) return list_targets();
-    if (argc < 3) return print_usage();
-    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+    const bool lists = argc == 2 && !strcmp(argv[1], "--list");
+    if (argc < 3 && !lists) return print_usage();
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        if (lists) puts(targets[i].name);
         if (!strcmp(targets[i].name, argv[1])) tried = &targets[i];
+    }
+    if (lists) return 0;
     if (tried) return run_target(argc - 2, argv + 2);
     fprintf(stderr, "fuzz: there is no target %s; --list lists them\n", argv[1]);
     return 2;

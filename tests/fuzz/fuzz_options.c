@@ -57,11 +57,6 @@ int fuzz_options_run(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_options_seed(unsigned i, fxi_buf *out)
-{
-    static const char *const texts[] = {
-        "# options\nport = 8080\nhost=127.0.0.1 # here\n\n[serve]\nkv-memory = 4G\n",
-        "model = \"a \\\"b\\\" \\\\ \\n\\t\" # c\r\n[run]\r\n\tseed = 1\r\n[serve]\r\nseed = 2",
-    };
-    return i < 2 && fxi_buf_str(out, texts[i]);
-}
+FUZZ_SEEDS(fuzz_options,
+           "# options\nport = 8080\nhost=127.0.0.1 # here\n\n[serve]\nkv-memory = 4G\n",
+           "model = \"a \\\"b\\\" \\\\ \\n\\t\" # c\r\n[run]\r\n\tseed = 1\r\n[serve]\r\nseed = 2")

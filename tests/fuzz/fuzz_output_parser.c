@@ -97,7 +97,7 @@ int fuzz_output_parser_run(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-// One of each body, behind the numbers of its row and of "think".
+// One of each body, after the numbers of its row and of "think".
 bool fuzz_output_parser_seed(unsigned i, fxi_buf *out)
 {
     static const struct seed {

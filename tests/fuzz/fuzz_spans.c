@@ -2,7 +2,7 @@
 // pairs, and a collector's answer. A traceparent that is taken has 32 digits of a trace and 16 of a
 // parent that are not all zeros, and is written back as it came.
 //
-// An input is a traceparent, a tracestate or list, and an answer, with a NUL behind each of the
+// An input is a traceparent, a tracestate or list, and an answer, with a NUL after each of the
 // first two.
 #include "fuzz.h"
 

@@ -69,20 +69,14 @@ int fuzz_top_run(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_top_seed(unsigned i, fxi_buf *out)
-{
-    static const char *const seeds[] = {
-        "{\"number\":1,\"at_us\":5,\"version\":\"1\",\"manager\":\"m\","
-        "\"stats\":{\"n_running\":1,\"n_step\":7},\"counts\":{\"chunks\":[0,0,1,2,0,0]},"
-        "\"chunks\":[[0,2,3,0],[2,1,2,0]],\"spans\":["
-        "{\"request\":1,\"choice\":0,\"tokens\":9,\"generating\":1,\"segments\":[[0,0,0,2],"
-        "[0,3,2,1],[1,0,2,1]]}],\"requests\":[{\"id\":1,\"state\":\"running\",\"place\":0,"
-        "\"prompt\":5,\"generated\":4,\"sequences\":1,\"submit_us\":2}]}\n\n"
-        "{\"number\":2,\"at_us\":2000005,\"stats\":{\"n_step\":9},"
-        "\"counts\":{\"chunks\":[0,0,0,0,0,0]},\"requests\":[{\"id\":1,\"generated\":9}]}\n\n",
-        "flexinfer_time_to_first_token_seconds_sum 3\n"
-        "flexinfer_time_to_first_token_seconds_count 2\n\n",
-        "{}\n\n{\"number\":1}\n\n",
-    };
-    return i < sizeof seeds / sizeof *seeds && fxi_buf_str(out, seeds[i]);
-}
+FUZZ_JSON_SEEDS(
+    fuzz_top,
+    "{'number':1,'at_us':5,'version':'1','manager':'m','stats':{'n_running':1,'n_step':7},"
+    "'counts':{'chunks':[0,0,1,2,0,0]},'chunks':[[0,2,3,0],[2,1,2,0]],'spans':[{'request':1,"
+    "'choice':0,'tokens':9,'generating':1,'segments':[[0,0,0,2],[0,3,2,1],[1,0,2,1]]}],"
+    "'requests':[{'id':1,'state':'running','place':0,'prompt':5,'generated':4,'sequences':1,"
+    "'submit_us':2}]}\n\n{'number':2,'at_us':2000005,'stats':{'n_step':9},"
+    "'counts':{'chunks':[0,0,0,0,0,0]},'requests':[{'id':1,'generated':9}]}\n\n",
+    "flexinfer_time_to_first_token_seconds_sum 3\nflexinfer_time_to_first_token_second"
+    "s_count 2\n\n",
+    "{}\n\n{'number':1}\n\n")

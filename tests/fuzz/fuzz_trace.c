@@ -25,13 +25,7 @@ int fuzz_trace_run(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_trace_seed(unsigned i, fxi_buf *out)
-{
-    static const char *const texts[] = {
-        "prompt_tokens,output_tokens\n10,4\n20,0\n",
-        "arrival_ms,prompt_tokens,output_tokens,hash_ids\n5.5,1024,1,7 8\n0,513,1,\"7 9\"\n",
-        "{\"timestamp\": 3, \"input_length\": 600, \"output_length\": 2, \"hash_ids\": [1, 2]}\n"
-        "{\"timestamp\": 4, \"input_length\": 1, \"output_length\": 2}\n",
-    };
-    return i < 3 && fxi_buf_str(out, texts[i]);
-}
+FUZZ_SEEDS(fuzz_trace, "prompt_tokens,output_tokens\n10,4\n20,0\n",
+           "arrival_ms,prompt_tokens,output_tokens,hash_ids\n5.5,1024,1,7 8\n0,513,1,\"7 9\"\n",
+           "{\"timestamp\": 3, \"input_length\": 600, \"output_length\": 2, \"hash_ids\": [1, 2]}\n"
+           "{\"timestamp\": 4, \"input_length\": 1, \"output_length\": 2}\n")

@@ -65,11 +65,5 @@ int fuzz_utf8_run(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_utf8_seed(unsigned i, fxi_buf *out)
-{
-    static const char *const texts[] = {"a\xC3\xA9\xE2\x82\xAC",    "\xF0\x9F\xA6\x99z",
-                                        "\xED\x9F\xBF\xEE\x80\x80", "\xF4\x8F\xBF\xBF\xE0\xA0\x80",
-                                        "\xF0\x90\x80\x80\xC2\x80", ""};
-    if (i >= sizeof texts / sizeof *texts) return false;
-    return fxi_buf_str(out, texts[i]);
-}
+FUZZ_SEEDS(fuzz_utf8, "a\xC3\xA9\xE2\x82\xAC", "\xF0\x9F\xA6\x99z", "\xED\x9F\xBF\xEE\x80\x80",
+           "\xF4\x8F\xBF\xBF\xE0\xA0\x80", "\xF0\x90\x80\x80\xC2\x80", "")

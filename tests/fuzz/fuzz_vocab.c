@@ -151,7 +151,7 @@ static fxi_vocab *load_changed(void)
     return build_and_free(&s);
 }
 
-// BERT's steps and model, a mark in front of every word behind them, and words joined again.
+// BERT's steps and model, a mark in front of every word after them, and words joined again.
 static fxi_vocab *load_bert(void)
 {
     static const char *const pieces[] = {"a", "##a",        "ab", "##b", SP "a",

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -69,7 +68,7 @@ static http_reply call_row(const sweep *s, const sweep_row *row)
     const int fd = http_open(port);
     http_send(fd, "%s %s HTTP/1.1\r\nHost: localhost\r\n\r\n", row->method, row->path);
     http_reply r = http_read_until(fd, row->in_body);
-    close(fd);
+    http_leave(fd);
     return r;
 }
 

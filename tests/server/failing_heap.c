@@ -22,9 +22,7 @@ void *REAL(malloc)(size_t n);
 void *REAL(calloc)(size_t n, size_t size);
 void *REAL(realloc)(void *p, size_t n);
 void *__real_fxi_pages_map(size_t n_bytes);
-void *__real_fxi_pages_remap(void *p, size_t old_bytes, size_t new_bytes);
 void *__wrap_fxi_pages_map(size_t n_bytes);
-void *__wrap_fxi_pages_remap(void *p, size_t old_bytes, size_t new_bytes);
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -114,10 +112,4 @@ EXPORT UNWATCHED void *realloc(void *p, size_t n)
 void *__wrap_fxi_pages_map(size_t n_bytes)
 {
     return must_fail(__builtin_return_address(0)) ? NULL : __real_fxi_pages_map(n_bytes);
-}
-
-void *__wrap_fxi_pages_remap(void *p, size_t old_bytes, size_t new_bytes)
-{
-    return must_fail(__builtin_return_address(0)) ? NULL
-                                                  : __real_fxi_pages_remap(p, old_bytes, new_bytes);
 }

@@ -1,6 +1,6 @@
 // failing_heap.h - the heap of a whole program, libraries included, with allocations that fail when
 // a test says so. Linked into a test, it takes the place of malloc, calloc and realloc; the pages
-// of base/system/regions.h count too, where the linker wraps fxi_pages_map and fxi_pages_remap.
+// of base/system/regions.h count too, where the linker wraps fxi_pages_map.
 #ifndef FAILING_HEAP_H
 #define FAILING_HEAP_H
 

@@ -1,7 +1,7 @@
 // fake_engine.c - the fake engine: one thread carries out the orders of the open requests.
 #include "server/fake_engine.h"
 
-#include <jansson.h>
+#include "base/json/json.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -111,14 +111,6 @@ static fx_event event_of(const fake_request *r, int choice)
                       .decode_us = (uint64_t)(r->pos > 1 ? r->pos - 1 : 0) * FAKE_GAP_US};
 }
 
-static void name_stop(const fake_request *r, fx_event *ev)
-{
-    if (r->req.n_stop)
-        ev->stop_string = (int)r->req.n_stop - 1;
-    else
-        ev->stop_token = r->last_stop_token;
-}
-
 static _Thread_local bool is_own; // this thread runs the fake's code, not a callback
 
 bool fake_engine_is_own(void)
@@ -150,7 +142,12 @@ static void end_choice(fake_request *r, int c, fx_finish finish, const char *err
     fx_event ev = event_of(r, c);
     ev.finish = finish;
     ev.error = error;
-    if (finish == FX_FINISH_STOP && !strcmp(r->kind, "halt")) name_stop(r, &ev);
+    if (finish == FX_FINISH_STOP && !strcmp(r->kind, "halt")) {
+        if (r->req.n_stop)
+            ev.stop_string = (int)r->req.n_stop - 1;
+        else
+            ev.stop_token = r->last_stop_token;
+    }
     r->ended |= (uint64_t)1 << c;
     ev.last = all_ended(r);
     call_back(r, &ev);
@@ -162,35 +159,20 @@ static void end_all(fake_request *r, fx_finish finish, const char *error)
         if (!is_ended(r, c)) end_choice(r, c, finish, error);
 }
 
-// Those that fx_stop_choice has named. True: all have ended.
-static bool end_stopped(fake_request *r)
-{
-    for (int c = 0; c < r->req.n_choice; c++)
-        if (!is_ended(r, c) && r->stopped >> c & 1) end_choice(r, c, FX_FINISH_STOP, NULL);
-    return all_ended(r);
-}
-
-// The vector of a text: fake_engine.h.
-static void embed_text(const fake_request *r, float *v)
+// The vector of the text: fake_engine.h.
+static void end_embedding(fake_request *r)
 {
     const int n_dim = r->req.n_dim ? r->req.n_dim : N_EMBD;
-    float squares = 0;
-    for (int i = 0; i < N_EMBD; i++) v[i] = 0;
+    float v[N_EMBD] = {0}, squares = 0;
+    fx_event ev = event_of(r, 0);
     for (const char *c = r->text; *c; c++) v[(unsigned char)*c % N_EMBD] += 1;
     for (int i = 0; i < n_dim; i++) squares += v[i] * v[i];
     for (int i = 0; i < n_dim && r->req.norm != FX_NORM_NONE && squares > 0; i++)
         v[i] /= sqrtf(squares);
-}
-
-static void end_embedding(fake_request *r)
-{
-    float v[N_EMBD];
-    fx_event ev = event_of(r, 0);
-    embed_text(r, v);
     ev.finish = FX_FINISH_STOP;
     ev.last = true;
     ev.embedding = v;
-    ev.n_embd = r->req.n_dim ? r->req.n_dim : N_EMBD;
+    ev.n_embd = n_dim;
     call_back(r, &ev);
 }
 
@@ -201,12 +183,6 @@ static int32_t token_of(const fake_request *r, const fxi_buf *text)
     for (int i = 0; i < N_WORD && text->n; i++)
         if (!strcmp(words[i], text->p)) return WORD + i;
     return text->n ? (unsigned char)text->p[text->n - 1] : 'x';
-}
-
-static void fill_prob(fx_token_prob *p, fx_logprob top[FX_MAX_TOP], int32_t token, int n_top)
-{
-    *p = (fx_token_prob){.logprob = -0.5F, .rank = 1, .top = top, .n_top = n_top};
-    for (int i = 0; i < n_top; i++) top[i] = (fx_logprob){(token + i) % N_VOCAB, -0.5F - (float)i};
 }
 
 static void emit_prompt(const fake_request *r)
@@ -236,7 +212,9 @@ static void emit_all(fake_request *r)
         ev.token = token_of(r, &b);
         ev.position = (int)r->n_prompt + r->pos;
         ev.text_at = r->n_char;
-        fill_prob(&p, top, ev.token, r->req.n_top);
+        p = (fx_token_prob){.logprob = -0.5F, .rank = 1, .top = top, .n_top = r->req.n_top};
+        for (int i = 0; i < p.n_top; i++)
+            top[i] = (fx_logprob){(ev.token + i) % N_VOCAB, -0.5F - (float)i};
         ev.prob = r->req.logprobs ? &p : NULL;
         n_char = fxi_utf8_count(b.p ? b.p : "", b.n);
         ev.text = b.p ? b.p : "";
@@ -263,9 +241,12 @@ static bool step(fake_request *r, bool cancelled, bool closing)
         end_all(r, FX_FINISH_ABORT, NULL);
     else if (cut)
         end_all(r, FX_FINISH_LENGTH, NULL);
-    else if (r->pos < r->n_token)
-        return emit_all(r), end_stopped(r);
-    else if (!strcmp(r->kind, "fail"))
+    else if (r->pos < r->n_token) {
+        emit_all(r);
+        for (int c = 0; c < r->req.n_choice; c++) // those that fx_stop_choice has named
+            if (!is_ended(r, c) && r->stopped >> c & 1) end_choice(r, c, FX_FINISH_STOP, NULL);
+        return all_ended(r);
+    } else if (!strcmp(r->kind, "fail"))
         end_all(r, FX_FINISH_ERROR, "the script says so");
     else if (r->req.task == FX_TASK_EMBED)
         end_embedding(r);
@@ -315,15 +296,6 @@ static void sleep_locked(fx_engine *e, double until_s)
     pthread_cond_timedwait(&e->cond, &e->mu, &t);
 }
 
-static void tell_step(fx_engine *e)
-{
-    pthread_mutex_lock(&e->step_mu);
-    is_own = false;
-    if (e->on_step) e->on_step(e->on_step_ud);
-    is_own = true;
-    pthread_mutex_unlock(&e->step_mu);
-}
-
 static void *engine_main(void *ud)
 {
     fx_engine *e = ud;
@@ -339,7 +311,11 @@ static void *engine_main(void *ud)
         bool cancelled = r->cancelled, closing = e->closing;
         pthread_mutex_unlock(&e->mu);
         bool over = step(r, cancelled, closing);
-        tell_step(e);
+        pthread_mutex_lock(&e->step_mu);
+        is_own = false;
+        if (e->on_step) e->on_step(e->on_step_ud);
+        is_own = true;
+        pthread_mutex_unlock(&e->step_mu);
         pthread_mutex_lock(&e->mu);
         if (over) remove_locked(e, r);
     }
@@ -528,19 +504,25 @@ fx_status fx_tokenize(const fx_engine *e, const char *text, size_t n, unsigned f
 }
 
 // The text of a conversation is that of its last message.
-static char *last_text(const json_t *messages)
+static char *last_text(const char *json, size_t n_bytes)
 {
-    const json_t *last = json_array_get(messages, json_array_size(messages) - 1),
-                 *v = json_object_get(last, "content");
-    if (json_is_array(v)) v = json_object_get(json_array_get(v, 0), "text");
-    return strdup(json_is_string(v) ? json_string_value(v) : "");
+    static const fxi_json_rules rules = {.nul_texts = true};
+    fxi_json_doc doc = {0};
+    (void)fxi_json_parse(&doc, (fxi_str){json, n_bytes}, &rules, NULL);
+    const fxi_json *messages = doc.root;
+    const fxi_json *last = fxi_json_at(messages, fxi_json_array_size(messages) - 1),
+                   *v = fxi_json_get(last, "content");
+    if (fxi_json_is_array(v)) v = fxi_json_get(fxi_json_at(v, 0), "text");
+    char *text = messages ? strdup(fxi_json_is_string(v) ? fxi_json_text(v) : "") : NULL;
+    fxi_json_doc_free(&doc);
+    return text;
 }
 
 fx_status fx_chat_request_text(const fx_engine *e, const fx_chat_request *q, char **out, size_t *n,
                                fx_error *err)
 {
     (void)e;
-    *out = last_text(q->messages);
+    *out = last_text(q->messages, q->messages_bytes);
     if (!*out) return fxi_fail(err, FX_ENOMEM, "out of memory");
     *n = strlen(*out);
     if (strcmp(*out, "refuse") != 0) return FX_OK;
@@ -568,26 +550,6 @@ fx_request fx_request_default(void)
                         .sampling = {.temperature = 1, .top_p = 1}};
 }
 
-static fx_status refuse(const fake_request *r, fx_error *err)
-{
-    static const struct {
-        const char *word;
-        fx_status st;
-    } rows[] = {{"full", FX_EQUEUE},    {"closed", FX_ECLOSED}, {"nospace", FX_ENOSPACE},
-                {"invalid", FX_EINVAL}, {"nomem", FX_ENOMEM},   {"broken", FX_EINTERNAL}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (!strcmp(r->text, rows[i].word))
-            return fxi_fail(err, rows[i].st, "the script says '%s'", r->text);
-    return FX_OK;
-}
-
-static int count_words(const char *s)
-{
-    int n = 0;
-    for (; *s; s += strcspn(s + 1, " ") + 1) n++;
-    return n;
-}
-
 // Reads the order's first word, if it is a known one, and its numbers.
 static void read_order(fake_request *r)
 {
@@ -606,31 +568,29 @@ static void read_order(fake_request *r)
         snprintf(r->kind, sizeof r->kind, "words");
         r->n_token = EOT - last;
     }
-    if (!strcmp(r->kind, "say"))
-        r->n_token = count_words(r->text + (strncmp(r->text, "say ", 4) ? 0 : 4));
+    if (!strcmp(r->kind, "say")) {
+        const char *s = r->text + (strncmp(r->text, "say ", 4) ? 0 : 4);
+        for (r->n_token = 0; *s; s += strcspn(s + 1, " ") + 1) r->n_token++;
+    }
     r->due_s = fxi_now_s() + r->every_s;
-}
-
-static fx_status check_task(const fx_model_info *info, const fx_request *req, fx_error *err)
-{
-    if (req->task == FX_TASK_GENERATE)
-        return info->generates ? FX_OK : fxi_fail(err, FX_EINVAL, "the model does not generate");
-    if (!info->embeds) return fxi_fail(err, FX_EINVAL, "the model does not embed");
-    if (req->n_dim < 0 || req->n_dim > N_EMBD) return fxi_fail(err, FX_EINVAL, "dimensions");
-    if (req->n_prompt > EMBD_TOK)
-        return fxi_fail(err, FX_ECONTEXT, "the text has %zu tokens, the model embeds %d",
-                        req->n_prompt, EMBD_TOK);
-    return FX_OK;
 }
 
 static fx_status check(const fx_engine *e, const fx_request *req, fx_error *err)
 {
+    const bool embeds = req->task != FX_TASK_GENERATE;
     if (!req->n_prompt) return fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
-    FX_TRY(check_task(&e->info, req, err));
+    if (!embeds && !e->info.generates)
+        return fxi_fail(err, FX_EINVAL, "the model does not generate");
+    if (embeds && !e->info.embeds) return fxi_fail(err, FX_EINVAL, "the model does not embed");
+    if (embeds && (req->n_dim < 0 || req->n_dim > N_EMBD))
+        return fxi_fail(err, FX_EINVAL, "dimensions");
+    if (embeds && req->n_prompt > EMBD_TOK)
+        return fxi_fail(err, FX_ECONTEXT, "the text has %zu tokens, the model embeds %d",
+                        req->n_prompt, EMBD_TOK);
     if (req->n_prompt > CTX)
         return fxi_fail(err, FX_ECONTEXT, "the prompt has %zu tokens, the context %d",
                         req->n_prompt, CTX);
-    if (req->task == FX_TASK_GENERATE && (req->n_choice < 1 || req->n_choice > MAX_CHOICE))
+    if (!embeds && (req->n_choice < 1 || req->n_choice > MAX_CHOICE))
         return fxi_fail(err, FX_EINVAL, "choices");
     return FX_OK;
 }
@@ -666,6 +626,11 @@ static void remember_locked(fx_engine *e, const fx_request *req)
 
 fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error *err)
 {
+    static const struct {
+        const char *word;
+        fx_status st;
+    } refused[] = {{"full", FX_EQUEUE},    {"closed", FX_ECLOSED}, {"nospace", FX_ENOSPACE},
+                   {"invalid", FX_EINVAL}, {"nomem", FX_ENOMEM},   {"broken", FX_EINTERNAL}};
     FX_TRY(check(e, req, err));
     fake_request *r = calloc(1, sizeof *r);
     if (!r) return fxi_fail(err, FX_ENOMEM, "out of memory");
@@ -676,11 +641,11 @@ fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error 
     memcpy(r->prompt, req->prompt, req->n_prompt * sizeof *r->prompt);
     for (size_t i = 0, n = 0; i < req->n_prompt; i++)
         if (req->prompt[i] < BOS) r->text[n++] = (char)req->prompt[i];
-    fx_status st = refuse(r, err);
-    if (st != FX_OK) {
-        free(r);
-        return st;
-    }
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        if (!strcmp(r->text, refused[i].word)) {
+            free(r);
+            return fxi_fail(err, refused[i].st, "the script says '%s'", refused[i].word);
+        }
     read_order(r);
     if (req->task == FX_TASK_EMBED) r->n_token = 0;
     pthread_mutex_lock(&e->mu);

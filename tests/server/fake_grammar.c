@@ -1,5 +1,4 @@
 // fake_grammar.c - the grammars of the fake engine: a text that says what they were compiled from.
-#include <jansson.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +19,7 @@ static bool describe_part(fxi_buf *b, const fx_part *p)
                                                  "schema", "object",  "string", "rules"};
     fxi_buf_str(b, kinds[p->kind]);
     if (p->n_bytes) fxi_buf_fmt(b, " %.*s", (int)p->n_bytes, p->text);
-    if (p->schema) {
-        char *text = json_dumps(p->schema, JSON_COMPACT | JSON_ENCODE_ANY);
-        fxi_buf_fmt(b, " %s", text ? text : "");
-        free(text);
-    }
+    if (p->schema) fxi_buf_fmt(b, " %.*s", (int)p->schema_bytes, p->schema);
     for (size_t i = 0; i < p->n_part; i++) {
         fxi_buf_str(b, i ? "," : "(");
         describe_part(b, &p->part[i]);

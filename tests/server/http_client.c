@@ -83,6 +83,13 @@ void http_post(int fd, const char *path, const char *body)
     send_all(fd, body, n);
 }
 
+int http_begin(int port, const char *path, const char *body)
+{
+    const int fd = http_open(port);
+    http_post(fd, path, body);
+    return fd;
+}
+
 static bool read_bytes(int fd, fxi_buf *b, size_t n)
 {
     char piece[4096];
@@ -165,6 +172,15 @@ void http_reset(int fd)
     close(fd);
 }
 
+void http_leave(int fd)
+{
+    char piece[4096];
+    shutdown(fd, SHUT_WR);
+    while (recv(fd, piece, sizeof piece, 0) > 0) {
+    }
+    close(fd);
+}
+
 void http_reply_free(http_reply *r)
 {
     fxi_buf_free(&r->head);
@@ -183,6 +199,6 @@ http_reply http_call(int port, const char *method, const char *path, const char 
         r = http_read(fd);
     else
         read_head(fd, &r);
-    close(fd);
+    http_leave(fd);
     return r;
 }

@@ -1,84 +1,77 @@
 // test_chrome_trace.c - the flight recorder of a real engine as a Chrome trace: it parses, its
 // slices nest, what begins ends, and nothing of the prompts is in it.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-#include <jansson.h>
 #include <semaphore.h>
 
 #include "flexinfer/flexinfer.h"
+#include "json_doc.h"
 #include "server/trace/chrome_trace.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define MODEL FX_SOURCE_DIR "/models/storyteller.gguf"
 
-static const json_t *events_of(const json_t *doc)
+static const fxi_json *events_of(const fxi_json *doc)
 {
-    const json_t *ev = json_object_get(doc, "traceEvents");
-    assert_true(json_is_array(ev));
+    const fxi_json *ev = fxi_json_get(doc, "traceEvents");
+    assert_true(fxi_json_is_array(ev));
     return ev;
 }
 
-static const char *text_of(const json_t *ev, const char *key)
+static const char *text_of(const fxi_json *ev, const char *key)
 {
-    const char *s = json_string_value(json_object_get(ev, key));
+    const char *s = fxi_json_text(fxi_json_get(ev, key));
     return s ? s : "";
 }
 
-static double number_of(const json_t *ev, const char *key)
+static double number_of(const fxi_json *ev, const char *key)
 {
-    return json_number_value(json_object_get(ev, key));
+    return fxi_json_number(fxi_json_get(ev, key));
 }
 
-static json_t *parse(const fxi_buf *b)
+static fxi_json_doc parse(const fxi_buf *b)
 {
-    json_error_t e;
-    json_t *doc = json_loadb(b->p, b->n, JSON_REJECT_DUPLICATES, &e);
-    if (!doc) fail_msg("line %d: %s", e.line, e.text);
+    static const fxi_json_rules rules = {.unique = true};
+    fxi_json_doc doc = {0};
+    fx_error e;
+    if (fxi_json_parse(&doc, (fxi_str){b->p, b->n}, &rules, &e)) fail_msg("%s", e.text);
     return doc;
 }
 
 // Events of this phase and name; NULL: of any name.
-static int count_events(const json_t *events, const char *phase, const char *name)
+static int count_events(const fxi_json *events, const char *phase, const char *name)
 {
-    size_t i;
-    json_t *ev;
     int n = 0;
-    json_array_foreach((json_t *)events, i, ev) n +=
-        !strcmp(text_of(ev, "ph"), phase) && (!name || !strcmp(text_of(ev, "name"), name));
+    for (fxi_json_iter it = fxi_json_items(events); fxi_json_next(&it);)
+        n += !strcmp(text_of(it.value, "ph"), phase) &&
+             (!name || !strcmp(text_of(it.value, "name"), name));
     return n;
 }
 
 // Slices of a row follow each other; "b" and "e" of an id pair up by name, like brackets.
-static void check_slices(const json_t *events)
+static void check_slices(const fxi_json *events)
 {
     double end[4] = {0};
     const char *open[8];
     int depth = 0;
-    size_t i;
-    json_t *ev;
-    json_array_foreach((json_t *)events, i, ev)
-    {
-        const int row = (int)number_of(ev, "tid");
-        const char *phase = text_of(ev, "ph");
+    for (fxi_json_iter it = fxi_json_items(events); fxi_json_next(&it);) {
+        const int row = (int)number_of(it.value, "tid");
+        const char *phase = text_of(it.value, "ph");
         assert_in_range(row, 1, 3);
         if (*phase == 'X') {
-            assert_true(number_of(ev, "ts") >= end[row]);
-            assert_true(number_of(ev, "dur") >= 0);
-            end[row] = number_of(ev, "ts") + number_of(ev, "dur") - 1e-3; // as it is rounded
+            assert_true(number_of(it.value, "ts") >= end[row]);
+            assert_true(number_of(it.value, "dur") >= 0);
+            end[row] =
+                number_of(it.value, "ts") + number_of(it.value, "dur") - 1e-3; // as it is rounded
         }
         if (*phase == 'b') {
             assert_true(depth < 8);
-            open[depth++] = text_of(ev, "name");
+            open[depth++] = text_of(it.value, "name");
         }
         if (*phase == 'e') {
             assert_true(depth > 0);
-            assert_string_equal(open[--depth], text_of(ev, "name"));
+            assert_string_equal(open[--depth], text_of(it.value, "name"));
         }
     }
     assert_int_equal(depth, 0);
@@ -86,28 +79,26 @@ static void check_slices(const json_t *events)
 
 // ---- made events -------------------------------------------------------------------------------
 
-static json_t *trace_of(const fx_record *ev, size_t n, uint64_t n_lost)
+static fxi_json_doc trace_of(const fx_record *ev, size_t n, uint64_t n_lost)
 {
     fxi_buf b = {0};
     assert_true(fxi_chrome_trace(&b, ev, n, n_lost));
-    json_t *doc = parse(&b);
-    check_slices(events_of(doc));
+    fxi_json_doc doc = parse(&b);
+    check_slices(events_of(doc.root));
     fxi_buf_free(&b);
     return doc;
 }
 
-static void test_no_events(void **state)
+FX_TEST(test_no_events)
 {
-    (void)state;
-    json_t *doc = trace_of(NULL, 0, 0);
-    assert_int_equal(json_array_size(events_of(doc)), 4); // names
-    json_decref(doc);
+    fxi_json_doc doc = trace_of(NULL, 0, 0);
+    assert_int_equal(fxi_json_array_size(events_of(doc.root)), 4); // names
+    fxi_json_doc_free(&doc);
 }
 
 // The ring has dropped the beginnings, and the ends are still to come.
-static void test_what_is_cut_says_so(void **state)
+FX_TEST(test_what_is_cut_says_so)
 {
-    (void)state;
     const fx_record ev[] = {
         {.kind = FX_RECORD_step_end, .at_us = 10},
         {.kind = FX_RECORD_admit, .at_us = 20, .request = 3},
@@ -116,29 +107,26 @@ static void test_what_is_cut_says_so(void **state)
         {.kind = FX_RECORD_step_begin, .at_us = 30},
         {.kind = FX_RECORD_wait, .at_us = 40, .request = 3},
     };
-    json_t *doc = trace_of(ev, sizeof ev / sizeof ev[0], 1000);
-    const json_t *events = events_of(doc);
-    size_t i;
-    json_t *e;
+    fxi_json_doc doc = trace_of(ev, sizeof ev / sizeof ev[0], 1000);
+    const fxi_json *events = events_of(doc.root);
     int n_cut = 0;
-    json_array_foreach((json_t *)events, i, e) n_cut +=
-        json_is_true(json_object_get(json_object_get(e, "args"), "cut"));
+    for (fxi_json_iter it = fxi_json_items(events); fxi_json_next(&it);)
+        n_cut += fxi_json_is_true(fxi_json_get(fxi_json_get(it.value, "args"), "cut"));
     assert_int_equal(n_cut, 2 + 3); // steps and requests
     assert_int_equal(count_events(events, "b", "running"), 1);
     assert_int_equal(count_events(events, "b", "waiting"), 2);
     assert_int_equal(count_events(events, "b", "request"), 3);
-    assert_int_equal(number_of(json_object_get(doc, "otherData"), "lost_events"), 1000);
-    json_decref(doc);
+    assert_int_equal(number_of(fxi_json_get(doc.root, "otherData"), "lost_events"), 1000);
+    fxi_json_doc_free(&doc);
 }
 
 // Kinds that a later engine may know.
-static void test_unknown_kinds_are_left_out(void **state)
+FX_TEST(test_unknown_kinds_are_left_out)
 {
-    (void)state;
     const fx_record ev = {.kind = 255, .at_us = 1, .request = 1};
-    json_t *doc = trace_of(&ev, 1, 0);
-    assert_int_equal(json_array_size(events_of(doc)), 4);
-    json_decref(doc);
+    fxi_json_doc doc = trace_of(&ev, 1, 0);
+    assert_int_equal(fxi_json_array_size(events_of(doc.root)), 4);
+    fxi_json_doc_free(&doc);
 }
 
 // ---- a real engine -----------------------------------------------------------------------------
@@ -175,9 +163,8 @@ static void run_request(fx_engine *eng, int n_choice)
 }
 
 // The last event of a request comes before the state that ends it: the second one may be cut.
-static void test_an_engine_opens_in_a_viewer(void **state)
+FX_TEST(test_an_engine_opens_in_a_viewer)
 {
-    (void)state;
     fx_engine *eng;
     fxi_buf b = {0};
     const fx_options opt = {.model_path = MODEL, .n_thread = 1, .kv_memory_bytes = 16 << 20};
@@ -188,8 +175,8 @@ static void test_an_engine_opens_in_a_viewer(void **state)
     fx_engine_close(eng);
     assert_null(strstr(b.p, "secret"));
     assert_null(strstr(b.p, "hedge"));
-    json_t *doc = parse(&b);
-    const json_t *events = events_of(doc);
+    fxi_json_doc doc = parse(&b);
+    const fxi_json *events = events_of(doc.root);
     check_slices(events);
     assert_int_equal(count_events(events, "b", "request"), 2);
     assert_int_equal(count_events(events, "b", NULL), count_events(events, "e", NULL));
@@ -197,17 +184,8 @@ static void test_an_engine_opens_in_a_viewer(void **state)
     assert_int_equal(count_events(events, "X", "fork"), 2);
     assert_int_equal(count_events(events, "X", "step"), 12);
     assert_true(count_events(events, "C", NULL) >= 12); // live memory grows with each step
-    json_decref(doc);
+    fxi_json_doc_free(&doc);
     fxi_buf_free(&b);
 }
 
-FX_SUITE(test_chrome_trace)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_events),
-        cmocka_unit_test(test_what_is_cut_says_so),
-        cmocka_unit_test(test_unknown_kinds_are_left_out),
-        cmocka_unit_test(test_an_engine_opens_in_a_viewer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_chrome_trace)

@@ -3,14 +3,10 @@
 //
 // A child process searches while its parent steps it and hashes where each instruction lies: two
 // equal paths have equal hashes, without a clock. keys.c is compiled here as for a release.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <elf.h>
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -20,7 +16,7 @@
 #include <unistd.h>
 
 #include "server/guard/keys.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #if defined __x86_64__
 #    define PROGRAM_COUNTER rip
@@ -143,7 +139,6 @@ static int open_ring(void **state)
         "a sk-aaaaaaaaaaaaaaaa\nb sk-abbbbbbbbbbbbbbb\nc sk-acccccccccccccccd\n";
     fx_error err;
     const int fd = mkstemp(path);
-    (void)state;
     if (fd < 0 || write(fd, text, sizeof text - 1) != (ssize_t)sizeof text - 1) return -1;
     close(fd);
     const bool ok = fxi_keyring_open(path, NULL, &ring, &err) == FX_OK;
@@ -153,14 +148,12 @@ static int open_ring(void **state)
 
 static int close_ring(void **state)
 {
-    (void)state;
     fxi_keyring_close(ring);
     return 0;
 }
 
-static void test_wrong_keys_take_the_same_instructions(void **state)
+FX_TEST(test_wrong_keys_take_the_same_instructions)
 {
-    (void)state;
     walk before = walk_search(search_ring, wrong[0]);
     for (int i = 1; i < N_WRONG; i++) {
         const walk w = walk_search(search_ring, wrong[i]);
@@ -172,20 +165,12 @@ static void test_wrong_keys_take_the_same_instructions(void **state)
     }
 }
 
-static void test_the_walk_tells_an_early_end(void **state)
+FX_TEST(test_the_walk_tells_an_early_end)
 {
-    (void)state;
     const walk early = walk_search(search_naively, wrong[1]);
     const walk late = walk_search(search_naively, wrong[0]);
     assert_true(late.n_step > early.n_step);
     assert_true(walk_search(search_naively, wrong[3]).hash == early.hash);
 }
 
-FX_SUITE(test_constant_time)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_keys_take_the_same_instructions),
-        cmocka_unit_test(test_the_walk_tells_an_early_end),
-    };
-    return cmocka_run_group_tests(tests, open_ring, close_ring);
-}
+FX_RUN_GROUP(test_constant_time, open_ring, close_ring)

@@ -1,13 +1,9 @@
 // test_guard.c - policy as data: names of hosts, origins of pages, key files, addresses, domains.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
@@ -16,11 +12,11 @@
 #include "server/guard/keys.h"
 #include "server/guard/origin.h"
 #include "server/guard/places.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 // ---- names ------------------------------------------------------------------------------------
 
-static void test_names_of_this_server_are_known(void **state)
+FX_TEST(test_names_of_this_server_are_known)
 {
     static const char *const extra[] = {"llm.example", "a.example,b.example"};
     static const fxi_origins here = {.listen_host = "127.0.0.1"};
@@ -55,7 +51,6 @@ static void test_names_of_this_server_are_known(void **state)
         {".", false, false, false},
         {":80", false, false, false},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (fxi_host_is_known(&here, rows[i].host) != rows[i].here ||
             fxi_host_is_known(&lan, rows[i].host) != rows[i].lan ||
@@ -64,15 +59,14 @@ static void test_names_of_this_server_are_known(void **state)
     }
 }
 
-static void test_any_name_is_known_by_option(void **state)
+FX_TEST(test_any_name_is_known_by_option)
 {
     static const char *const star[] = {"*"};
     const fxi_origins o = {.listen_host = "127.0.0.1", .hosts = {star, 1}};
-    (void)state;
     assert_true(fxi_host_is_known(&o, "evil.example"));
 }
 
-static void test_pages_of_other_origins_are_refused(void **state)
+FX_TEST(test_pages_of_other_origins_are_refused)
 {
     static const char *const list[] = {"https://app.example", "http://localhost:5173,null"};
     static const fxi_origins plain = {.listen_host = "127.0.0.1"};
@@ -97,7 +91,6 @@ static void test_pages_of_other_origins_are_refused(void **state)
         {"null", "localhost:8080", false, true, false},
         {"", "localhost:8080", false, false, false},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (fxi_origin_is_allowed(&plain, rows[i].origin, rows[i].host) != rows[i].plain ||
             fxi_origin_is_allowed(&cors, rows[i].origin, rows[i].host) != rows[i].cors ||
@@ -113,11 +106,10 @@ static fx_status read_keys(fxi_key_set *set, const char *text, fx_error *err)
     return fxi_key_set_read(set, text, strlen(text), "keys", err);
 }
 
-static void test_a_key_file_is_read(void **state)
+FX_TEST(test_a_key_file_is_read)
 {
     fxi_key_set *set = calloc(1, sizeof *set);
     fx_error err = {0};
-    (void)state;
     assert_int_equal(read_keys(set,
                                "# people\n\n"
                                "ann  sk-ann-1\r\n"
@@ -139,7 +131,7 @@ static void test_a_key_file_is_read(void **state)
     free(set);
 }
 
-static void test_a_wrong_line_is_named_without_its_key(void **state)
+FX_TEST(test_a_wrong_line_is_named_without_its_key)
 {
     static const struct {
         const char *text, *want;
@@ -154,7 +146,6 @@ static void test_a_wrong_line_is_named_without_its_key(void **state)
         {"a sk-secret\nb sk-secret", "keys, line 2: the key occurs twice"},
         {"a sk-secr\xc3\xa9t", "keys, line 1: a key is 1 to 256 printable"},
     };
-    (void)state;
     fxi_key_set *set = calloc(1, sizeof *set);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fx_error err = {0};
@@ -180,11 +171,10 @@ static const char *write_keys(const char *text, mode_t mode)
     return path;
 }
 
-static void test_a_reload_replaces_keys_and_a_broken_file_does_not(void **state)
+FX_TEST(test_a_reload_replaces_keys_and_a_broken_file_does_not)
 {
     fxi_keyring *ring;
     fx_error err;
-    (void)state;
     const char *path = write_keys("a one\nb two admin\n", 0600);
     assert_int_equal(fxi_keyring_open(path, "lone", &ring, &err), FX_OK);
     assert_int_equal(fxi_keyring_look(ring).n_key, 3);
@@ -221,7 +211,7 @@ static void test_a_reload_replaces_keys_and_a_broken_file_does_not(void **state)
 
 // ---- domains ----------------------------------------------------------------------------------
 
-static void test_no_client_can_name_the_domain_of_another(void **state)
+FX_TEST(test_no_client_can_name_the_domain_of_another)
 {
     static const fxi_tenant a = {.id = "a", .salt = "key:a"};
     static const struct {
@@ -232,7 +222,6 @@ static void test_no_client_can_name_the_domain_of_another(void **state)
                 {&a, "x", NULL},  {NULL, "", "x/x"}};
     enum { N = sizeof rows / sizeof rows[0] };
     fxi_buf b[N] = {{0}};
-    (void)state;
     for (int i = 0; i < N; i++) {
         const fxi_tenant *t = rows[i].t ? rows[i].t : fxi_tenant_anonymous();
         assert_true(fxi_tenant_domain(&b[i], t, rows[i].scope, rows[i].salt));
@@ -253,7 +242,7 @@ static fxi_address address_of(const char *text)
     return fxi_address_of((struct sockaddr *)(void *)&v6);
 }
 
-static void test_one_network_is_one_address(void **state)
+FX_TEST(test_one_network_is_one_address)
 {
     static const struct {
         const char *from, *text;
@@ -266,7 +255,6 @@ static void test_one_network_is_one_address(void **state)
         {"::ffff:203.0.113.9", "203.0.113.9", false},
         {"::ffff:127.0.0.1", "127.0.0.1", true},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[FXI_ADDRESS_TEXT_BYTES];
         const fxi_address a = address_of(rows[i].from);
@@ -275,12 +263,11 @@ static void test_one_network_is_one_address(void **state)
     }
 }
 
-static void test_connections_are_counted_by_address(void **state)
+FX_TEST(test_connections_are_counted_by_address)
 {
     enum { N = 1000 };
     static fxi_address_table c;
     static fxi_address_entry *v[N];
-    (void)state;
     for (int i = 0; i < N; i++) {
         char text[32];
         snprintf(text, sizeof text, "10.0.%d.%d", i % 7, i % 100);
@@ -297,7 +284,7 @@ static void test_connections_are_counted_by_address(void **state)
 // ---- clients ------------------------------------------------------------------------------------
 
 // A tenant is one client with all its keys and from anywhere; without keys an address is one.
-static void test_clients_are_tenants_or_addresses(void **state)
+FX_TEST(test_clients_are_tenants_or_addresses)
 {
     static const fxi_tenant ann = {.id = "ann", .salt = "key:ann"},
                             again = {.id = "ann", .salt = "key:ann"},
@@ -305,7 +292,6 @@ static void test_clients_are_tenants_or_addresses(void **state)
     const fxi_tenant *none = fxi_tenant_anonymous();
     const fxi_secret s = fxi_secret_make(), other = fxi_secret_make();
     const fxi_address here = {{[15] = 1}}, there = {{[15] = 2}};
-    (void)state;
     assert_true(fxi_tenant_client(&ann, &here, s) == fxi_tenant_client(&again, &there, s));
     assert_true(fxi_tenant_client(&ann, &here, s) != fxi_tenant_client(&bob, &here, s));
     assert_true(fxi_tenant_client(none, &here, s) == fxi_tenant_client(none, &here, s));
@@ -314,19 +300,4 @@ static void test_clients_are_tenants_or_addresses(void **state)
     assert_true(fxi_tenant_client(none, &here, s) != fxi_tenant_client(none, &here, other));
 }
 
-FX_SUITE(test_guard)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_of_this_server_are_known),
-        cmocka_unit_test(test_any_name_is_known_by_option),
-        cmocka_unit_test(test_pages_of_other_origins_are_refused),
-        cmocka_unit_test(test_a_key_file_is_read),
-        cmocka_unit_test(test_a_wrong_line_is_named_without_its_key),
-        cmocka_unit_test(test_a_reload_replaces_keys_and_a_broken_file_does_not),
-        cmocka_unit_test(test_no_client_can_name_the_domain_of_another),
-        cmocka_unit_test(test_one_network_is_one_address),
-        cmocka_unit_test(test_connections_are_counted_by_address),
-        cmocka_unit_test(test_clients_are_tenants_or_addresses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_guard)

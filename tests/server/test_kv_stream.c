@@ -1,21 +1,15 @@
 // test_kv_stream.c - subscribers of /kv/stream: a text is made once for all of them, slow readers
 // get the newest one once they are ready, and the engine is told the cost; /kv/snapshot.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/system/clock.h"
 #include "server/fake_snapshots.h"
 #include "server/http/http.h"
 #include "server/waits.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 enum { N_TAKEN = 10, N_LARGE = 60000 }; // requests of a snapshot that no socket takes all of
 
@@ -29,8 +23,7 @@ static fxi_publisher_counts counts_of(const fixture *f)
 
 static void wait_sent(const fixture *f, uint64_t n_sent)
 {
-    for (const double end_s = fxi_now_s() + WAIT_S; counts_of(f).n_sent != n_sent; nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(counts_of(f).n_sent == n_sent);
 }
 
 // How many could take a text at once, if no round runs.
@@ -80,20 +73,11 @@ static void subscribe_all(const fixture *f, int *fd, int n)
     wait_ready(f, n);
 }
 
-static void expect_until(int fd, const char *text)
-{
-    http_reply r = http_read_until(fd, text);
-    assert_int_equal(r.status, 200);
-    assert_non_null(strstr(r.body.p, text));
-    http_reply_free(&r);
-}
-
 // All have left, and nothing of theirs is kept.
 static void close_all(fixture *f, const int *fd, int n)
 {
     for (int i = 0; i < n; i++) close(fd[i]);
-    for (const double end_s = fxi_now_s() + WAIT_S; fake_snapshots_counts().n_alive; nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(!fake_snapshots_counts().n_alive);
     wait_nothing_held(f);
     assert_int_equal(fake_snapshots_counts().n_subscriber, 0);
     assert_int_equal(counts_of(f).n_subscriber, 0);
@@ -114,22 +98,21 @@ static void shares_among(int n)
         wait_ready(&f, n);
     }
     assert_int_equal(counts_of(&f).n_made, N_TAKEN);
-    for (int i = 0; i < n; i++) expect_until(fd[i], "{\"id\":10,");
+    for (int i = 0; i < n; i++)
+        expect_reply(http_read_until(fd[i], "{\"id\":10,"), 200, "{\"id\":10,");
     close_all(&f, fd, n);
 }
 
-static void test_a_text_is_made_once_for_all(void **state)
+FX_TEST(test_a_text_is_made_once_for_all)
 {
-    (void)state;
     shares_among(1);
     shares_among(4);
     shares_among(FXI_MAX_SUBSCRIBER);
 }
 
 // A newcomer gets the text that there is, and shares what follows.
-static void test_a_newcomer_gets_the_newest_text(void **state)
+FX_TEST(test_a_newcomer_gets_the_newest_text)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd[2];
     subscribe_all(&f, fd, 1);
@@ -142,22 +125,21 @@ static void test_a_newcomer_gets_the_newest_text(void **state)
     fake_snapshots_take(2);
     wait_sent(&f, 4);
     assert_int_equal(counts_of(&f).n_made, 2);
-    for (int i = 0; i < 2; i++) expect_until(fd[i], "{\"id\":2,");
+    for (int i = 0; i < 2; i++)
+        expect_reply(http_read_until(fd[i], "{\"id\":2,"), 200, "{\"id\":2,");
     close_all(&f, fd, 2);
 }
 
 // Once all have left, the text is not given to whoever subscribes next.
-static void test_an_old_text_is_not_sent(void **state)
+FX_TEST(test_an_old_text_is_not_sent)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd[1];
     subscribe_all(&f, fd, 1);
     fake_snapshots_take(5);
     wait_sent(&f, 1);
     close(fd[0]);
-    for (const double end_s = fxi_now_s() + WAIT_S; counts_of(&f).n_subscriber; nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(!counts_of(&f).n_subscriber);
     subscribe_all(&f, fd, 1);
     assert_int_equal(counts_of(&f).n_sent, 1);
     fake_snapshots_take(2);
@@ -168,9 +150,8 @@ static void test_an_old_text_is_not_sent(void **state)
     close_all(&f, fd, 1);
 }
 
-static void test_more_subscribers_are_refused(void **state)
+FX_TEST(test_more_subscribers_are_refused)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd[FXI_MAX_SUBSCRIBER];
     subscribe_all(&f, fd, FXI_MAX_SUBSCRIBER);
@@ -183,23 +164,21 @@ static void test_more_subscribers_are_refused(void **state)
 
 // One that does not read is skipped. Once it has read, it gets the newest text, which is not made
 // again.
-static void test_a_slow_reader_skips(void **state)
+FX_TEST(test_a_slow_reader_skips)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd[2];
     subscribe_all(&f, fd, 2);
     fake_snapshots_take(N_LARGE);
     wait_sent(&f, 2);
-    expect_until(fd[0], "\"id\":60000,");
+    expect_reply(http_read_until(fd[0], "\"id\":60000,"), 200, "\"id\":60000,");
     wait_ready(&f, 1);
     for (int i = 1; i <= N_TAKEN; i++) {
         fake_snapshots_take(i);
         wait_sent(&f, (uint64_t)(2 + i));
         wait_ready(&f, 1);
     }
-    http_reply whole = http_read_until(fd[1], "\"id\":60000,");
-    http_reply_free(&whole);
+    expect_reply(http_read_until(fd[1], "\"id\":60000,"), 200, NULL);
     wait_sent(&f, 2 + N_TAKEN + 1);
     assert_int_equal(counts_of(&f).n_made, 1 + N_TAKEN);
     close_all(&f, fd, 2);
@@ -207,25 +186,23 @@ static void test_a_slow_reader_skips(void **state)
 
 // ---- one snapshot ------------------------------------------------------------------------------
 
-static void test_a_poll_waits_for_a_snapshot(void **state)
+FX_TEST(test_a_poll_waits_for_a_snapshot)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     const int fd = http_open(f.port);
     http_send(fd, "GET /kv/snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    for (const double end_s = fxi_now_s() + WAIT_S; !fake_snapshots_counts().n_subscriber; nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(fake_snapshots_counts().n_subscriber);
     fake_snapshots_take(2);
-    expect_until(fd, "\"priority\":0,\"submit_us\":0}]}");
+    expect_reply(http_read_until(fd, "\"priority\":0,\"submit_us\":0}]}"), 200,
+                 "\"priority\":0,\"submit_us\":0}]}");
     close_all(&f, &fd, 1);
 }
 
 // ---- what it costs -----------------------------------------------------------------------------
 
 // The engine is told all of it: workers' time, and bytes as time.
-static void test_the_engine_is_told_the_cost(void **state)
+FX_TEST(test_the_engine_is_told_the_cost)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd[4];
     const uint64_t before_us = fake_snapshots_counts().charged_us;
@@ -243,16 +220,4 @@ static void test_the_engine_is_told_the_cost(void **state)
     close_all(&f, fd, 4);
 }
 
-FX_SUITE(test_kv_stream)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_text_is_made_once_for_all),
-        cmocka_unit_test(test_a_newcomer_gets_the_newest_text),
-        cmocka_unit_test(test_an_old_text_is_not_sent),
-        cmocka_unit_test(test_more_subscribers_are_refused),
-        cmocka_unit_test(test_a_slow_reader_skips),
-        cmocka_unit_test(test_a_poll_waits_for_a_snapshot),
-        cmocka_unit_test(test_the_engine_is_told_the_cost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_kv_stream)

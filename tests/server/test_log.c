@@ -1,12 +1,8 @@
 // test_log.c - lines arrive whole and in order, and a reader that does not read holds nobody up.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,7 +10,7 @@
 
 #include "base/text/buf.h"
 #include "server/log/log.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define PATIENCE_S 60.0 // a guard: what is waited for happens at once
 
@@ -22,15 +18,15 @@ static fxi_log *open_log(int fd, size_t ring_bytes)
 {
     fxi_log *log;
     fx_error err;
-    if (fxi_log_open(fd, ring_bytes, NULL, &log, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_log_open(fd, ring_bytes, false, &log, &err) != FX_OK) fail_msg("%s", err.text);
     return log;
 }
 
-static void read_all(int fd, fxi_buf *b)
+// All that there is, up to the end or until a read would wait.
+static void drain_pipe(int fd, fxi_buf *b)
 {
     char piece[4096];
     for (ssize_t n; (n = read(fd, piece, sizeof piece)) > 0;) fxi_buf_add(b, piece, (size_t)n);
-    close(fd);
 }
 
 enum { N_WRITER = 4, N_LINE = 500 };
@@ -66,12 +62,11 @@ static void check_lines(char *text)
     for (i = 0; i < N_WRITER; i++) assert_int_equal(next[i], N_LINE);
 }
 
-static void test_lines_of_many_threads_arrive_whole(void **state)
+FX_TEST(test_lines_of_many_threads_arrive_whole)
 {
     int fd[2];
     writer w[N_WRITER];
     fxi_buf text = {0};
-    (void)state;
     FILE *file = tmpfile();
     fd[1] = fileno(file);
     fxi_log *log = open_log(fd[1], 0);
@@ -83,7 +78,8 @@ static void test_lines_of_many_threads_arrive_whole(void **state)
     fxi_log_close(log, PATIENCE_S);
     fd[0] = dup(fd[1]);
     lseek(fd[0], 0, SEEK_SET);
-    read_all(fd[0], &text);
+    drain_pipe(fd[0], &text);
+    close(fd[0]);
     check_lines(text.p);
     fxi_buf_free(&text);
     fclose(file);
@@ -120,21 +116,14 @@ static void make_full_pipe(int fd[2])
     set_waiting(fd[1], true);
 }
 
-static void drain_pipe(int fd, fxi_buf *b)
-{
-    char piece[4096];
-    for (ssize_t n; (n = read(fd, piece, sizeof piece)) > 0;) fxi_buf_add(b, piece, (size_t)n);
-}
-
 // Fills a pipe that nobody reads, and then some. All calls return; every line is written or told to
 // be missing, and what comes after is written again.
-static void test_a_pipe_that_nobody_reads_holds_nobody_up(void **state)
+FX_TEST(test_a_pipe_that_nobody_reads_holds_nobody_up)
 {
     enum { RING = 4096, N = 20000 };
     static const char line[] = "0123456789012345678901234567890123456789";
     int fd[2], n_added = N;
     fxi_buf text = {0};
-    (void)state;
     make_full_pipe(fd);
     fxi_log *log = open_log(fd[1], RING);
     for (int i = 0; i < N; i++) fxi_log_add(log, line);
@@ -149,17 +138,17 @@ static void test_a_pipe_that_nobody_reads_holds_nobody_up(void **state)
     set_waiting(fd[0], true);
     fxi_log_close(log, PATIENCE_S);
     close(fd[1]);
-    read_all(fd[0], &text);
+    drain_pipe(fd[0], &text);
+    close(fd[0]);
     assert_int_equal(told_dropped(text.p), after);
     assert_int_equal(count_lines(text.p, line) + (int)after, n_added);
     assert_non_null(strstr(strstr(text.p, "were dropped"), line));
     fxi_buf_free(&text);
 }
 
-static void test_a_blocked_log_can_be_closed(void **state)
+FX_TEST(test_a_blocked_log_can_be_closed)
 {
     int fd[2];
-    (void)state;
     assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
     fxi_log *log = open_log(fd[1], 0);
     for (int i = 0; i < 20000; i++) fxi_log_add(log, "0123456789012345678901234567890123456789");
@@ -167,10 +156,9 @@ static void test_a_blocked_log_can_be_closed(void **state)
     close(fd[0]), close(fd[1]);
 }
 
-static void test_a_reader_that_has_gone_ends_nothing(void **state)
+FX_TEST(test_a_reader_that_has_gone_ends_nothing)
 {
     int fd[2];
-    (void)state;
     signal(SIGPIPE, SIG_IGN);
     assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
     close(fd[0]);
@@ -180,13 +168,4 @@ static void test_a_reader_that_has_gone_ends_nothing(void **state)
     close(fd[1]);
 }
 
-FX_SUITE(test_log)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_of_many_threads_arrive_whole),
-        cmocka_unit_test(test_a_pipe_that_nobody_reads_holds_nobody_up),
-        cmocka_unit_test(test_a_blocked_log_can_be_closed),
-        cmocka_unit_test(test_a_reader_that_has_gone_ends_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_log)

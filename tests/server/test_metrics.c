@@ -1,52 +1,16 @@
 // test_metrics.c - /metrics after a scripted run over the fake engine: every count is exact.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
-#include "base/system/clock.h"
-#include "server/fake_engine.h"
-#include "server/http_client.h"
 #include "server/metrics/metrics.h"
-#include "server/server.h"
-#include "suite.h"
-
-#define TEXT   "/v1/completions"
-#define WAIT_S 60.0 // a guard: whatever is waited for happens at once
-
-typedef struct fixture {
-    fx_engine *eng;
-    fxi_server *srv;
-    int port;
-} fixture;
-
-static fixture begin(void)
-{
-    fixture f = {.eng = fake_engine_new()};
-    fx_error err;
-    if (fxi_server_start(f.eng, &(fxi_server_options){0}, &f.srv, &err) != FX_OK)
-        fail_msg("%s", err.text);
-    f.port = fxi_server_port(f.srv);
-    return f;
-}
-
-static void end(fixture *f)
-{
-    fxi_server_stop(f->srv);
-    fx_engine_close(f->eng);
-}
+#include "server/waits.h"
+#include "unit/cmocka_all.h"
 
 static void call(const fixture *f, const char *method, const char *path, const char *body,
                  int status)
 {
-    http_reply r = http_call(f->port, method, path, body);
-    assert_int_equal(r.status, status);
-    http_reply_free(&r);
+    expect_reply(http_call(f->port, method, path, body), status, NULL);
 }
 
 static bool page_has(const fixture *f, const char *line)
@@ -65,13 +29,11 @@ static bool page_has(const fixture *f, const char *line)
 static void await_line(const fixture *f, const char *line)
 {
     const double end_s = fxi_now_s() + WAIT_S;
-    while (!page_has(f, line)) {
+    for (; !page_has(f, line); nap())
         if (fxi_now_s() > end_s) fail_msg("/metrics does not say: %s", line);
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    }
 }
 
-static void test_a_scripted_run_is_counted_exactly(void **state)
+FX_TEST(test_a_scripted_run_is_counted_exactly)
 {
     static const char *const lines[] = {
         "http_requests_total{route=\"/v1/completions\",code=\"200\"} 3",
@@ -119,8 +81,7 @@ static void test_a_scripted_run_is_counted_exactly(void **state)
         "server_workers_busy 0",
         "server_held_refusals_total 0",
     };
-    (void)state;
-    fixture f = begin();
+    fixture f = fixture_open((fxi_server_options){0});
     call(&f, "POST", TEXT, "{\"prompt\":\"count 5\"}", 200);
     call(&f, "POST", TEXT, "{\"prompt\":\"count 30\"}", 200); // 16 tokens
     call(&f, "POST", TEXT, "{\"prompt\":\"count 3\",\"n\":2,\"stream\":true}", 200);
@@ -130,27 +91,25 @@ static void test_a_scripted_run_is_counted_exactly(void **state)
     call(&f, "GET", "/nowhere", NULL, 404);
     call(&f, "GET", "/no\"where", NULL, 404);
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) await_line(&f, lines[i]);
-    end(&f);
+    fixture_close(&f);
 }
 
-static void test_the_page_has_its_type_and_head_works(void **state)
+FX_TEST(test_the_page_has_its_type_and_head_works)
 {
-    (void)state;
-    fixture f = begin();
+    fixture f = fixture_open((fxi_server_options){0});
     http_reply r = http_call(f.port, "HEAD", "/metrics", NULL);
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.head.p, "Content-Type: text/plain; version=0.0.4"));
     assert_int_equal(r.body.n, 0);
     http_reply_free(&r);
     call(&f, "POST", "/metrics", "{}", 405);
-    end(&f);
+    fixture_close(&f);
 }
 
 // Every row has a name of its own, in the alphabet of Prometheus, with the unit that its kind asks
 // for, and a help text that needs no escapes.
-static void test_the_table_keeps_the_rules_of_names(void **state)
+FX_TEST(test_the_table_keeps_the_rules_of_names)
 {
-    (void)state;
     for (int i = 0; i < fxi_n_metric; i++) {
         const fxi_metric *m = &fxi_metric_table[i];
         const size_t n = strlen(m->name);
@@ -163,9 +122,8 @@ static void test_the_table_keeps_the_rules_of_names(void **state)
     }
 }
 
-static void test_the_process_is_what_the_system_says(void **state)
+FX_TEST(test_the_process_is_what_the_system_says)
 {
-    (void)state;
     fxi_process p;
     fxi_process_read(&p);
     const double now_s = (double)time(NULL);
@@ -175,13 +133,4 @@ static void test_the_process_is_what_the_system_says(void **state)
     assert_true(p.n_file >= 3 && p.n_file < p.max_file);
 }
 
-FX_SUITE(test_metrics)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_scripted_run_is_counted_exactly),
-        cmocka_unit_test(test_the_page_has_its_type_and_head_works),
-        cmocka_unit_test(test_the_table_keeps_the_rules_of_names),
-        cmocka_unit_test(test_the_process_is_what_the_system_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_metrics)

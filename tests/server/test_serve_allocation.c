@@ -1,15 +1,10 @@
 // test_serve_allocation.c - every allocation of the server and the engine under it fails once, and
 // once together with all later ones: from the body of a request to its last token. See
 // allocation_sweep.h; nothing leaks (ASan checks), and the KV cache holds nothing at the end.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "server/allocation_sweep.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define TEXT "/v1/completions"
 #define CHAT "/v1/chat/completions"
@@ -71,15 +66,13 @@ static void sweep_engine(bool and_later)
     fx_engine_close(s.eng);
 }
 
-static void test_answers_survive_each_failed_allocation(void **state)
+FX_TEST(test_answers_survive_each_failed_allocation)
 {
-    (void)state;
     sweep_engine(false);
 }
 
-static void test_answers_survive_when_memory_stays_short(void **state)
+FX_TEST(test_answers_survive_when_memory_stays_short)
 {
-    (void)state;
     sweep_engine(true);
 }
 
@@ -103,22 +96,18 @@ static bool try_open(long at, bool and_later)
     return n_failed > 0;
 }
 
-static void test_a_load_survives_failed_allocations(void **state)
+FX_TEST(test_a_load_survives_failed_allocations)
 {
-    (void)state;
     long n[2] = {0};
     while (try_open(n[0], false)) n[0]++;
     while (try_open(n[1], true)) n[1]++;
     assert_true(n[0] > 50 && n[1] > 50);
 }
 
-FX_SUITE(test_serve_allocation)
+static int set_up(void **state)
 {
     failing_heap_spare(true);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_load_survives_failed_allocations),
-        cmocka_unit_test(test_answers_survive_each_failed_allocation),
-        cmocka_unit_test(test_answers_survive_when_memory_stays_short),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+FX_RUN_GROUP(test_serve_allocation, set_up, NULL)

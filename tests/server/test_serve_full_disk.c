@@ -2,21 +2,16 @@
 // again, and every client gets the answer that it gets alone. pwrite, which the linker wraps, finds
 // no space.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "flexinfer/flexinfer.h"
 #include "server/http_client.h"
 #include "server/server.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 enum { N_CLIENT = 6 };
 
@@ -57,9 +52,8 @@ static char *read_text(int fd)
     return copy;
 }
 
-static void test_a_full_disk_costs_time_only(void **state)
+FX_TEST(test_a_full_disk_costs_time_only)
 {
-    (void)state;
     fx_options opt = fx_options_default();
     fx_engine *eng;
     fxi_server *srv;
@@ -88,8 +82,4 @@ static void test_a_full_disk_costs_time_only(void **state)
     fx_engine_close(eng);
 }
 
-FX_SUITE(test_serve_full_disk)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_full_disk_costs_time_only)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_serve_full_disk)

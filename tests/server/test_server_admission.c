@@ -1,17 +1,12 @@
 // test_server_admission.c - which clients and pages may use the server, under which names, and what
 // one client can learn of another: hosts, origins, keys, tenants, priorities.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "server/server_fixture.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define TEXT "/v1/completions"
 #define SAY  "{\"prompt\":\"say a\"}"
@@ -53,12 +48,11 @@ static int submitted(const fixture *f)
 
 // ---- pages and names --------------------------------------------------------------------------
 
-static void test_pages_of_other_sites_are_refused(void **state)
+FX_TEST(test_pages_of_other_sites_are_refused)
 {
     static const char *const evil[] = {"https://evil.example", "null", "http://localhost:1",
                                        "http://localhost.evil.example", "file://"};
     char headers[256];
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     for (size_t i = 0; i < sizeof evil / sizeof evil[0]; i++) {
         snprintf(headers, sizeof headers, "Host: localhost:%d\r\nOrigin: %s\r\n", f.port, evil[i]);
@@ -73,11 +67,10 @@ static void test_pages_of_other_sites_are_refused(void **state)
     fixture_close(&f);
 }
 
-static void test_pages_that_are_named_may_use_the_server(void **state)
+FX_TEST(test_pages_that_are_named_may_use_the_server)
 {
     static const char *const pages[] = {"https://chat.example,https://b.example:8443"};
     static const char from[] = "Host: localhost\r\nOrigin: https://chat.example\r\n";
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.cors = {pages, 1}});
     http_reply r = ask(&f, TEXT, from, SAY);
     assert_int_equal(r.status, 200);
@@ -95,14 +88,13 @@ static void test_pages_that_are_named_may_use_the_server(void **state)
 }
 
 // A browser asks first, without the key, what it may send.
-static void test_a_browser_is_told_what_it_may_send(void **state)
+FX_TEST(test_a_browser_is_told_what_it_may_send)
 {
     static const char *const pages[] = {"https://chat.example"};
     static const char ask_first[] = "Host: localhost\r\nOrigin: https://chat.example\r\n"
                                     "Access-Control-Request-Method: POST\r\n"
                                     "Access-Control-Request-Headers: authorization, x-any\r\n"
                                     "Access-Control-Request-Private-Network: true\r\n";
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.cors = {pages, 1}, .api_key = "sk-1"});
     http_reply r = ask(&f, "OPTIONS " TEXT, ask_first, NULL);
     assert_int_equal(r.status, 204);
@@ -119,10 +111,9 @@ static void test_a_browser_is_told_what_it_may_send(void **state)
     fixture_close(&f);
 }
 
-static void test_names_that_were_rebound_are_refused(void **state)
+FX_TEST(test_names_that_were_rebound_are_refused)
 {
     static const char *const names[] = {"llm.example"};
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.hosts = {names, 1}});
     expect(ask(&f, TEXT, "Host: evil.example\r\n", SAY), 403, "Connection: close",
            "host_not_allowed");
@@ -155,12 +146,11 @@ static const char *write_key_file(const char *text)
     return name;
 }
 
-static void test_without_a_key_only_probes_are_answered(void **state)
+FX_TEST(test_without_a_key_only_probes_are_answered)
 {
     static const char *const open[] = {"GET /health", "GET /ready"};
     static const char *const shut[] = {"GET /", "GET /v1/models", "GET /stats", "GET /metrics"};
     static const char none[] = "Host: localhost\r\n";
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.api_key = "sk-1"});
     for (size_t i = 0; i < sizeof shut / sizeof shut[0]; i++) {
         expect(ask(&f, shut[i], none, NULL), 401, "WWW-Authenticate: Bearer", "invalid_api_key");
@@ -179,20 +169,18 @@ static void test_without_a_key_only_probes_are_answered(void **state)
     fixture_close(&f);
 }
 
-static void test_metrics_are_open_by_option(void **state)
+FX_TEST(test_metrics_are_open_by_option)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.api_key = "sk-1", .open_metrics = true});
     expect(ask(&f, "GET /metrics", "Host: localhost\r\n", NULL), 200, NULL, "flexinfer_");
     expect(ask(&f, "GET /stats", "Host: localhost\r\n", NULL), 401, NULL, NULL);
     fixture_close(&f);
 }
 
-static void test_keys_are_replaced_while_the_server_runs(void **state)
+FX_TEST(test_keys_are_replaced_while_the_server_runs)
 {
     int n_key = 0;
     fx_error err;
-    (void)state;
     const char *file = write_key_file("ann sk-old\n");
     fixture f = fixture_open((fxi_server_options){.key_file = file});
     const int kept = http_open(f.port); // a connection of before has no rights of its own
@@ -225,10 +213,9 @@ static const char *domain_of(const fixture *f, int fd, const char *headers, cons
     return text;
 }
 
-static void test_each_tenant_has_a_cache_of_its_own(void **state)
+FX_TEST(test_each_tenant_has_a_cache_of_its_own)
 {
     char ann[64], bob[64], ann_2[64], salted[64];
-    (void)state;
     const char *file = write_key_file("ann sk-ann\nbob sk-bob\nann sk-ann-2\n");
     fixture f = fixture_open((fxi_server_options){.key_file = file});
     const int fd = http_open(f.port);
@@ -245,7 +232,7 @@ static void test_each_tenant_has_a_cache_of_its_own(void **state)
     unlink(file);
 }
 
-static void test_without_keys_caches_are_shared_as_the_option_says(void **state)
+FX_TEST(test_without_keys_caches_are_shared_as_the_option_says)
 {
     static const struct {
         fxi_isolation by;
@@ -257,7 +244,6 @@ static void test_without_keys_caches_are_shared_as_the_option_says(void **state)
         {FXI_ISOLATE_NONE, true, "anonymous//"},
     };
     char a[64], again[64], b[64];
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fixture f = fixture_open((fxi_server_options){.isolate = rows[i].by});
         const int one = http_open(f.port), two = http_open(f.port);
@@ -277,9 +263,8 @@ static void test_without_keys_caches_are_shared_as_the_option_says(void **state)
 // Lower ones go first, as in other servers.
 #define PRIORITY(n) "{\"prompt\":\"say a\",\"priority\":" n "}"
 
-static void test_a_priority_is_within_what_the_key_may(void **state)
+FX_TEST(test_a_priority_is_within_what_the_key_may)
 {
-    (void)state;
     const char *file = write_key_file("low sk-low\nhigh sk-high priority=5\n");
     fixture f = fixture_open((fxi_server_options){.key_file = file});
     expect(ask(&f, TEXT, AS("sk-low"), PRIORITY("-1")), 403, NULL, "priority_not_allowed");
@@ -293,9 +278,8 @@ static void test_a_priority_is_within_what_the_key_may(void **state)
     unlink(file);
 }
 
-static void test_without_keys_a_priority_is_raised_by_option_only(void **state)
+FX_TEST(test_without_keys_a_priority_is_raised_by_option_only)
 {
-    (void)state;
     for (int allow = 0; allow < 2; allow++) {
         fixture f = fixture_open((fxi_server_options){.allow_priority = allow});
         expect(ask(&f, TEXT, "Host: localhost\r\n", PRIORITY("-1")), allow ? 200 : 403, NULL, NULL);
@@ -307,9 +291,8 @@ static void test_without_keys_a_priority_is_raised_by_option_only(void **state)
 // What stays longer in the cache goes by the same right; an admin's endpoint needs none.
 #define KEEP(n) "{\"prompt\":\"say a\",\"keep_priority\":" n "}"
 
-static void test_a_prompt_is_kept_within_what_the_key_may(void **state)
+FX_TEST(test_a_prompt_is_kept_within_what_the_key_may)
 {
-    (void)state;
     const char *file = write_key_file("low sk-low\nhigh sk-high priority=5\nops sk-ops admin\n");
     fixture f = fixture_open((fxi_server_options){.key_file = file});
     expect(ask(&f, TEXT, AS("sk-low"), KEEP("1")), 403, NULL, "\"param\":\"keep_priority\"");
@@ -327,21 +310,4 @@ static void test_a_prompt_is_kept_within_what_the_key_may(void **state)
     fixture_close(&f);
 }
 
-FX_SUITE(test_server_admission)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pages_of_other_sites_are_refused),
-        cmocka_unit_test(test_pages_that_are_named_may_use_the_server),
-        cmocka_unit_test(test_a_browser_is_told_what_it_may_send),
-        cmocka_unit_test(test_names_that_were_rebound_are_refused),
-        cmocka_unit_test(test_without_a_key_only_probes_are_answered),
-        cmocka_unit_test(test_metrics_are_open_by_option),
-        cmocka_unit_test(test_keys_are_replaced_while_the_server_runs),
-        cmocka_unit_test(test_each_tenant_has_a_cache_of_its_own),
-        cmocka_unit_test(test_without_keys_caches_are_shared_as_the_option_says),
-        cmocka_unit_test(test_a_priority_is_within_what_the_key_may),
-        cmocka_unit_test(test_without_keys_a_priority_is_raised_by_option_only),
-        cmocka_unit_test(test_a_prompt_is_kept_within_what_the_key_may),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_server_admission)

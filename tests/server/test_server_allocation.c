@@ -1,19 +1,14 @@
 // test_server_allocation.c - every allocation of the server fails once, and once together with all
-// later ones: from its start to its stop, on every thread, in jansson too, over a fake engine. See
+// later ones: from its start to its stop, on every thread, over a fake engine. See
 // allocation_sweep.h; nothing leaks (ASan checks).
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "server/allocation_sweep.h"
 #include "server/fake_engine.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define TEXT "/v1/completions"
 #define CHAT "/v1/chat/completions"
@@ -124,15 +119,13 @@ static void sweep_rows(bool and_later)
     end(&f);
 }
 
-static void test_requests_survive_each_failed_allocation(void **state)
+FX_TEST(test_requests_survive_each_failed_allocation)
 {
-    (void)state;
     sweep_rows(false);
 }
 
-static void test_requests_survive_when_memory_stays_short(void **state)
+FX_TEST(test_requests_survive_when_memory_stays_short)
 {
-    (void)state;
     sweep_rows(true);
 }
 
@@ -168,22 +161,18 @@ static bool try_start(long at, bool and_later)
     return n_failed > 0;
 }
 
-static void test_start_and_stop_survive_failed_allocations(void **state)
+FX_TEST(test_start_and_stop_survive_failed_allocations)
 {
-    (void)state;
     long n[2] = {0};
     while (try_start(n[0], false)) n[0]++;
     while (try_start(n[1], true)) n[1]++;
     assert_true(n[0] >= 10 && n[1] >= 10);
 }
 
-FX_SUITE(test_server_allocation)
+static int set_up(void **state)
 {
     failing_heap_spare(true);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_start_and_stop_survive_failed_allocations),
-        cmocka_unit_test(test_requests_survive_each_failed_allocation),
-        cmocka_unit_test(test_requests_survive_when_memory_stays_short),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+FX_RUN_GROUP(test_server_allocation, set_up, NULL)

@@ -1,51 +1,38 @@
 // test_server_bytes.c - what waits is bounded in bytes, and what takes long holds nobody up: half
 // sent bodies, huge requests, deaf readers, a busy tokenizer.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 
-#include "base/system/clock.h"
 #include "base/system/regions.h"
 #include "server/http/http.h"
 #include "server/waits.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 // ---- bodies -----------------------------------------------------------------------------------
 
 // Announced bytes are taken at once: 150 clients that never send their bodies take no more than the
 // limit, and small requests still have room.
-static void test_half_sent_bodies_are_bounded(void **state)
+FX_TEST(test_half_sent_bodies_are_bounded)
 {
-    (void)state;
     int fd[150];
     fixture f =
         fixture_open((fxi_server_options){.max_queue_bytes = 16 * MIB, .max_body_bytes = MIB});
     for (int i = 0; i < 150; i++) {
         fd[i] = http_open(f.port);
-        http_send(fd[i],
-                  "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                  "application/json\r\nContent-Length: %zu\r\n\r\n{",
-                  MIB);
+        http_send(fd[i], POST_TEXT "Content-Length: %zu\r\n\r\n{", MIB);
     }
     wait_held(&f, FXI_BYTES_BODY, 14 * MIB, 14 * MIB);
-    for (double end_s = fxi_now_s() + WAIT_S; server_quota(&f).n_refused < 136; nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(server_quota(&f).n_refused >= 136);
     int late = http_open(f.port); // is told before it sends
-    http_send(
-        late,
-        "POST " TEXT
-        " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
-        "Content-Length: %zu\r\n\r\n",
-        MIB);
+    http_send(late,
+              POST_TEXT "Expect: 100-continue\r\n"
+                        "Content-Length: %zu\r\n\r\n",
+              MIB);
     http_reply r = http_read(late);
     assert_non_null(strstr(r.head.p, "Retry-After: 2\r\n"));
     expect_reply(r, 503, "\"code\":\"overloaded\"");
@@ -110,8 +97,7 @@ static size_t fill_socket(int fd)
 static int begin_filled(const fixture *f)
 {
     const int fd = http_open(f->port);
-    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                  "Content-Length: 8000000\r\n\r\n");
+    http_send(fd, POST_TEXT "Content-Length: 8000000\r\n\r\n");
     return fd;
 }
 
@@ -135,9 +121,8 @@ static size_t longest_run(const fxi_body *first)
 
 // Two bodies that are there already are read in turns, of which none takes more than what a
 // connection's buffer holds, though one thread reads them.
-static void test_bodies_are_read_in_turns(void **state)
+FX_TEST(test_bodies_are_read_in_turns)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     turns.n = 0, turns.begun = turns.released = false, turns.is_on = true;
     const int a = begin_filled(&f);
@@ -160,21 +145,18 @@ static void test_bodies_are_read_in_turns(void **state)
 }
 
 // A chunked body is charged as it comes.
-static void test_chunked_bodies_are_bounded(void **state)
+FX_TEST(test_chunked_bodies_are_bounded)
 {
-    (void)state;
     static char piece[1001];
     fixture f = fixture_open((fxi_server_options){.max_queue_bytes = MIB, .max_body_bytes = MIB});
     int fd[4];
     memset(piece, ' ', sizeof piece - 1);
     for (int i = 0; i < 4; i++) {
         fd[i] = http_open(f.port);
-        http_send(fd[i], "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                         "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+        http_send(fd[i], POST_TEXT "Transfer-Encoding: chunked\r\n\r\n");
         for (int k = 0; k < 300; k++) http_send(fd[i], "3e8\r\n%s\r\n", piece);
     }
-    for (double end_s = fxi_now_s() + WAIT_S; !server_quota(&f).n_refused; nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(server_quota(&f).n_refused);
     int n_bad = 0;
     for (int i = 0; i < 4; i++) {
         http_send(fd[i], "0\r\n\r\n");
@@ -202,17 +184,15 @@ static size_t resident_bytes(void)
 
 // Stop strings are held by the engine with what it takes to find them, and by the reply, which
 // names them. All of it is charged for as long as the request runs.
-static void test_stop_strings_are_charged(void **state)
+FX_TEST(test_stop_strings_are_charged)
 {
-    (void)state;
     enum { N = 8, STOP_BYTES = 1000 };
     char stop[N * (STOP_BYTES + 8)], *at = stop;
     at += sprintf(at, "{\"prompt\":\"stuck\",\"stop\":[");
     for (int i = 0; i < N; i++) at += sprintf(at, "%s\"%0*d\"", i ? "," : "", STOP_BYTES, i);
     sprintf(at, "]}");
     fixture f = fixture_open((fxi_server_options){.max_queue_bytes = 64 * MIB});
-    int fd = http_open(f.port);
-    http_post(fd, TEXT, stop);
+    int fd = http_begin(f.port, TEXT, stop);
     wait_held(&f, FXI_BYTES_QUEUE, 5 * N * STOP_BYTES, 6 * N * STOP_BYTES);
     wait_held(&f, FXI_BYTES_ANSWER, N * STOP_BYTES, 2 * N * STOP_BYTES);
     wait_held(&f, FXI_BYTES_TREE, 0, 0);
@@ -223,15 +203,13 @@ static void test_stop_strings_are_charged(void **state)
 }
 
 // Logprobs of prompts, an echo and ids are kept until the answer is whole, charged as they come.
-static void test_what_a_reply_keeps_is_charged(void **state)
+FX_TEST(test_what_a_reply_keeps_is_charged)
 {
-    (void)state;
     enum { N_TOK = 3000, PROB_BYTES = 40 };
     char *body = huge_body("{\"prompt\":\"gate 2 ", "x",
                            "\",\"echo\":true,\"logprobs\":5,\"prompt_logprobs\":5}", N_TOK + 80);
     fixture f = fixture_open((fxi_server_options){0});
-    int fd = http_open(f.port);
-    http_post(fd, TEXT, body);
+    int fd = http_begin(f.port, TEXT, body);
     wait_held(&f, FXI_BYTES_ANSWER, 9 * N_TOK, 50 * N_TOK); // the echo, and its offsets
     fake_engine_open(f.eng, 1);
     wait_held(&f, FXI_BYTES_ANSWER, 6 * N_TOK * PROB_BYTES, (size_t)8 * MIB);
@@ -245,9 +223,8 @@ static void test_what_a_reply_keeps_is_charged(void **state)
 
 // What is held only while a text is rendered, cut into tokens or spelled is charged, too: bodies
 // that fit, with an outcome that does not.
-static void test_outcomes_are_charged(void **state)
+FX_TEST(test_outcomes_are_charged)
 {
-    (void)state;
     char *chat =
         huge_body("{\"messages\":[{\"role\":\"user\",\"content\":\"", "text", "\"}]}", MIB);
     char *text = huge_body("{\"prompt\":\"", "text", "\"}", MIB / 2);
@@ -291,17 +268,10 @@ enum { SLACK_MIB = 320, LEFT_MIB = 4096 };
 enum { SLACK_MIB = 64, LEFT_MIB = 8 };
 #endif
 
-static void wait_resident(size_t most)
-{
-    for (double end_s = fxi_now_s() + WAIT_S; resident_bytes() > most; nap())
-        if (fxi_now_s() > end_s) fail_msg("still %zu MiB", resident_bytes() / MIB);
-}
-
 // 200 requests of about 4 MiB each, eight at a time: all are answered, and the resident set, which
 // would be gigabytes, stays within the limit, and goes back to where it was.
-static void test_huge_requests_leave_nothing(void **state)
+FX_TEST(test_huge_requests_leave_nothing)
 {
-    (void)state;
     enum { N_CLIENT = 8, LIMIT_MIB = 48 };
     char *body[] = {
         huge_body("{\"prompt\":\"say a\",\"stop\":\"", "stop", "\"}", 4 * MIB),
@@ -332,7 +302,7 @@ static void test_huge_requests_leave_nothing(void **state)
     assert_true(n_ok > 0);
     expect_small(&f);
     wait_nothing_held(&f);
-    wait_resident(before + LEFT_MIB * MIB);
+    WAIT_UNTIL(resident_bytes() <= before + LEFT_MIB * MIB);
     if (most > before + (LIMIT_MIB + SLACK_MIB) * MIB)
         fail_msg("%zu MiB more", (most - before) / MIB);
     assert_true(server_quota(&f).peak_bytes <= LIMIT_MIB * MIB);
@@ -344,28 +314,22 @@ static void test_huge_requests_leave_nothing(void **state)
 
 // Readers that do not read: their streams are cut when all of them together hold too much, long
 // before each one alone does.
-static void test_unread_answers_are_bounded(void **state)
+FX_TEST(test_unread_answers_are_bounded)
 {
-    (void)state;
     enum { N = 24 };
     int fd[N];
     fixture f =
         fixture_open((fxi_server_options){.max_queue_bytes = 8 * MIB, .max_out_bytes = 64 * MIB});
-    for (int i = 0; i < N; i++) {
-        fd[i] = http_open(f.port);
-        http_post(fd[i], TEXT, "{\"prompt\":\"flood 400\",\"max_tokens\":400,\"stream\":true}");
-    }
-    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f.eng).n_submitted < N; nap())
-        assert_true(fxi_now_s() < end_s);
+    for (int i = 0; i < N; i++)
+        fd[i] = http_begin(f.port, TEXT,
+                           "{\"prompt\":\"flood 400\",\"max_tokens\":400,\"stream\":true}");
+    WAIT_UNTIL(fake_engine_counts(f.eng).n_submitted >= N);
     assert_true(fake_engine_wait_idle(f.eng, WAIT_S));
     assert_true(fake_engine_counts(f.eng).n_cancelled > 0);
     // Beyond half the limit by one token of each, in a buffer that doubles.
     assert_true(server_quota(&f).peak_bytes < 5 * MIB + N * 256 * 1024);
     expect_small(&f);
-    http_reply r = http_read(fd[0]);
-    assert_int_equal(r.status, 200);
-    assert_non_null(strstr(r.body.p, "data: [DONE]\n\n"));
-    http_reply_free(&r);
+    expect_reply(http_read(fd[0]), 200, "data: [DONE]\n\n");
     for (int i = 0; i < N; i++) close(fd[i]);
     wait_nothing_held(&f);
     fixture_close(&f);
@@ -374,24 +338,17 @@ static void test_unread_answers_are_bounded(void **state)
 // ---- workers ----------------------------------------------------------------------------------
 
 // While large prompts are being tokenized, small requests, streams and /health are served.
-static void test_large_work_holds_nobody_up(void **state)
+FX_TEST(test_large_work_holds_nobody_up)
 {
-    (void)state;
     enum { N = 8 };
     int fd[N];
     char *large = huge_body("{\"prompt\":\"grind", " 1", "\"}", 200000);
     fixture f = fixture_open((fxi_server_options){0});
-    int stream = http_open(f.port);
-    http_post(stream, TEXT, "{\"prompt\":\"gate 2\",\"stream\":true}");
-    for (int i = 0; i < N; i++) {
-        fd[i] = http_open(f.port);
-        http_post(fd[i], TEXT, large);
-    }
+    int stream = http_begin(f.port, TEXT, "{\"prompt\":\"gate 2\",\"stream\":true}");
+    for (int i = 0; i < N; i++) fd[i] = http_begin(f.port, TEXT, large);
     wait_grinding(&f, 1); // one of two workers
     fake_engine_open(f.eng, 1);
-    http_reply r = http_read_until(stream, "\"text\":\"1\"");
-    assert_int_equal(r.status, 200);
-    http_reply_free(&r);
+    expect_reply(http_read_until(stream, "\"text\":\"1\""), 200, NULL);
     for (int i = 0; i < 5; i++) expect_small(&f);
     assert_int_equal(fake_engine_grinding(f.eng), 1);
     fake_engine_release(f.eng);
@@ -407,18 +364,15 @@ static void test_large_work_holds_nobody_up(void **state)
 
 // Clients that leave while their request waits for a worker, or is with one: nothing of it reaches
 // the engine.
-static void test_hang_up_before_submission(void **state)
+FX_TEST(test_hang_up_before_submission)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.n_worker = 1});
     int busy = http_open(f.port), queued = http_open(f.port), last = http_open(f.port);
     http_post(busy, TEXT, "{\"prompt\":\"grind\",\"stream\":true}");
     wait_grinding(&f, 1);
     http_post(queued, TEXT, "{\"prompt\":\"stuck\"}");
     http_post(last, TEXT, "{\"prompt\":\"say done\"}");
-    fxi_workers_gauges g;
-    do fxi_workers_read(f.srv->workers, &g);
-    while (g.n_small < 2);
+    wait_queued(&f, 2, 0);
     close(queued);
     http_reset(busy);
     for (bool gone = false; !gone; nap()) { // both are off the list of the live
@@ -434,33 +388,22 @@ static void test_hang_up_before_submission(void **state)
     fixture_close(&f);
 }
 
-static void *stop_server(void *srv)
-{
-    fxi_server_stop(srv);
-    return NULL;
-}
-
 // A stop does not lose what waits for a worker, and does not wait for it longer than it must.
-static void test_stop_while_work_waits(void **state)
+FX_TEST(test_stop_while_work_waits)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.n_worker = 1, .grace_s = 30});
     int busy = http_open(f.port), queued = http_open(f.port);
     http_post(busy, TEXT, "{\"prompt\":\"grind\"}");
     wait_grinding(&f, 1);
     http_post(queued, TEXT, "{\"prompt\":\"say never\"}");
-    fxi_workers_gauges g;
-    do fxi_workers_read(f.srv->workers, &g);
-    while (g.n_small < 1);
-    pthread_t stopper;
-    pthread_create(&stopper, NULL, stop_server, f.srv);
+    wait_queued(&f, 1, 0);
+    const pthread_t stopper = stop_meanwhile(&f);
     expect_reply(http_read(busy), 503, "draining");
     expect_reply(http_read(queued), 503, "draining");
     fake_engine_release(f.eng);
     pthread_join(stopper, NULL);
     assert_int_equal(fake_engine_counts(f.eng).n_submitted, 0);
     close(busy), close(queued);
-    f.srv = NULL;
     fixture_close(&f);
 }
 
@@ -479,43 +422,26 @@ void __wrap_fxi_heap_trim(void)
 
 // What is free inside the heap goes back to the system once the last request has gone, not while
 // one still runs, and not again and again.
-static void test_heap_is_trimmed_when_idle(void **state)
+FX_TEST(test_heap_is_trimmed_when_idle)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
-    int stuck = http_open(f.port);
-    http_post(stuck, TEXT, "{\"prompt\":\"stuck\"}");
-    for (double end_s = fxi_now_s() + WAIT_S; !fake_engine_counts(f.eng).n_running; nap())
-        assert_true(fxi_now_s() < end_s);
+    int stuck = http_begin(f.port, TEXT, "{\"prompt\":\"stuck\"}");
+    WAIT_UNTIL(fake_engine_counts(f.eng).n_running);
     atomic_store(&n_trim, 0);
     expect_small(&f);
-    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000},
-              NULL); // long enough to go wrong
+    pause_s(1.5); // long enough to go wrong
     assert_int_equal(atomic_load(&n_trim), 0);
     http_reset(stuck);
-    for (double end_s = fxi_now_s() + WAIT_S; !atomic_load(&n_trim); nap())
-        assert_true(fxi_now_s() < end_s);
-    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL);
+    WAIT_UNTIL(atomic_load(&n_trim));
+    pause_s(1.5);
     assert_int_equal(atomic_load(&n_trim), 1);
     fixture_close(&f);
 }
 
-FX_SUITE(test_server_bytes)
+static int set_up(void **state)
 {
     fxi_heap_map_large();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_half_sent_bodies_are_bounded),
-        cmocka_unit_test(test_bodies_are_read_in_turns),
-        cmocka_unit_test(test_chunked_bodies_are_bounded),
-        cmocka_unit_test(test_stop_strings_are_charged),
-        cmocka_unit_test(test_what_a_reply_keeps_is_charged),
-        cmocka_unit_test(test_outcomes_are_charged),
-        cmocka_unit_test(test_huge_requests_leave_nothing),
-        cmocka_unit_test(test_unread_answers_are_bounded),
-        cmocka_unit_test(test_large_work_holds_nobody_up),
-        cmocka_unit_test(test_hang_up_before_submission),
-        cmocka_unit_test(test_stop_while_work_waits),
-        cmocka_unit_test(test_heap_is_trimmed_when_idle),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+FX_RUN_GROUP(test_server_bytes, set_up, NULL)

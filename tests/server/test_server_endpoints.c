@@ -1,19 +1,14 @@
 // test_server_endpoints.c - what is served beside completions and chats: models, tokens, templates,
 // embeddings, and what only an admin may do.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-#include <jansson.h>
+#include "base/json/json.h"
 
 #include "server/server_fixture.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define KEY_FILE "test_server_endpoints.keys"
 #define EMBED    "/v1/embeddings"
@@ -23,7 +18,6 @@ static fixture f;
 
 static int open_once(void **state)
 {
-    (void)state;
     FILE *keys = fopen(KEY_FILE, "w");
     assert_non_null(keys);
     fputs("root sk-root admin\nann sk-ann\n", keys);
@@ -36,179 +30,140 @@ static int open_once(void **state)
 
 static int close_once(void **state)
 {
-    (void)state;
     fixture_close(&f);
     unlink(KEY_FILE);
     return 0;
 }
 
-static void expect_get(const char *path, const char *want)
+static void expect_status(const char *path, int status, const char *want)
 {
-    fxi_buf b = fixture_call(&f, "GET", path, NULL, 200);
+    fxi_buf b = fixture_call(&f, "GET", path, NULL, status);
     if (!strstr(b.p, want)) fail_msg("%s\nwant: %s\n  in: %s", path, want, b.p);
     fxi_buf_free(&b);
 }
 
-// ---- the model ----------------------------------------------------------------------------------
-
-static void test_models(void **state)
+static void expect_get(const char *path, const char *want)
 {
-    (void)state;
-    expect_get("/v1/models", "{\"object\":\"list\",\"data\":[{\"id\":\"m\",\"object\":\"model\",");
-    expect_get("/v1/models/m", "\"max_model_len\":4096,\"root\":\"m\",\"parent\":null}");
-    fxi_buf b = fixture_call(&f, "GET", "/v1/models/x", NULL, 404);
-    assert_non_null(strstr(b.p, "\"code\":\"model_not_found\""));
-    fxi_buf_free(&b);
+    expect_status(path, 200, want);
 }
 
-static void test_what_is_served(void **state)
+// ---- what is there ------------------------------------------------------------------------------
+
+// The trace is what the fake engine's recorder holds.
+FX_TEST(test_gets)
 {
-    (void)state;
-    expect_get("/props", "\"generates\":true,\"embeds\":true,\"embedding_length\":8");
-    expect_get("/props", "\"default_generation_settings\":{\"n_ctx\":4096}");
-    expect_get("/tokenizer_info", "{\"bos_token\":\"<s>\",\"eos_token\":null,");
-    expect_get("/version", "{\"version\":\"0.0.0-fake\"}");
-    expect_get("/ping", "{\"status\":\"ok\"}");
-    expect_get("/health", "{\"status\":\"ok\"}");
-    expect_get("/ready", "{\"status\":\"ready\"}");
-    expect_get("/stats", "\"kv_mapped_bytes\":123456789012");
-    expect_get("/openapi.json", "{\"openapi\":\"3.1.0\",");
+    static const struct {
+        const char *path, *want;
+    } rows[] = {
+        {"/v1/models", "{\"object\":\"list\",\"data\":[{\"id\":\"m\",\"object\":\"model\","},
+        {"/v1/models/m", "\"max_model_len\":4096,\"root\":\"m\",\"parent\":null}"},
+        {"/props", "\"generates\":true,\"embeds\":true,\"embedding_length\":8"},
+        {"/props", "\"default_generation_settings\":{\"n_ctx\":4096}"},
+        {"/tokenizer_info", "{\"bos_token\":\"<s>\",\"eos_token\":null,"},
+        {"/version", "{\"version\":\"0.0.0-fake\"}"},
+        {"/ping", "{\"status\":\"ok\"}"},
+        {"/health", "{\"status\":\"ok\"}"},
+        {"/ready", "{\"status\":\"ready\"}"},
+        {"/stats", "\"kv_mapped_bytes\":123456789012,\"kv_live_bytes\":"},
+        {"/openapi.json", "{\"openapi\":\"3.1.0\","},
+        {"/limits", "{\"max_model_len\":4096,\"max_choices\":1024,\"max_logprobs\":20,"
+                    "\"max_body_bytes\":8388608,"},
+        {"/kv", "\"mapped_bytes\":123456789012"},
+        {"/admin/trace", "\"events\":10,\"lost_events\":7},"},
+        {"/admin/trace", "\"name\":\"match\",\"ts\":1007.500,\"dur\":2.500,"},
+        {"/admin/trace", "\"name\":\"step\",\"ts\":1020.000,\"dur\":1000,\"args\":{"
+                         "\"tokens\":5,\"sequences\":1,\"generated\":2,\"status\":0}}"},
+        {"/admin/trace", "\"ts\":2050.000,\"dur\":10,\"args\":{\"tokens\":1,"
+                         "\"sequences\":1,\"cut\":true}}"},
+        {"/admin/trace", "\"ts\":2060.000,\"args\":{\"mapped\":64,\"live\":40,\"shared\":0}}"},
+        {"/admin/trace", "{\"ph\":\"e\",\"pid\":1,\"tid\":3,\"name\":\"running\","
+                         "\"ts\":2040.000,\"cat\":\"request\",\"id\":9}"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        expect_get(rows[i].path, rows[i].want);
+    expect_status("/v1/models/x", 404, "\"code\":\"model_not_found\"");
 }
 
-// ---- the device ---------------------------------------------------------------------------------
-
-static void expect_unavailable(const char *path)
+FX_TEST(test_lost_device)
 {
-    fxi_buf b = fixture_call(&f, "GET", path, NULL, 503);
-    if (!strstr(b.p, "\"code\":\"device_lost\"")) fail_msg("%s: %s", path, b.p);
-    fxi_buf_free(&b);
-}
-
-// What the fake engine's recorder holds.
-static void test_trace(void **state)
-{
-    (void)state;
-    expect_get("/admin/trace", "\"events\":10,\"lost_events\":7},");
-    expect_get("/admin/trace", "\"name\":\"match\",\"ts\":1007.500,\"dur\":2.500,");
-    expect_get("/admin/trace", "\"name\":\"step\",\"ts\":1020.000,\"dur\":1000,\"args\":{"
-                               "\"tokens\":5,\"sequences\":1,\"generated\":2,\"status\":0}}");
-    expect_get("/admin/trace", "\"ts\":2050.000,\"dur\":10,\"args\":{\"tokens\":1,"
-                               "\"sequences\":1,\"cut\":true}}");
-    expect_get("/admin/trace",
-               "\"ts\":2060.000,\"args\":{\"mapped\":64,\"live\":40,\"shared\":0}}");
-    expect_get("/admin/trace", "{\"ph\":\"e\",\"pid\":1,\"tid\":3,\"name\":\"running\","
-                               "\"ts\":2040.000,\"cat\":\"request\",\"id\":9}");
-}
-
-static void test_lost_device(void **state)
-{
-    (void)state;
     fake_engine_lose_device(f.eng, true);
-    expect_unavailable("/health");
-    expect_unavailable("/ready");
+    expect_status("/health", 503, "\"code\":\"device_lost\"");
+    expect_status("/ready", 503, "\"code\":\"device_lost\"");
     fake_engine_lose_device(f.eng, false);
     expect_get("/health", "{\"status\":\"ok\"}");
     expect_get("/ready", "{\"status\":\"ready\"}");
 }
 
-// ---- tokens -------------------------------------------------------------------------------------
+// ---- texts, tokens and vectors ------------------------------------------------------------------
 
-static void test_tokenize(void **state)
-{
-    (void)state;
-    fixture_expect(
-        &f, "/tokenize", "{\"prompt\":\"ab\"}",
-        "{\"count\":3,\"max_model_len\":4096,\"tokens\":[256,97,98],\"token_strs\":null}");
-    fixture_expect(&f, "/tokenize",
-                   "{\"content\":\"a<eot>\",\"add_special_tokens\":false,\"with_pieces\":true}",
-                   "{\"count\":2,\"max_model_len\":4096,\"tokens\":[97,263],\"token_strs\":[\"a\","
-                   "\"<eot>\"]}");
-    fixture_expect_in(&f, "/tokenize",
-                      "{\"prompt\":\"a<eot>\",\"parse_special\":false,\"return_token_strs\":true}",
-                      200,
-                      "\"tokens\":[256,97,60,101,111,116,62],\"token_strs\":[\"<s>\",\"a\",\"<\"");
-    fixture_expect_in(&f, "/tokenize", "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}",
-                      200, "\"tokens\":[256,104,105]");
-    fixture_expect_in(&f, "/tokenize", "{\"prompt\":\"\",\"add_special_tokens\":false}", 200,
-                      "\"count\":0");
-    fixture_expect_in(&f, "/tokenize", "{}", 400, "\"param\":\"prompt\"");
-    fixture_expect_in(&f, "/tokenize", "{\"prompt\":\"a\",\"content\":\"b\"}", 400,
-                      "exclude each other");
-}
+#define MESSAGE(text) "{\"messages\":[{\"role\":\"user\",\"content\":\"" text "\"}]}"
 
-// Tokens are counted beyond the context.
-static void test_tokenize_of_a_long_text(void **state)
-{
-    char body[6000];
-    (void)state;
-    snprintf(body, sizeof body, "{\"prompt\":\"%05000d\"}", 0);
-    fixture_expect_in(&f, "/tokenize", body, 200, "{\"count\":5001,");
-}
-
-static void test_detokenize(void **state)
-{
-    (void)state;
-    fixture_expect(&f, "/detokenize", "{\"tokens\":[256,97,258,263]}",
-                   "{\"prompt\":\"<s>a b<eot>\",\"content\":\"<s>a b<eot>\"}");
-    fixture_expect(&f, "/detokenize", "{\"tokens\":[256,97],\"skip_special_tokens\":true}",
-                   "{\"prompt\":\"a\",\"content\":\"a\"}");
-    fixture_expect(&f, "/detokenize", "{\"tokens\":[]}", "{\"prompt\":\"\",\"content\":\"\"}");
-    fixture_expect_in(&f, "/detokenize", "{\"tokens\":[100000]}", 400, "\"param\":\"tokens\"");
-    fixture_expect_in(&f, "/detokenize", "{\"tokens\":\"a\"}", 400, "\"code\":\"invalid_type\"");
-}
-
-static void test_apply_template(void **state)
-{
-    (void)state;
-    fixture_expect_in(&f, "/apply-template",
-                      "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}", 200,
-                      "{\"prompt\":\"");
-    fixture_expect_in(&f, "/apply-template", "{\"messages\":[]}", 400, "\"param\":\"messages\"");
-}
-
-// ---- embeddings ---------------------------------------------------------------------------------
-
-static void test_embeddings(void **state)
-{
-    (void)state;
-    // "a" is 97 and BOS 256: the count of bytes 1 modulo 8 is 1.
-    fixture_expect(&f, EMBED, "{\"input\":\"a\",\"normalize\":false}",
-                   "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,"
-                   "\"embedding\":[0.0,1.0,0.0,0.0,0.0,0.0,0.0,0.0]}],\"model\":\"m\",\"usage\":{"
-                   "\"prompt_tokens\":"
-                   "2,\"total_tokens\":2}}");
-    fixture_expect_in(&f, EMBED, "{\"input\":[\"a\",\"bb\"],\"dimensions\":3}", 200,
-                      "\"index\":1,\"embedding\":[0.0,0.0,1.0]}]");
-    fixture_expect_in(&f, EMBED, "{\"input\":[[97],[98]],\"normalize\":false}", 200,
-                      "\"index\":0,\"embedding\":[0.0,1.0,0.0,0.0,0.0,0.0,0.0,0.0]}");
-    fixture_expect_in(&f, EMBED,
-                      "{\"input\":\"a\",\"encoding_format\":\"base64\",\"dimensions\":2}", 200,
-                      "\"embedding\":\"AAAAAAAAgD8=\"");
-}
-
-static void test_embeddings_that_are_refused(void **state)
+// Of embeddings: "a" is 97 and BOS 256: the count of bytes 1 modulo 8 is 1.
+FX_TEST(test_posts)
 {
     static const struct {
-        const char *body;
+        const char *path, *body;
+        int status; // 0: 200, and `want` is all of the answer
         const char *want;
     } rows[] = {
-        {"{}", "\"param\":\"input\""},
-        {"{\"input\":\"a\",\"dimensions\":9}", "\"param\":\"dimensions\""},
-        {"{\"input\":\"a\",\"encoding_format\":\"int8\"}", "\"param\":\"encoding_format\""},
-        {"{\"input\":[]}", "no tokens"},
-        {"{\"input\":\"a\",\"truncate_prompt_tokens\":5}", "\"code\":\"unsupported_parameter\""},
+        {"/tokenize", "{\"prompt\":\"ab\"}", 0,
+         "{\"count\":3,\"max_model_len\":4096,\"tokens\":[256,97,98],\"token_strs\":null}"},
+        {"/tokenize", "{\"content\":\"a<eot>\",\"add_special_tokens\":false,\"with_pieces\":true}",
+         0,
+         "{\"count\":2,\"max_model_len\":4096,\"tokens\":[97,263],\"token_strs\":[\"a\","
+         "\"<eot>\"]}"},
+        {"/tokenize", "{\"prompt\":\"a<eot>\",\"parse_special\":false,\"return_token_strs\":true}",
+         200, "\"tokens\":[256,97,60,101,111,116,62],\"token_strs\":[\"<s>\",\"a\",\"<\""},
+        {"/tokenize", MESSAGE("hi"), 200, "\"tokens\":[256,104,105]"},
+        {"/tokenize", "{\"prompt\":\"\",\"add_special_tokens\":false}", 200, "\"count\":0"},
+        {"/tokenize", "{}", 400, "\"param\":\"prompt\""},
+        {"/tokenize", "{\"prompt\":\"a\",\"content\":\"b\"}", 400, "exclude each other"},
+        {"/detokenize", "{\"tokens\":[256,97,258,263]}", 0,
+         "{\"prompt\":\"<s>a b<eot>\",\"content\":\"<s>a b<eot>\"}"},
+        {"/detokenize", "{\"tokens\":[256,97],\"skip_special_tokens\":true}", 0,
+         "{\"prompt\":\"a\",\"content\":\"a\"}"},
+        {"/detokenize", "{\"tokens\":[]}", 0, "{\"prompt\":\"\",\"content\":\"\"}"},
+        {"/detokenize", "{\"tokens\":[100000]}", 400, "\"param\":\"tokens\""},
+        {"/detokenize", "{\"tokens\":\"a\"}", 400, "\"code\":\"invalid_type\""},
+        {"/apply-template", MESSAGE("hi"), 200, "{\"prompt\":\""},
+        {"/apply-template", "{\"messages\":[]}", 400, "\"param\":\"messages\""},
+        {EMBED, "{\"input\":\"a\",\"normalize\":false}", 0,
+         "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,"
+         "\"embedding\":[0.0,1.0,0.0,0.0,0.0,0.0,0.0,0.0]}],\"model\":\"m\",\"usage\":{"
+         "\"prompt_tokens\":2,\"total_tokens\":2}}"},
+        {EMBED, "{\"input\":[\"a\",\"bb\"],\"dimensions\":3}", 200,
+         "\"index\":1,\"embedding\":[0.0,0.0,1.0]}]"},
+        {EMBED, "{\"input\":[[97],[98]],\"normalize\":false}", 200,
+         "\"index\":0,\"embedding\":[0.0,1.0,0.0,0.0,0.0,0.0,0.0,0.0]}"},
+        {EMBED, "{\"input\":\"a\",\"encoding_format\":\"base64\",\"dimensions\":2}", 200,
+         "\"embedding\":\"AAAAAAAAgD8=\""},
+        {EMBED, "{}", 400, "\"param\":\"input\""},
+        {EMBED, "{\"input\":\"a\",\"dimensions\":9}", 400, "\"param\":\"dimensions\""},
+        {EMBED, "{\"input\":\"a\",\"encoding_format\":\"int8\"}", 400,
+         "\"param\":\"encoding_format\""},
+        {EMBED, "{\"input\":[]}", 400, "no tokens"},
+        {EMBED, "{\"input\":\"a\",\"truncate_prompt_tokens\":5}", 400,
+         "\"code\":\"unsupported_parameter\""},
     };
-    char body[800];
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        fixture_expect_in(&f, EMBED, rows[i].body, 400, rows[i].want);
+        if (rows[i].status)
+            fixture_expect_in(&f, rows[i].path, rows[i].body, rows[i].status, rows[i].want);
+        else
+            fixture_expect(&f, rows[i].path, rows[i].body, rows[i].want);
+}
+
+// Tokens are counted beyond the context; what is embedded must fit.
+FX_TEST(test_long_texts)
+{
+    char body[6000];
+    snprintf(body, sizeof body, "{\"prompt\":\"%05000d\"}", 0);
+    fixture_expect_in(&f, "/tokenize", body, 200, "{\"count\":5001,");
     snprintf(body, sizeof body, "{\"input\":\"%0600d\"}", 0);
     fixture_expect_in(&f, EMBED, body, 400, "\"code\":\"context_length_exceeded\"");
 }
 
-static void test_a_model_does_what_it_can(void **state)
+FX_TEST(test_a_model_does_what_it_can)
 {
-    (void)state;
     fixture g = fixture_open((fxi_server_options){0});
     fake_engine_abilities(g.eng, true, false);
     fixture_expect_in(&g, EMBED, "{\"input\":\"a\"}", 400, "\"param\":\"model\"");
@@ -219,7 +174,7 @@ static void test_a_model_does_what_it_can(void **state)
 
 // ---- for admins ---------------------------------------------------------------------------------
 
-static void test_admin_endpoints_need_an_admin(void **state)
+FX_TEST(test_admin_endpoints_need_an_admin)
 {
     static const struct {
         const char *method, *path, *body;
@@ -239,7 +194,6 @@ static void test_admin_endpoints_need_an_admin(void **state)
         {"POST", "/wake_up", ""},
         {"GET", "/is_sleeping", NULL},
     };
-    (void)state;
     fixture open = fixture_open((fxi_server_options){0}); // without keys
     fixture ann = f;
     ann.key = "sk-ann";
@@ -256,35 +210,37 @@ static void test_admin_endpoints_need_an_admin(void **state)
     fixture_close(&open);
 }
 
-static void expect_status(const fixture *of, const char *path, int status)
+// With keys an admin's; without keys anyone's. The list of paths is not for those without a key.
+FX_TEST(test_who_may_watch)
 {
-    fxi_buf b = fixture_call(of, "GET", path, NULL, status);
-    fxi_buf_free(&b);
-}
-
-// With keys an admin's; without keys anyone's.
-static void test_who_may_watch(void **state)
-{
-    (void)state;
     fixture open = fixture_open((fxi_server_options){0});
     fixture nobody = f, ann = f;
+    const struct {
+        const fixture *of;
+        const char *path;
+        int status;
+    } rows[] = {
+        {&open, "/admin/trace", 200},
+        {&f, "/admin/trace", 200},
+        {&ann, "/admin/trace", 403},
+        {&ann, "/kv/stream", 403},
+        {&nobody, "/admin/trace", 401},
+        {&nobody, "/kv/stream", 401},
+        {&nobody, "/web/index.html", 200},
+        {&nobody, "/web/../index.html", 404},
+        {&nobody, "/", 401},
+    };
     nobody.key = NULL;
     ann.key = "sk-ann";
-    expect_status(&open, "/admin/trace", 200);
-    expect_status(&f, "/admin/trace", 200);
-    expect_status(&ann, "/admin/trace", 403);
-    expect_status(&ann, "/kv/stream", 403);
-    expect_status(&nobody, "/admin/trace", 401);
-    expect_status(&nobody, "/kv/stream", 401);
-    expect_status(&nobody, "/web/index.html", 200);
-    expect_status(&nobody, "/web/../index.html", 404);
-    expect_status(&nobody, "/", 401); // the list of paths
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fxi_buf b = fixture_call(rows[i].of, "GET", rows[i].path, NULL, rows[i].status);
+        fxi_buf_free(&b);
+    }
     fixture_close(&open);
 }
 
-static void test_cache_and_budget(void **state)
+FX_TEST(test_cache_and_budget)
 {
-    (void)state;
     expect_get("/admin/cache", "\"mapped_bytes\":123456789012");
     fixture_expect(&f, "/admin/cache/clear", "{}", "{\"status\":\"ok\"}");
     fixture_expect(&f, "/reset_prefix_cache", "", "{\"status\":\"ok\"}");
@@ -296,7 +252,6 @@ static void test_cache_and_budget(void **state)
     fixture_expect_in(&f, "/admin/budget", "{}", 400, "\"code\":\"missing_required_parameter\"");
 }
 
-// Requests under way are shown without their texts; an id from there ends one.
 // The answer of a request before may have arrived while its place is still being cleared.
 static void expect_no_slots(void)
 {
@@ -310,9 +265,9 @@ static void expect_no_slots(void)
     assert_true(is_empty);
 }
 
-static void test_slots_and_abort(void **state)
+// Requests under way are shown without their texts; an id from there ends one.
+FX_TEST(test_slots_and_abort)
 {
-    (void)state;
     expect_no_slots();
     fixture mine = f;
     const int fd = http_open(f.port);
@@ -336,18 +291,9 @@ static void test_slots_and_abort(void **state)
     assert_true(fake_engine_wait_idle(f.eng, 60));
 }
 
-static void test_limits_are_told(void **state)
-{
-    (void)state;
-    expect_get("/limits", "{\"max_model_len\":4096,\"max_choices\":1024,\"max_logprobs\":20,"
-                          "\"max_body_bytes\":8388608,");
-    expect_get("/kv", "\"mapped_bytes\":123456789012");
-}
-
 // Asleep, the server refuses requests for the engine, and nothing else, until it is woken.
-static void test_sleep(void **state)
+FX_TEST(test_sleep)
 {
-    (void)state;
     const int n_cleared = fake_engine_counts(f.eng).n_cleared;
     fixture_expect(&f, "/sleep", "", "{\"is_sleeping\":true}");
     assert_int_equal(fake_engine_counts(f.eng).n_cleared, n_cleared + 1);
@@ -364,18 +310,16 @@ static void test_sleep(void **state)
 }
 
 // What other servers have and this one does not is named.
-static void test_other_paths_are_named(void **state)
+FX_TEST(test_other_paths_are_named)
 {
     static const char *const paths[] = {"/v1/rerank", "/v1/messages/batches", "/v1/audio/speech"};
-    (void)state;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         fixture_expect_in(&f, paths[i], "{}", 404, paths[i]);
 }
 
-// A retained prompt is computed and nothing is generated.
 // What a client spells as a control token is one in a raw prompt, unless it says otherwise, and
 // never in a chat: there it is text that somebody typed.
-static void test_control_tokens_of_prompts(void **state)
+FX_TEST(test_control_tokens_of_prompts)
 {
     static const struct {
         const char *path, *body;
@@ -387,7 +331,6 @@ static void test_control_tokens_of_prompts(void **state)
          false},
     };
     enum { BOS = 256, EOT = 263 };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         fxi_buf b = fixture_post(&f, rows[i].path, rows[i].body, 200);
         fxi_buf_free(&b);
@@ -403,9 +346,9 @@ static void test_control_tokens_of_prompts(void **state)
     assert_int_equal(fake_engine_last(f.eng)->prompt[0], 'a');
 }
 
-static void test_retain(void **state)
+// A retained prompt is computed and nothing is generated.
+FX_TEST(test_retain)
 {
-    (void)state;
     fixture_expect(&f, RETAIN, "{\"prompt\":[\"abc\",\"d\"],\"keep_seconds\":60}",
                    "{\"object\":\"list\",\"data\":[{\"object\":\"cache.prefix\",\"index\":0,"
                    "\"tokens\":4,\"cached_tokens\":0},{\"object\":\"cache.prefix\",\"index\":1,"
@@ -420,9 +363,8 @@ static void test_retain(void **state)
                       "\"param\":\"keep_priority\"");
 }
 
-static void test_abort(void **state)
+FX_TEST(test_abort)
 {
-    (void)state;
     const int fd = http_open(f.port);
     http_send(fd,
               "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-ann\r\n"
@@ -441,9 +383,8 @@ static void test_abort(void **state)
 
 // ---- what operators choose ----------------------------------------------------------------------
 
-static void test_operators_choose(void **state)
+FX_TEST(test_operators_choose)
 {
-    (void)state;
     fixture g = fixture_open((fxi_server_options){
         .max_logprobs = 2, .refuse_excess = true, .cut_first = true, .processed_logprobs = true});
     fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"logprobs\":2}", 200,
@@ -476,10 +417,9 @@ static void keep_line(void *ud, const char *line)
 }
 
 // Fields that nobody knows are ignored, and named in the log; what is no name is not repeated.
-static void test_unknown_fields_are_logged(void **state)
+FX_TEST(test_unknown_fields_are_logged)
 {
     fxi_buf lines = {0};
-    (void)state;
     fixture g = fixture_open((fxi_server_options){.log = keep_line, .log_ud = &lines});
     fixture_expect_in(&g, "/v1/completions",
                       "{\"prompt\":\"say a\",\"store\":true,\"dear diary\":1,\"top_k\":2}", 200,
@@ -494,32 +434,4 @@ static void test_unknown_fields_are_logged(void **state)
     fxi_buf_free(&lines);
 }
 
-FX_SUITE(test_server_endpoints)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_trace),
-        cmocka_unit_test(test_lost_device),
-        cmocka_unit_test(test_what_is_served),
-        cmocka_unit_test(test_tokenize),
-        cmocka_unit_test(test_tokenize_of_a_long_text),
-        cmocka_unit_test(test_detokenize),
-        cmocka_unit_test(test_apply_template),
-        cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_embeddings_that_are_refused),
-        cmocka_unit_test(test_a_model_does_what_it_can),
-        cmocka_unit_test(test_admin_endpoints_need_an_admin),
-        cmocka_unit_test(test_who_may_watch),
-        cmocka_unit_test(test_cache_and_budget),
-        cmocka_unit_test(test_slots_and_abort),
-        cmocka_unit_test(test_limits_are_told),
-        cmocka_unit_test(test_sleep),
-        cmocka_unit_test(test_other_paths_are_named),
-        cmocka_unit_test(test_control_tokens_of_prompts),
-        cmocka_unit_test(test_retain),
-        cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_operators_choose),
-        cmocka_unit_test(test_unknown_fields_are_logged),
-    };
-    return cmocka_run_group_tests(tests, open_once, close_once);
-}
+FX_RUN_GROUP(test_server_endpoints, open_once, close_once)

@@ -2,18 +2,13 @@
 // of them is served, the connection ends, and what follows on it is not taken for a request.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "server/waits.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define POST   "POST /v1/completions HTTP/1.1\r\n"
 #define HOST   "Host: localhost\r\n"
@@ -65,7 +60,7 @@ static void check_rows(const raw_row *rows, size_t n)
 
 // ---- heads ------------------------------------------------------------------------------------
 
-static void test_lengths_that_leave_a_doubt_are_refused(void **state)
+FX_TEST(test_lengths_that_leave_a_doubt_are_refused)
 {
 #define LENGTH(text) BYTES(POST HOST TYPE text "\r\n" SAY)
     static const raw_row rows[] = {
@@ -83,11 +78,10 @@ static void test_lengths_that_leave_a_doubt_are_refused(void **state)
         {"beyond 64 bits", LENGTH("Content-Length: 18446744073709551617\r\n"), 413},
         {"beyond the limit", LENGTH("Content-Length: 9223372036854775807\r\n"), 413},
     };
-    (void)state;
     CHECK_ROWS(rows);
 }
 
-static void test_codings_that_leave_a_doubt_are_refused(void **state)
+FX_TEST(test_codings_that_leave_a_doubt_are_refused)
 {
 #define CODING(text) BYTES(POST HOST TYPE text "\r\n" CHUNKS)
     static const raw_row rows[] = {
@@ -114,11 +108,10 @@ static void test_codings_that_leave_a_doubt_are_refused(void **state)
                "Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" CHUNKS),
          400},
     };
-    (void)state;
     CHECK_ROWS(rows);
 }
 
-static void test_lines_that_hide_something_are_refused(void **state)
+FX_TEST(test_lines_that_hide_something_are_refused)
 {
 #define LINE(text) BYTES(POST HOST TYPE text "\r\n" SAY)
     static const raw_row rows[] = {
@@ -150,11 +143,10 @@ static void test_lines_that_hide_something_are_refused(void **state)
         {"a name of two words", LINE("X A: b\r\nContent-Length: 18\r\n"), 400},
         {"a name with a bracket", LINE("X(A: b\r\nContent-Length: 18\r\n"), 400},
     };
-    (void)state;
     CHECK_ROWS(rows);
 }
 
-static void test_request_lines_and_hosts_that_are_none_are_refused(void **state)
+FX_TEST(test_request_lines_and_hosts_that_are_none_are_refused)
 {
 #define GET(line) BYTES(line "\r\n" HOST "\r\n")
     static const raw_row rows[] = {
@@ -174,13 +166,12 @@ static void test_request_lines_and_hosts_that_are_none_are_refused(void **state)
         {"two Hosts", BYTES("GET /health HTTP/1.1\r\n" HOST HOST "\r\n"), 400},
         {"two Hosts that differ", BYTES("GET /health HTTP/1.1\r\n" HOST "Host: b\r\n\r\n"), 400},
     };
-    (void)state;
     CHECK_ROWS(rows);
 }
 
 // ---- chunks -----------------------------------------------------------------------------------
 
-static void test_chunks_that_are_none_are_refused(void **state)
+FX_TEST(test_chunks_that_are_none_are_refused)
 {
 #define CHUNK(text) BYTES(POST HOST TYPE "Transfer-Encoding: chunked\r\n\r\n" text)
     static const raw_row rows[] = {
@@ -193,7 +184,6 @@ static void test_chunks_that_are_none_are_refused(void **state)
         {"more than its size", CHUNK("11\r\n" SAY "\r\n0\r\n\r\n"), 400},
         {"less than its size", CHUNK("14\r\n" SAY "\r\n0\r\n\r\n"), 400},
     };
-    (void)state;
     CHECK_ROWS(rows);
 }
 
@@ -201,7 +191,7 @@ static void test_chunks_that_are_none_are_refused(void **state)
 
 // Several requests at once, one behind the other, of every shape that is allowed: answered in
 // order.
-static void test_pipelined_requests_are_answered_in_order(void **state)
+FX_TEST(test_pipelined_requests_are_answered_in_order)
 {
     static const char all[] = POST HOST TYPE
         "Content-Length: 18\r\n\r\n{\"prompt\":\"say a\"}"
@@ -210,7 +200,6 @@ static void test_pipelined_requests_are_answered_in_order(void **state)
         "9;name=value\r\n{\"prompt\"\r\n9\r\n:\"say b\"}\r\n0\r\nX-Trailer: c\r\n\r\n" POST HOST
             TYPE "Content-Length: 018\r\n\r\n{\"prompt\":\"say c\"}" POST HOST TYPE
         "transfer-encoding:Chunked\r\n\r\n12\r\n{\"prompt\":\"say d\"}\r\n0\r\n\r\n" NEXT;
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     const int fd = http_open(f.port);
     send_raw(fd, BYTES(all));
@@ -223,11 +212,10 @@ static void test_pipelined_requests_are_answered_in_order(void **state)
 }
 
 // A head as large as allowed arrives in two pieces, whatever the place where it is cut.
-static void test_a_head_may_arrive_in_pieces(void **state)
+FX_TEST(test_a_head_may_arrive_in_pieces)
 {
     static const char head[] = POST HOST TYPE "X-Empty:\r\nX-Blank: \t \r\nX-Text: a b\tc\r\n"
                                               "Cookie: a=b; c=\"d\"\r\nContent-Length: 18\r\n\r\n";
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     const int fd = http_open(f.port);
     const int one = 1;
@@ -243,16 +231,4 @@ static void test_a_head_may_arrive_in_pieces(void **state)
     fixture_close(&f);
 }
 
-FX_SUITE(test_server_framing)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lengths_that_leave_a_doubt_are_refused),
-        cmocka_unit_test(test_codings_that_leave_a_doubt_are_refused),
-        cmocka_unit_test(test_lines_that_hide_something_are_refused),
-        cmocka_unit_test(test_request_lines_and_hosts_that_are_none_are_refused),
-        cmocka_unit_test(test_chunks_that_are_none_are_refused),
-        cmocka_unit_test(test_pipelined_requests_are_answered_in_order),
-        cmocka_unit_test(test_a_head_may_arrive_in_pieces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_server_framing)

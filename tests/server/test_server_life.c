@@ -1,34 +1,23 @@
 // test_server_life.c - before the model is loaded, while the server drains, and under TLS.
-#include <arpa/inet.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <gnutls/gnutls.h>
-#include <gnutls/x509.h>
 #include <pthread.h>
 
 #include "base/net/http_client.h"
 #include "base/system/clock.h"
 #include "server/waits.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define SAY "{\"prompt\":\"say a\"}"
 
 // ---- loading ----------------------------------------------------------------------------------
 
-static void test_while_the_model_loads_probes_say_so(void **state)
+FX_TEST(test_while_the_model_loads_probes_say_so)
 {
     static const char *const get[] = {"/health", "/ready", "/v1/models", "/stats", "/metrics"};
-    (void)state;
     fixture f = {.eng = fake_engine_new()};
     fx_error err;
     const fxi_server_options opt = {.model_id = "m"};
@@ -52,9 +41,8 @@ static void test_while_the_model_loads_probes_say_so(void **state)
     fixture_close(&f);
 }
 
-static void test_a_server_may_end_before_it_has_a_model(void **state)
+FX_TEST(test_a_server_may_end_before_it_has_a_model)
 {
-    (void)state;
     fxi_server *srv;
     fx_error err;
     assert_int_equal(fxi_server_open(&(fxi_server_options){0}, &srv, &err), FX_OK);
@@ -82,9 +70,8 @@ static void *run_drain(void *ud)
 }
 
 // Running answers end as they would have; what comes meanwhile is refused, and probes tell.
-static void test_a_drain_lets_answers_end(void **state)
+FX_TEST(test_a_drain_lets_answers_end)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     const int whole = http_open(f.port), stream = http_open(f.port), kept = http_open(f.port);
     http_post(whole, TEXT, "{\"prompt\":\"gate 2\"}");
@@ -92,13 +79,7 @@ static void test_a_drain_lets_answers_end(void **state)
     wait_running(&f, 2);
     drain d = {.srv = f.srv, .timeout_s = WAIT_S};
     pthread_create(&d.thread, NULL, run_drain, &d);
-    for (double end_s = fxi_now_s() + WAIT_S;; pause_s(0.002)) {
-        http_reply r = http_call(f.port, "GET", "/ready", NULL);
-        const int status = r.status;
-        http_reply_free(&r);
-        if (status == 503) break;
-        if (fxi_now_s() > end_s) fail_msg("it is still ready");
-    }
+    WAIT_UNTIL(status_of(&f, "/ready") == 503);
     expect_reply(http_call(f.port, "GET", "/health", NULL), 200, "draining");
     expect_reply(http_call(f.port, "POST", TEXT, SAY), 503, "\"code\":\"draining\"");
     http_post(kept, TEXT, SAY);
@@ -115,12 +96,10 @@ static void test_a_drain_lets_answers_end(void **state)
     fixture_close(&f);
 }
 
-static void test_a_drain_has_a_deadline(void **state)
+FX_TEST(test_a_drain_has_a_deadline)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
-    const int fd = http_open(f.port);
-    http_post(fd, TEXT, "{\"prompt\":\"stuck\"}");
+    const int fd = http_begin(f.port, TEXT, "{\"prompt\":\"stuck\"}");
     wait_running(&f, 1);
     assert_false(fxi_server_drain(f.srv, 0.05));
     assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 0);
@@ -132,12 +111,10 @@ static void test_a_drain_has_a_deadline(void **state)
     fixture_close(&f);
 }
 
-static void test_an_idle_server_drains_at_once(void **state)
+FX_TEST(test_an_idle_server_drains_at_once)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
-    const int idle = http_open(f.port);
-    http_post(idle, TEXT, SAY);
+    const int idle = http_begin(f.port, TEXT, SAY);
     expect_reply(http_read(idle), 200, NULL);
     const double start_s = fxi_now_s();
     assert_true(fxi_server_drain(f.srv, 2 * WAIT_S));
@@ -148,61 +125,12 @@ static void test_an_idle_server_drains_at_once(void **state)
 
 // ---- TLS --------------------------------------------------------------------------------------
 
-static char cert_file[] = "/tmp/test_server_life_cert.XXXXXX";
-static char key_file[] = "/tmp/test_server_life_key.XXXXXX";
-static const char other_file[] = FX_SOURCE_DIR "/tests/vectors/tls/localhost-cert.pem";
+// Certificates that sign themselves: the server's is for localhost alone.
+#define TLS_FILE(name) FX_SOURCE_DIR "/tests/vectors/tls/" name
 
-static void write_file(const char *name, const gnutls_datum_t *d)
-{
-    FILE *file = fopen(name, "w");
-    assert_int_equal(fwrite(d->data, 1, d->size, file), d->size);
-    fclose(file);
-}
-
-// A certificate for localhost that signs itself.
-static void make_cert(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key)
-{
-    static const unsigned char serial = 1;
-    assert_int_equal(gnutls_x509_privkey_generate(
-                         key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
-                     0);
-    gnutls_x509_crt_set_version(crt, 3);
-    gnutls_x509_crt_set_serial(crt, &serial, 1);
-    gnutls_x509_crt_set_activation_time(crt, time(NULL) - 3600);
-    gnutls_x509_crt_set_expiration_time(crt, time(NULL) + 3600);
-    gnutls_x509_crt_set_dn(crt, "CN=localhost", NULL);
-    gnutls_x509_crt_set_subject_alt_name(crt, GNUTLS_SAN_DNSNAME, "localhost", 9, GNUTLS_FSAN_SET);
-    gnutls_x509_crt_set_ca_status(crt, 1);
-    gnutls_x509_crt_set_key(crt, key);
-    assert_int_equal(gnutls_x509_crt_sign2(crt, crt, key, GNUTLS_DIG_SHA256, 0), 0);
-}
-
-static int make_files(void **state)
-{
-    gnutls_x509_crt_t crt;
-    gnutls_x509_privkey_t key;
-    gnutls_datum_t pem;
-    (void)state;
-    close(mkstemp(cert_file)), close(mkstemp(key_file));
-    gnutls_x509_crt_init(&crt);
-    gnutls_x509_privkey_init(&key);
-    make_cert(crt, key);
-    gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &pem);
-    write_file(cert_file, &pem);
-    gnutls_free(pem.data);
-    gnutls_x509_privkey_export2(key, GNUTLS_X509_FMT_PEM, &pem);
-    write_file(key_file, &pem);
-    gnutls_free(pem.data);
-    gnutls_x509_crt_deinit(crt);
-    gnutls_x509_privkey_deinit(key);
-    return 0;
-}
-
-static int remove_files(void **state)
-{
-    (void)state;
-    return unlink(cert_file) + unlink(key_file);
-}
+static const char cert_file[] = TLS_FILE("name-only-cert.pem");
+static const char key_file[] = TLS_FILE("name-only-key.pem");
+static const char other_file[] = TLS_FILE("localhost-cert.pem");
 
 typedef struct tls_client {
     int fd;
@@ -247,10 +175,8 @@ static void tls_ask(tls_client *c, const char *body, const char *until)
 {
     char text[8192];
     size_t n = 0;
-    const int len = snprintf(text, sizeof text,
-                             "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                             "application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                             strlen(body), body);
+    const int len =
+        snprintf(text, sizeof text, POST_TEXT "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
     assert_int_equal(gnutls_record_send(c->session, text, (size_t)len), len);
     text[0] = 0;
     while (!strstr(text, until)) {
@@ -266,9 +192,8 @@ static fxi_server_options tls_options(void)
     return (fxi_server_options){.tls_cert = cert_file, .tls_key = key_file};
 }
 
-static void test_tls_serves_answers_and_streams(void **state)
+FX_TEST(test_tls_serves_answers_and_streams)
 {
-    (void)state;
     fixture f = fixture_open(tls_options());
     tls_client c;
     const int st = tls_open(&c, f.port, "NORMAL");
@@ -294,9 +219,8 @@ static fx_status ask_over_tls(int port, const char *host, const char *ca_file, f
     return st;
 }
 
-static void test_our_own_client_speaks_tls(void **state)
+FX_TEST(test_our_own_client_speaks_tls)
 {
-    (void)state;
     fixture f = fixture_open(tls_options());
     fxi_http_answer a;
     fx_error err;
@@ -317,9 +241,8 @@ static void expect_refusal(int port, const char *host, const char *ca_file, cons
 }
 
 // Another name than the certificate's, another authority, no TLS at all, and a file without one.
-static void test_our_own_client_trusts_only_its_authorities(void **state)
+FX_TEST(test_our_own_client_trusts_only_its_authorities)
 {
-    (void)state;
     fixture f = fixture_open(tls_options()), plain = fixture_open((fxi_server_options){0});
     expect_refusal(f.port, "127.0.0.1", cert_file, "is not trusted: ");
     expect_refusal(f.port, "localhost", other_file, "is not trusted: ");
@@ -330,15 +253,13 @@ static void test_our_own_client_trusts_only_its_authorities(void **state)
 }
 
 // A client that leaves is seen through TLS, too, while its connection is suspended.
-static void test_a_hang_up_is_seen_through_tls(void **state)
+FX_TEST(test_a_hang_up_is_seen_through_tls)
 {
-    (void)state;
     fixture f = fixture_open(tls_options());
     tls_client c;
     assert_true(tls_open(&c, f.port, "NORMAL") >= 0);
-    static const char head[] = "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                               "application/json\r\nContent-Length: 18\r\n\r\n"
-                               "{\"prompt\":\"stuck\"}";
+    static const char head[] = POST_TEXT "Content-Length: 18\r\n\r\n"
+                                         "{\"prompt\":\"stuck\"}";
     assert_int_equal(gnutls_record_send(c.session, head, sizeof head - 1), sizeof head - 1);
     wait_running(&f, 1);
     tls_close(&c);
@@ -347,9 +268,8 @@ static void test_a_hang_up_is_seen_through_tls(void **state)
     fixture_close(&f);
 }
 
-static void test_old_versions_of_tls_and_plain_text_are_refused(void **state)
+FX_TEST(test_old_versions_of_tls_and_plain_text_are_refused)
 {
-    (void)state;
     fixture f = fixture_open(tls_options());
     tls_client c;
     assert_true(tls_open(&c, f.port, "NORMAL:-VERS-ALL:+VERS-TLS1.1:+VERS-TLS1.0") < 0);
@@ -364,9 +284,8 @@ static void test_old_versions_of_tls_and_plain_text_are_refused(void **state)
 }
 
 // A client that connects and never shakes hands holds a place no longer than any other.
-static void test_a_handshake_has_a_deadline(void **state)
+FX_TEST(test_a_handshake_has_a_deadline)
 {
-    (void)state;
     fxi_server_options opt = tls_options();
     opt.header_timeout_s = 0.1;
     fixture f = fixture_open(opt);
@@ -377,7 +296,7 @@ static void test_a_handshake_has_a_deadline(void **state)
     fixture_close(&f);
 }
 
-static void test_files_that_are_no_certificate_are_refused(void **state)
+FX_TEST(test_files_that_are_no_certificate_are_refused)
 {
     const struct {
         const char *cert, *key;
@@ -387,11 +306,10 @@ static void test_files_that_are_no_certificate_are_refused(void **state)
         {cert_file, NULL, FX_EINVAL, "TLS needs both a certificate and its key"},
         {NULL, key_file, FX_EINVAL, "TLS needs both a certificate and its key"},
         {"/nonexistent/c", key_file, FX_EIO, "/nonexistent/c: No such file or directory"},
-        {"/dev/null", key_file, FX_EINVAL, "/dev/null: there is nothing in PEM form in it"},
+        {"/dev/null", key_file, FX_EINVAL, "/dev/null: it holds nothing in PEM format"},
         {key_file, key_file, FX_EINVAL, "TLS cannot be used with"},
         {"/dev/zero", key_file, FX_EINVAL, "/dev/zero: "},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const fxi_server_options opt = {.tls_cert = rows[i].cert, .tls_key = rows[i].key};
         fxi_server *srv;
@@ -403,21 +321,4 @@ static void test_files_that_are_no_certificate_are_refused(void **state)
     }
 }
 
-FX_SUITE(test_server_life)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_while_the_model_loads_probes_say_so),
-        cmocka_unit_test(test_a_server_may_end_before_it_has_a_model),
-        cmocka_unit_test(test_a_drain_lets_answers_end),
-        cmocka_unit_test(test_a_drain_has_a_deadline),
-        cmocka_unit_test(test_an_idle_server_drains_at_once),
-        cmocka_unit_test(test_tls_serves_answers_and_streams),
-        cmocka_unit_test(test_our_own_client_speaks_tls),
-        cmocka_unit_test(test_our_own_client_trusts_only_its_authorities),
-        cmocka_unit_test(test_a_hang_up_is_seen_through_tls),
-        cmocka_unit_test(test_old_versions_of_tls_and_plain_text_are_refused),
-        cmocka_unit_test(test_a_handshake_has_a_deadline),
-        cmocka_unit_test(test_files_that_are_no_certificate_are_refused),
-    };
-    return cmocka_run_group_tests(tests, make_files, remove_files);
-}
+FX_RUN(test_server_life)

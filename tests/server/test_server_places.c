@@ -1,10 +1,6 @@
 // test_server_places.c - connections that take places and time: how many there may be, which ones
 // make room, and how long a request may take to arrive.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +10,15 @@
 #include <unistd.h>
 
 #include <arpa/inet.h>
-#include <cmocka.h>
 
 #include "base/system/clock.h"
 #include "server/guard/places.h"
 #include "server/waits.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define STUCK "{\"prompt\":\"stuck\"}"
-#define HALF_BODY                                                                     \
-    "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" \
+#define HALF_BODY \
+    POST_TEXT     \
     "Content-Length: 1000000\r\n\r\n{"
 
 // ---- the table alone, with a clock of the test's ------------------------------------------------
@@ -89,9 +84,8 @@ static bool is_closed(const fxi_place *p)
 
 // The head's deadline counts from the connection on, whatever arrives, and the body's from the end
 // of the head; a request that is being answered has none.
-static void test_each_phase_has_its_deadline(void **state)
+FX_TEST(test_each_phase_has_its_deadline)
 {
-    (void)state;
     begin_table(100, 0);
     fxi_place *fresh = enter_as("203.0.113.1", FXI_PHASE_FRESH);
     fxi_place *head = enter_as("203.0.113.2", FXI_PHASE_FRESH);
@@ -116,9 +110,8 @@ static void test_each_phase_has_its_deadline(void **state)
 
 // When all places are taken, the one that has been idle for longest makes room, then those that
 // have not sent their request; one that is being answered never does.
-static void test_those_that_do_no_work_make_room(void **state)
+FX_TEST(test_those_that_do_no_work_make_room)
 {
-    (void)state;
     begin_table(3, 0);
     fxi_place *busy = enter_as("203.0.113.1", FXI_PHASE_BUSY);
     fxi_place *head = enter_as("203.0.113.2", FXI_PHASE_HEAD);
@@ -136,9 +129,8 @@ static void test_those_that_do_no_work_make_room(void **state)
 
 // Among connections that have sent nothing, one of the address with the most connections goes
 // first: newcomers from other addresses are not hurt.
-static void test_the_busiest_address_makes_room_first(void **state)
+FX_TEST(test_the_busiest_address_makes_room_first)
 {
-    (void)state;
     begin_table(4, 0);
     fxi_place *alone = enter_as("203.0.113.9", FXI_PHASE_FRESH);
     for (int i = 0; i < 3; i++, table.now_s++) enter_as("198.51.100.1", FXI_PHASE_FRESH);
@@ -148,9 +140,8 @@ static void test_the_busiest_address_makes_room_first(void **state)
     end_table();
 }
 
-static void test_an_address_has_so_many_places(void **state)
+FX_TEST(test_an_address_has_so_many_places)
 {
-    (void)state;
     begin_table(100, 2);
     for (int i = 0; i < 2; i++) enter_as("203.0.113.1", FXI_PHASE_BUSY);
     assert_int_equal(enter_as("203.0.113.1", FXI_PHASE_FRESH)->refused, 429);
@@ -162,9 +153,8 @@ static void test_an_address_has_so_many_places(void **state)
 }
 
 // By default the limit is not for programs of this machine, a proxy among them.
-static void test_this_machine_is_spared(void **state)
+FX_TEST(test_this_machine_is_spared)
 {
-    (void)state;
     for (int spare = 0; spare < 2; spare++) {
         begin_table(100, 1);
         table.ps.spare_loopback = spare;
@@ -181,67 +171,41 @@ static void expect_served(const fixture *f)
     expect_reply(http_call(f->port, "GET", "/health", NULL), 200, "ok");
 }
 
-// Its place may be given back a moment after its request has ended.
-static void await_served(const fixture *f)
+// Whoever sends a byte now and then holds a place for so long and no longer, as does a silent one.
+FX_TEST(test_a_request_that_trickles_is_cut)
 {
-    for (double end_s = fxi_now_s() + WAIT_S;; pause_s(0.01)) {
-        http_reply r = http_call(f->port, "GET", "/health", NULL);
-        const bool is_full = r.status == 503 && fxi_now_s() < end_s;
-        if (!is_full) {
-            expect_reply(r, 200, NULL);
-            return;
+    static const struct {
+        fxi_server_options opt;
+        const char *begin, *more;
+    } rows[] = {
+        {{.header_timeout_s = 0.2}, "GET /health HTTP/1.1\r\nHost: localhost\r\n", "X-A: b\r\n"},
+        {{.header_timeout_s = 0.2}, "", ""},
+        {{.body_timeout_s = 0.2}, HALF_BODY, " "},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fixture f = fixture_open(rows[i].opt);
+        const int fd = http_open(f.port);
+        char byte;
+        http_send(fd, "%s", rows[i].begin);
+        for (double end_s = fxi_now_s() + WAIT_S; recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0;
+             pause_s(0.01)) {
+            if (fxi_now_s() > end_s) fail_msg("row %zu still holds its place", i);
+            http_send(fd, "%s", rows[i].more);
         }
-        http_reply_free(&r);
+        expect_reply(http_read(fd), 408, "request_timeout");
+        expect_served(&f);
+        close(fd);
+        fixture_close(&f);
     }
-}
-
-// Whoever sends a byte now and then holds a place for so long and no longer.
-static void test_a_head_that_trickles_is_cut(void **state)
-{
-    (void)state;
-    fixture f = fixture_open((fxi_server_options){.header_timeout_s = 0.2});
-    const int silent = http_open(f.port), slow = http_open(f.port);
-    http_send(slow, "GET /health HTTP/1.1\r\nHost: localhost\r\n");
-    char byte;
-    for (double end_s = fxi_now_s() + WAIT_S; recv(slow, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0;
-         pause_s(0.01)) {
-        if (fxi_now_s() > end_s) fail_msg("it still holds its place");
-        http_send(slow, "X-A: b\r\n");
-    }
-    expect_reply(http_read(slow), 408, "request_timeout");
-    expect_reply(http_read(silent), 408, "request_timeout");
-    expect_served(&f);
-    close(silent), close(slow);
-    fixture_close(&f);
-}
-
-static void test_a_body_that_trickles_is_cut(void **state)
-{
-    (void)state;
-    fixture f = fixture_open((fxi_server_options){.body_timeout_s = 0.2});
-    const int slow = http_open(f.port);
-    http_send(slow, HALF_BODY);
-    char byte;
-    for (double end_s = fxi_now_s() + WAIT_S; recv(slow, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0;
-         pause_s(0.01)) {
-        if (fxi_now_s() > end_s) fail_msg("it still holds its place");
-        http_send(slow, " ");
-    }
-    expect_reply(http_read(slow), 408, "request_timeout");
-    expect_served(&f);
-    close(slow);
-    fixture_close(&f);
 }
 
 // An answer may take as long as it takes, and so may the pause between two requests, up to its own
 // limit.
-static void test_answers_have_no_deadline(void **state)
+FX_TEST(test_answers_have_no_deadline)
 {
-    (void)state;
     fixture f = fixture_open(
         (fxi_server_options){.header_timeout_s = 0.1, .body_timeout_s = 0.1, .ping_s = 0.05});
-    const int fd = http_open(f.port);
-    http_post(fd, TEXT, "{\"prompt\":\"gate 1\"}");
+    const int fd = http_begin(f.port, TEXT, "{\"prompt\":\"gate 1\"}");
     wait_running(&f, 1);
     pause_s(0.4);
     fake_engine_open(f.eng, 1);
@@ -253,23 +217,20 @@ static void test_answers_have_no_deadline(void **state)
     fixture_close(&f);
 }
 
-static void test_an_idle_connection_is_closed(void **state)
+FX_TEST(test_an_idle_connection_is_closed)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.idle_timeout_s = 1});
-    const int fd = http_open(f.port);
-    http_post(fd, TEXT, "{\"prompt\":\"say a\"}");
+    const int fd = http_begin(f.port, TEXT, "{\"prompt\":\"say a\"}");
     expect_reply(http_read(fd), 200, "a");
     expect_reply(http_read(fd), 0, NULL); // ends without a word
     close(fd);
     fixture_close(&f);
 }
 
-static void test_many_trickling_clients_shut_nobody_out(void **state)
+FX_TEST(test_many_trickling_clients_shut_nobody_out)
 {
     enum { N = 200 };
     int fd[N];
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.max_conn = 16});
     for (int i = 0; i < N; i++) {
         fd[i] = http_open(f.port);
@@ -282,18 +243,13 @@ static void test_many_trickling_clients_shut_nobody_out(void **state)
     fixture_close(&f);
 }
 
-static void test_beyond_all_places_a_client_is_told(void **state)
+FX_TEST(test_beyond_all_places_a_client_is_told)
 {
     int fd[4];
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.max_conn = 4});
-    for (int i = 0; i < 4; i++) {
-        fd[i] = http_open(f.port);
-        http_post(fd[i], TEXT, STUCK);
-    }
+    for (int i = 0; i < 4; i++) fd[i] = http_begin(f.port, TEXT, STUCK);
     wait_running(&f, 4);
-    const int fifth = http_open(f.port);
-    http_post(fifth, TEXT, STUCK);
+    const int fifth = http_begin(f.port, TEXT, STUCK);
     http_reply r = http_read(fifth);
     assert_non_null(strstr(r.head.p, "Retry-After:"));
     assert_non_null(strstr(r.head.p, "Connection: close"));
@@ -301,23 +257,18 @@ static void test_beyond_all_places_a_client_is_told(void **state)
     close(fd[0]); // a place is free again as soon as its request has been cancelled
     close(fifth);
     wait_running(&f, 3);
-    await_served(&f);
+    WAIT_UNTIL(status_of(&f, "/health") == 200); // a moment after its request has ended
     for (int i = 1; i < 4; i++) close(fd[i]);
     fixture_close(&f);
 }
 
-static void test_beyond_its_places_an_address_is_told(void **state)
+FX_TEST(test_beyond_its_places_an_address_is_told)
 {
     int fd[2];
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.max_conn = 100, .max_per_address = 2});
-    for (int i = 0; i < 2; i++) {
-        fd[i] = http_open(f.port);
-        http_post(fd[i], TEXT, STUCK);
-    }
+    for (int i = 0; i < 2; i++) fd[i] = http_begin(f.port, TEXT, STUCK);
     wait_running(&f, 2);
-    const int third = http_open(f.port);
-    http_post(third, TEXT, STUCK);
+    const int third = http_begin(f.port, TEXT, STUCK);
     expect_reply(http_read(third), 429, "too_many_connections");
     close(third), close(fd[0]), close(fd[1]);
     wait_running(&f, 0);
@@ -326,9 +277,8 @@ static void test_beyond_its_places_an_address_is_told(void **state)
 }
 
 // Where no file is free for a connection, it waits in the queue of the listening socket.
-static void test_without_a_free_file_a_client_waits(void **state)
+FX_TEST(test_without_a_free_file_a_client_waits)
 {
-    (void)state;
     struct rlimit before, none;
     fixture f = fixture_open((fxi_server_options){0});
     expect_served(&f);
@@ -352,7 +302,7 @@ static void test_without_a_free_file_a_client_waits(void **state)
 // A client may leave in any phase: with half a head, half a body, while its request waits for the
 // engine, and while its answer is made and sent. Its place is free again, and what it had asked for
 // is cancelled.
-static void test_a_hang_up_in_any_phase_frees_its_place(void **state)
+FX_TEST(test_a_hang_up_in_any_phase_frees_its_place)
 {
     static const struct {
         const char *body; // NULL: as far as `head`
@@ -367,7 +317,6 @@ static void test_a_hang_up_in_any_phase_frees_its_place(void **state)
         {"{\"prompt\":\"stuck\",\"stream\":true}", NULL, true},
         {"{\"prompt\":\"slow 999999 1\",\"max_tokens\":999999,\"stream\":true}", NULL, true},
     };
-    (void)state;
     // As many places as one client takes: the next one is served only once the place is free.
     fixture f = fixture_open((fxi_server_options){.max_conn = 2});
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -391,23 +340,4 @@ static void test_a_hang_up_in_any_phase_frees_its_place(void **state)
     fixture_close(&f);
 }
 
-FX_SUITE(test_server_places)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_phase_has_its_deadline),
-        cmocka_unit_test(test_those_that_do_no_work_make_room),
-        cmocka_unit_test(test_the_busiest_address_makes_room_first),
-        cmocka_unit_test(test_an_address_has_so_many_places),
-        cmocka_unit_test(test_this_machine_is_spared),
-        cmocka_unit_test(test_a_head_that_trickles_is_cut),
-        cmocka_unit_test(test_a_body_that_trickles_is_cut),
-        cmocka_unit_test(test_answers_have_no_deadline),
-        cmocka_unit_test(test_an_idle_connection_is_closed),
-        cmocka_unit_test(test_many_trickling_clients_shut_nobody_out),
-        cmocka_unit_test(test_beyond_all_places_a_client_is_told),
-        cmocka_unit_test(test_beyond_its_places_an_address_is_told),
-        cmocka_unit_test(test_without_a_free_file_a_client_waits),
-        cmocka_unit_test(test_a_hang_up_in_any_phase_frees_its_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_server_places)

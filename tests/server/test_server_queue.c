@@ -1,41 +1,33 @@
 // test_server_queue.c - the queue in front of the workers, over HTTP: clients take turns whatever
 // their connections, a client that leaves takes its work and its bytes along, and large answers are
 // work, too.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "base/system/clock.h"
 #include "server/http/http.h"
 #include "server/waits.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define EMBED "/v1/embeddings"
 
 // ---- clients that leave -----------------------------------------------------------------------
 
 // The only worker is busy: work that waits for it goes with its client, at once.
-static void test_hang_up_drops_queued_work(void **state)
+FX_TEST(test_hang_up_drops_queued_work)
 {
-    (void)state;
     enum { N = 6 };
     int fd[N];
     char *large = huge_body("{\"prompt\":\"", "1 ", "\"}", MIB);
     fixture f = fixture_open((fxi_server_options){.n_worker = 1, .max_queue_bytes = 16 * MIB});
-    int busy = http_open(f.port);
-    http_post(busy, TEXT, "{\"prompt\":\"grind\"}");
+    int busy = http_begin(f.port, TEXT, "{\"prompt\":\"grind\"}");
     wait_grinding(&f, 1);
-    for (int i = 0; i < N; i++) {
-        fd[i] = http_open(f.port);
-        http_post(fd[i], TEXT, i % 3 ? large : "{\"prompt\":\"say never\"}");
-    }
+    for (int i = 0; i < N; i++)
+        fd[i] = http_begin(f.port, TEXT, i % 3 ? large : "{\"prompt\":\"say never\"}");
     wait_queued(&f, 2, 4);
     assert_true(server_quota(&f).of_bytes[FXI_BYTES_BODY] >= 4 * MIB);
     const int order[N] = {1, 0, 5, 2, 3, 4}; // first, last and middle of their queues
@@ -76,9 +68,8 @@ static void expect_victim_second(fixture *f, int busy, const int *fd, int n)
     fixture_close(f);
 }
 
-static void test_connections_of_an_address_take_one_turn(void **state)
+FX_TEST(test_connections_of_an_address_take_one_turn)
 {
-    (void)state;
     enum { N = 7 };
     int fd[N];
     fixture f = fixture_open((fxi_server_options){.n_worker = 1});
@@ -94,10 +85,9 @@ static void test_connections_of_an_address_take_one_turn(void **state)
     expect_victim_second(&f, busy, fd, N);
 }
 
-static void test_keys_of_a_tenant_take_one_turn(void **state)
+FX_TEST(test_keys_of_a_tenant_take_one_turn)
 {
     static const char *const keys[] = {"a1", "a2", "a3", "a4", "bob"};
-    (void)state;
     enum { N = 5 };
     int fd[N];
     char name[] = "/tmp/test_server_queue.XXXXXX";
@@ -132,26 +122,21 @@ static char *many_texts(void)
 // Work of which all but the gate's text has been done.
 static int begin_embedding(const fixture *f, const char *body)
 {
-    const int fd = http_open(f->port);
-    http_post(fd, EMBED, body);
-    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f->eng).n_submitted < N_TEXT ||
-                                              fake_engine_counts(f->eng).n_running > 1;
-         nap())
-        assert_true(fxi_now_s() < end_s);
+    const int fd = http_begin(f->port, EMBED, body);
+    WAIT_UNTIL(fake_engine_counts(f->eng).n_submitted >= N_TEXT &&
+               fake_engine_counts(f->eng).n_running <= 1);
     return fd;
 }
 
 // Until the workers have done so much; they do no more.
 static void wait_done(const fixture *f, uint64_t n)
 {
-    for (double end_s = fxi_now_s() + WAIT_S; server_workers(f).n_done < n; nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(server_workers(f).n_done >= n);
     assert_int_equal(server_workers(f).n_done, n);
 }
 
-static void test_large_answers_are_made_by_a_worker(void **state)
+FX_TEST(test_large_answers_are_made_by_a_worker)
 {
-    (void)state;
     char *body = many_texts();
     fixture f = fixture_open((fxi_server_options){.n_worker = 2});
     int fd = begin_embedding(&f, body);
@@ -169,19 +154,15 @@ static void test_large_answers_are_made_by_a_worker(void **state)
 }
 
 // There is no room for the answer when it is to be made: it is not made.
-static void test_large_answers_are_charged_first(void **state)
+FX_TEST(test_large_answers_are_charged_first)
 {
-    (void)state;
     enum { LIMIT = 8 };
     char *body = many_texts();
     fixture f = fixture_open((fxi_server_options){.max_queue_bytes = LIMIT * MIB});
     int fd = begin_embedding(&f, body), filler = http_open(f.port);
     wait_held(&f, FXI_BYTES_QUEUE, 0, 16384);
     const size_t n_free = LIMIT * MIB / 8 * 7 - server_quota(&f).used_bytes - 32768;
-    http_send(filler,
-              "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-              "Content-Length: %zu\r\n\r\n{",
-              n_free);
+    http_send(filler, POST_TEXT "Content-Length: %zu\r\n\r\n{", n_free);
     wait_held(&f, FXI_BYTES_BODY, n_free, n_free);
     fake_engine_open(f.eng, 1);
     expect_reply(http_read(fd), 503, "\"code\":\"overloaded\"");
@@ -193,13 +174,11 @@ static void test_large_answers_are_charged_first(void **state)
 }
 
 // A client leaves while its answer waits to be made.
-static void test_large_answers_that_nobody_waits_for(void **state)
+FX_TEST(test_large_answers_that_nobody_waits_for)
 {
-    (void)state;
     char *body = many_texts();
     fixture f = fixture_open((fxi_server_options){.n_worker = 1, .grace_s = 30});
-    int fd = begin_embedding(&f, body), busy = http_open(f.port);
-    http_post(busy, TEXT, "{\"prompt\":\"grind\"}");
+    int fd = begin_embedding(&f, body), busy = http_begin(f.port, TEXT, "{\"prompt\":\"grind\"}");
     wait_grinding(&f, 1);
     fake_engine_open(f.eng, 1);
     wait_queued(&f, 0, 1);
@@ -213,30 +192,20 @@ static void test_large_answers_that_nobody_waits_for(void **state)
     free(body);
 }
 
-static void *stop_server(void *srv)
+FX_TEST(test_stop_while_an_answer_waits_to_be_made)
 {
-    fxi_server_stop(srv);
-    return NULL;
-}
-
-static void test_stop_while_an_answer_waits_to_be_made(void **state)
-{
-    (void)state;
     char *body = many_texts();
-    pthread_t stopper;
     fixture f = fixture_open((fxi_server_options){.n_worker = 1, .grace_s = 30});
-    int fd = begin_embedding(&f, body), busy = http_open(f.port);
-    http_post(busy, TEXT, "{\"prompt\":\"grind\"}");
+    int fd = begin_embedding(&f, body), busy = http_begin(f.port, TEXT, "{\"prompt\":\"grind\"}");
     wait_grinding(&f, 1);
     fake_engine_open(f.eng, 1);
     wait_queued(&f, 0, 1);
-    pthread_create(&stopper, NULL, stop_server, f.srv);
+    const pthread_t stopper = stop_meanwhile(&f);
     expect_reply(http_read(fd), 503, "draining");
     expect_reply(http_read(busy), 503, "draining");
     fake_engine_release(f.eng);
     pthread_join(stopper, NULL);
     close(fd), close(busy);
-    f.srv = NULL;
     fixture_close(&f);
     free(body);
 }
@@ -260,8 +229,7 @@ static void read_slowly(bool stream)
     fxi_buf body = {0};
     fxi_buf_fmt(&body, "{\"prompt\":\"flood 160\",\"max_tokens\":160,\"stream\":%s}",
                 stream ? "true" : "false");
-    int slow = http_open(f.port);
-    http_post(slow, TEXT, body.p);
+    int slow = http_begin(f.port, TEXT, body.p);
     const double end_s = fxi_now_s() + WAIT_S;
     char c;
     while (!has_jobs(&f)) nap();
@@ -270,8 +238,7 @@ static void read_slowly(bool stream)
         nap();
         assert_true(fxi_now_s() < end_s);
     }
-    int good = http_open(f.port);
-    http_post(good, TEXT, body.p);
+    int good = http_begin(f.port, TEXT, body.p);
     http_reply r = http_read(good);
     assert_int_equal(r.status, 200);
     assert_false(r.cut);
@@ -283,24 +250,10 @@ static void read_slowly(bool stream)
     fixture_close(&f);
 }
 
-static void test_slow_readers_are_cut_off(void **state)
+FX_TEST(test_slow_readers_are_cut_off)
 {
-    (void)state;
     read_slowly(true);
     read_slowly(false);
 }
 
-FX_SUITE(test_server_queue)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hang_up_drops_queued_work),
-        cmocka_unit_test(test_connections_of_an_address_take_one_turn),
-        cmocka_unit_test(test_keys_of_a_tenant_take_one_turn),
-        cmocka_unit_test(test_large_answers_are_made_by_a_worker),
-        cmocka_unit_test(test_large_answers_are_charged_first),
-        cmocka_unit_test(test_large_answers_that_nobody_waits_for),
-        cmocka_unit_test(test_stop_while_an_answer_waits_to_be_made),
-        cmocka_unit_test(test_slow_readers_are_cut_off),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_server_queue)

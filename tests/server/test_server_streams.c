@@ -1,19 +1,13 @@
 // test_server_streams.c - the tokens of a stream on their way to its reader: whole, in order, and
 // bounded in time where the reader stalls.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/system/clock.h"
 #include "server/http/http.h"
 #include "server/waits.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 enum { N_BIG = 120, BIG_BYTES = 64 << 10 }; // tokens that no socket takes all of
 
@@ -45,9 +39,8 @@ static int count_in(const char *text, const char *what)
 }
 
 // Chunks are for those who asked with HTTP/1.1.
-static void test_stream_of_an_old_client_has_no_chunks(void **state)
+FX_TEST(test_stream_of_an_old_client_has_no_chunks)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     fxi_buf b = call_raw(f.port, "1.0", "");
     const char *body = strstr(b.p, "\r\n\r\n");
@@ -65,9 +58,8 @@ static void test_stream_of_an_old_client_has_no_chunks(void **state)
     fixture_close(&f);
 }
 
-static void test_streams_follow_each_other_on_a_connection(void **state)
+FX_TEST(test_streams_follow_each_other_on_a_connection)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     const int fd = http_open(f.port);
     for (int k = 0; k < 15; k++) {
@@ -127,9 +119,8 @@ static int begin_stalled(const fixture *f, int n)
 
 static const fxi_server_options roomy = {.max_out_bytes = 64 * MIB, .max_queue_bytes = 256 * MIB};
 
-static void test_stalled_reader_gets_the_whole_stream(void **state)
+FX_TEST(test_stalled_reader_gets_the_whole_stream)
 {
-    (void)state;
     fixture f = fixture_open(roomy);
     const int fd = begin_stalled(&f, N_BIG);
     http_reply r = http_read(fd);
@@ -146,9 +137,8 @@ static void test_stalled_reader_gets_the_whole_stream(void **state)
 }
 
 // What came while the socket was full leaves once it is not, though no token follows.
-static void test_stalled_reader_gets_what_came_meanwhile(void **state)
+FX_TEST(test_stalled_reader_gets_what_came_meanwhile)
 {
-    (void)state;
     fxi_server_options opt = roomy;
     opt.ping_s = 1e6; // nothing else wakes the stream
     fixture f = fixture_open(opt);
@@ -164,9 +154,8 @@ static void test_stalled_reader_gets_what_came_meanwhile(void **state)
     fixture_close(&f);
 }
 
-static void test_stalled_reader_that_leaves_is_forgotten(void **state)
+FX_TEST(test_stalled_reader_that_leaves_is_forgotten)
 {
-    (void)state;
     fixture f = fixture_open(roomy);
     http_reset(begin_stalled(&f, N_BIG));
     wait_nothing_held(&f);
@@ -175,9 +164,8 @@ static void test_stalled_reader_that_leaves_is_forgotten(void **state)
     fixture_close(&f);
 }
 
-static void test_stalled_reader_that_stays_is_cut_off(void **state)
+FX_TEST(test_stalled_reader_that_stays_is_cut_off)
 {
-    (void)state;
     fxi_server_options opt = roomy;
     opt.read_timeout_s = 0.2;
     fixture f = fixture_open(opt);
@@ -192,9 +180,8 @@ static void test_stalled_reader_that_stays_is_cut_off(void **state)
 }
 
 // A stop gives it the time that it gives to all, and no more.
-static void test_stop_with_a_stalled_reader(void **state)
+FX_TEST(test_stop_with_a_stalled_reader)
 {
-    (void)state;
     fxi_server_options opt = roomy;
     opt.grace_s = 0.05;
     fixture f = fixture_open(opt);
@@ -208,42 +195,20 @@ static void test_stop_with_a_stalled_reader(void **state)
     close(fd);
 }
 
-static void *stop_server(void *ud)
+FX_TEST(test_stop_waits_for_a_reader_that_goes_on)
 {
-    fxi_server_stop(ud);
-    return NULL;
-}
-
-static void test_stop_waits_for_a_reader_that_goes_on(void **state)
-{
-    (void)state;
     fxi_server_options opt = roomy;
-    pthread_t stopper;
     opt.grace_s = WAIT_S;
     fixture f = fixture_open(opt);
     const int fd = begin_stalled(&f, N_BIG);
-    pthread_create(&stopper, NULL, stop_server, f.srv);
+    const pthread_t stopper = stop_meanwhile(&f);
     http_reply r = http_read(fd);
     assert_true(r.status == 200 && !r.cut);
     assert_non_null(strstr(r.body.p, "\n\ndata: [DONE]\n\n"));
     http_reply_free(&r);
     close(fd);
     pthread_join(stopper, NULL);
-    f.srv = NULL;
     fixture_close(&f);
 }
 
-FX_SUITE(test_server_streams)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stream_of_an_old_client_has_no_chunks),
-        cmocka_unit_test(test_streams_follow_each_other_on_a_connection),
-        cmocka_unit_test(test_stalled_reader_gets_the_whole_stream),
-        cmocka_unit_test(test_stalled_reader_gets_what_came_meanwhile),
-        cmocka_unit_test(test_stalled_reader_that_leaves_is_forgotten),
-        cmocka_unit_test(test_stalled_reader_that_stays_is_cut_off),
-        cmocka_unit_test(test_stop_with_a_stalled_reader),
-        cmocka_unit_test(test_stop_waits_for_a_reader_that_goes_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_server_streams)

@@ -1,21 +1,16 @@
 // test_server_work.c - the parts of server/work by themselves: the quota and its charges, bodies,
 // and the order in which workers take what waits.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 
 #include <sys/resource.h>
 
 #include "server/work/quota.h"
 #include "server/work/workers.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -31,9 +26,8 @@ static size_t used_bytes(const fxi_quota *l)
     return g.used_bytes;
 }
 
-static void test_quota_refuses_beyond_its_limit(void **state)
+FX_TEST(test_quota_refuses_beyond_its_limit)
 {
-    (void)state;
     const size_t mib = 1 << 20;
     fxi_quota *l = fxi_quota_new(8 * mib);
     fxi_charge a, b, c;
@@ -79,9 +73,8 @@ static void *hammer_quota(void *ud)
 }
 
 // What belongs to no request takes its part of the limit, too.
-static void test_quota_counts_what_no_request_holds(void **state)
+FX_TEST(test_quota_counts_what_no_request_holds)
 {
-    (void)state;
     const size_t mib = 1 << 20;
     fxi_quota *l = fxi_quota_new(64 * mib);
     fxi_quota_gauges now;
@@ -101,9 +94,8 @@ static void test_quota_counts_what_no_request_holds(void **state)
     fxi_quota_unref(l);
 }
 
-static void test_quota_balances_over_threads(void **state)
+FX_TEST(test_quota_balances_over_threads)
 {
-    (void)state;
     pthread_t t[4];
     fxi_quota *l = fxi_quota_new(600000);
     for (int i = 0; i < 4; i++) pthread_create(&t[i], NULL, hammer_quota, l);
@@ -115,9 +107,8 @@ static void test_quota_balances_over_threads(void **state)
     fxi_quota_unref(l);
 }
 
-static void test_default_limit_has_bounds(void **state)
+FX_TEST(test_default_limit_has_bounds)
 {
-    (void)state;
     size_t n = fxi_quota_default_bytes("");
     assert_true(n >= (64u << 20) && n <= (1u << 30));
     assert_true(fxi_quota_default_bytes("/nonexistent") >= 64u << 20);
@@ -125,9 +116,8 @@ static void test_default_limit_has_bounds(void **state)
 
 // ---- bodies -----------------------------------------------------------------------------------
 
-static void test_body_is_charged_before_it_grows(void **state)
+FX_TEST(test_body_is_charged_before_it_grows)
 {
-    (void)state;
     char piece[1000];
     fxi_quota *l = fxi_quota_new(1 << 20);
     fxi_charge charge;
@@ -223,10 +213,9 @@ static void post_items(fxi_workers *ws, item *it, const char *const *what, size_
     }
 }
 
-static void test_clients_and_classes_take_turns(void **state)
+FX_TEST(test_clients_and_classes_take_turns)
 {
     static const char *const what[] = {"a1", "b1", "c1", "d1", "e2", "f3", "g2", "A1", "B1", "C2"};
-    (void)state;
     item gate = {{.run = run_gate}, 0}, it[COUNT(what)];
     fxi_workers *ws = begin_workers(1);
     fxi_workers_post(ws, &gate.work);
@@ -243,10 +232,9 @@ static void test_clients_and_classes_take_turns(void **state)
 }
 
 // However much large work there is, one of two threads serves small work.
-static void test_small_work_passes_large_work(void **state)
+FX_TEST(test_small_work_passes_large_work)
 {
     static const char *const what[] = {"a1", "b1", "c2"};
-    (void)state;
     item gate[8], it[COUNT(what)];
     fxi_workers *ws = begin_workers(2);
     for (int i = 0; i < 8; i++) {
@@ -290,9 +278,8 @@ static int nice_of(fxi_workers *ws, bool large, int n_run)
 
 // Large work yields to everything else; small work is as urgent as the rest of the program, unless
 // the low-priority worker helps.
-static void test_large_work_has_a_low_priority(void **state)
+FX_TEST(test_large_work_has_a_low_priority)
 {
-    (void)state;
     const int own = getpriority(PRIO_PROCESS, 0), low = own + 10 < 19 ? own + 10 : 19;
     item gate = {{.run = run_gate, .client = 1, .large = true}, 0};
     fxi_workers *ws = begin_workers(2);
@@ -305,9 +292,8 @@ static void test_large_work_has_a_low_priority(void **state)
 }
 
 // The low-priority worker helps while the normal one is busy, and nothing waits for large work.
-static void test_small_work_on_both_threads(void **state)
+FX_TEST(test_small_work_on_both_threads)
 {
-    (void)state;
     item gate[2], it;
     fxi_workers *ws = begin_workers(2);
     for (int i = 0; i < 2; i++) {
@@ -323,11 +309,10 @@ static void test_small_work_on_both_threads(void **state)
 }
 
 // Wherever it stands in its client's queue; the order of the others stays.
-static void test_dropped_work_never_runs(void **state)
+FX_TEST(test_dropped_work_never_runs)
 {
     static const char *const what[] = {"a1", "b1", "c1", "d2", "e2", "f3", "A1", "B1"};
     static const int dropped[] = {0, 4, 5, 7};
-    (void)state;
     item gate = {{.run = run_gate}, 0}, it[COUNT(what)], never = {{.run = run_item}, 'x'};
     fxi_workers *ws = begin_workers(1);
     assert_false(fxi_workers_drop(ws, &never.work));
@@ -359,9 +344,8 @@ static void note_idle(void *ud)
 }
 
 // Once after work, however long nothing comes.
-static void test_idle_is_told_once(void **state)
+FX_TEST(test_idle_is_told_once)
 {
-    (void)state;
     fxi_workers *ws;
     item it = {{.run = run_item}, 'a'};
     seen.n_run = 0;
@@ -375,20 +359,4 @@ static void test_idle_is_told_once(void **state)
     assert_int_equal(seen.n_idle, 2);
 }
 
-FX_SUITE(test_server_work)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quota_refuses_beyond_its_limit),
-        cmocka_unit_test(test_quota_counts_what_no_request_holds),
-        cmocka_unit_test(test_quota_balances_over_threads),
-        cmocka_unit_test(test_default_limit_has_bounds),
-        cmocka_unit_test(test_body_is_charged_before_it_grows),
-        cmocka_unit_test(test_clients_and_classes_take_turns),
-        cmocka_unit_test(test_small_work_passes_large_work),
-        cmocka_unit_test(test_large_work_has_a_low_priority),
-        cmocka_unit_test(test_small_work_on_both_threads),
-        cmocka_unit_test(test_dropped_work_never_runs),
-        cmocka_unit_test(test_idle_is_told_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_server_work)

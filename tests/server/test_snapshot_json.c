@@ -1,24 +1,17 @@
 // test_snapshot_json.c - every figure and every row of a snapshot is in its JSON.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "server/endpoint/endpoint.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 static void expect_in(const char *text, const char *part)
 {
     if (!strstr(text, part)) fail_msg("no %s in %s", part, text);
 }
 
-static void test_everything_is_written(void **state)
+FX_TEST(test_everything_is_written)
 {
-    (void)state;
     static const fx_chunk_run chunk[] = {{0, 3, 0, FX_CHUNK_spare},
                                          {FX_SWAP_CHUNK, 1, 1, FX_CHUNK_swapped}};
     static const fx_span span[] = {{7, 1, 90, 0, 2, 1}, {8, 0, 5, 2, 0, 0}};
@@ -69,9 +62,8 @@ static void test_everything_is_written(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_an_empty_snapshot(void **state)
+FX_TEST(test_an_empty_snapshot)
 {
-    (void)state;
     const fx_snapshot s = {.number = 1, .manager = "m"};
     fxi_buf b = {0};
     assert_true(fxi_snapshot_json(&b, &s));
@@ -80,11 +72,4 @@ static void test_an_empty_snapshot(void **state)
     fxi_buf_free(&b);
 }
 
-FX_SUITE(test_snapshot_json)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything_is_written),
-        cmocka_unit_test(test_an_empty_snapshot),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_snapshot_json)

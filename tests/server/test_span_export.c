@@ -1,14 +1,8 @@
 // test_span_export.c - spans of requests: who a request belongs to, what is told of it, and a
 // collector that is slow, refuses or is not there.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-#include <jansson.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -17,9 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "json_doc.h"
 #include "server/spans/exporter.h"
 #include "server/spans/span.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define PARENT "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -52,9 +47,8 @@ static void note_event(int kind, uint64_t request, uint64_t at_us)
 
 // ---- traceparent -------------------------------------------------------------------------------
 
-static void test_a_valid_traceparent(void **state)
+FX_TEST(test_a_valid_traceparent)
 {
-    (void)state;
     fxi_trace_context c = {0};
     assert_true(fxi_trace_context_read(PARENT, &c));
     assert_int_equal(c.trace_id[0], 0x4b);
@@ -69,9 +63,8 @@ static void test_a_valid_traceparent(void **state)
         fxi_trace_context_read("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what", &c));
 }
 
-static void test_invalid_traceparents_begin_a_trace(void **state)
+FX_TEST(test_invalid_traceparents_begin_a_trace)
 {
-    (void)state;
     static const char *const bad[] = {
         "",
         "00",
@@ -100,9 +93,8 @@ static void test_invalid_traceparents_begin_a_trace(void **state)
     free(s);
 }
 
-static void test_what_is_not_sampled_has_no_span(void **state)
+FX_TEST(test_what_is_not_sampled_has_no_span)
 {
-    (void)state;
     assert_null(
         fxi_trace_span_begin("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", NULL));
     fxi_trace_span *s = fxi_trace_span_begin(PARENT, "rojo=1,congo=2");
@@ -141,53 +133,51 @@ static fxi_trace_span *make_span(void)
     return s;
 }
 
-static json_t *written(fxi_trace_span *s, const fxi_preempts *p)
+static fxi_json_doc written(fxi_trace_span *s, const fxi_preempts *p)
 {
     const fxi_otlp o = {.service_name = "svc", .epoch_ns = 1000000, .preempts = p};
     fxi_buf b = {0};
-    json_error_t e;
     assert_true(fxi_otlp_write(&b, &o, &s, 1));
-    json_t *v = json_loads(b.p, 0, &e);
-    if (!v) fail_msg("%s in %s", e.text, b.p);
+    fxi_json_doc v = json_doc_of(b.p);
+    if (!v.root) fail_msg("not JSON: %s", b.p);
     fxi_buf_free(&b);
     return v;
 }
 
-static json_t *span_of(json_t *all, size_t i)
+static const fxi_json *span_of(const fxi_json *all, size_t i)
 {
-    json_t *r = json_array_get(json_object_get(all, "resourceSpans"), 0);
-    json_t *scope = json_array_get(json_object_get(r, "scopeSpans"), 0);
-    return json_array_get(json_object_get(scope, "spans"), i);
+    const fxi_json *r = fxi_json_at(fxi_json_get(all, "resourceSpans"), 0);
+    const fxi_json *scope = fxi_json_at(fxi_json_get(r, "scopeSpans"), 0);
+    return fxi_json_at(fxi_json_get(scope, "spans"), i);
 }
 
-static const char *text_in(json_t *o, const char *key)
+static const char *text_in(const fxi_json *o, const char *key)
 {
-    return json_string_value(json_object_get(o, key));
+    return fxi_json_text(fxi_json_get(o, key));
 }
 
 // The value of an attribute of this type ("stringValue", ..); "" if there is none.
-static const char *attribute(json_t *span, const char *key, const char *type)
+static const char *attribute(const fxi_json *span, const char *key, const char *type)
 {
-    size_t i;
-    json_t *a;
-    json_array_foreach(
-        json_object_get(span, "attributes"), i,
-        a) if (!strcmp(text_in(a, "key"), key)) return text_in(json_object_get(a, "value"), type);
+    for (fxi_json_iter it = fxi_json_items(fxi_json_get(span, "attributes")); fxi_json_next(&it);)
+        if (!strcmp(text_in(it.value, "key"), key))
+            return text_in(fxi_json_get(it.value, "value"), type);
     return "";
 }
 
-static void expect_times(json_t *span, const char *name, const char *from_ns, const char *to_ns)
+static void expect_times(const fxi_json *span, const char *name, const char *from_ns,
+                         const char *to_ns)
 {
     assert_string_equal(text_in(span, "name"), name);
     assert_string_equal(text_in(span, "startTimeUnixNano"), from_ns);
     assert_string_equal(text_in(span, "endTimeUnixNano"), to_ns);
 }
 
-static void test_a_request_and_its_phases(void **state)
+FX_TEST(test_a_request_and_its_phases)
 {
-    (void)state;
     fxi_trace_span *s = make_span();
-    json_t *v = written(s, NULL), *root = span_of(v, 0);
+    fxi_json_doc v = written(s, NULL);
+    const fxi_json *root = span_of(v.root, 0);
     expect_times(root, "chat m\"1", "2000000", "10000000");
     assert_string_equal(text_in(root, "traceId"), "4bf92f3577b34da6a3ce929d0e0e4736");
     assert_string_equal(text_in(root, "parentSpanId"), "00f067aa0ba902b7");
@@ -197,27 +187,26 @@ static void test_a_request_and_its_phases(void **state)
     assert_string_equal(attribute(root, "gen_ai.usage.output_tokens", "intValue"), "7");
     assert_string_equal(attribute(root, "gen_ai.usage.cache_read.input_tokens", "intValue"), "4");
     assert_string_equal(attribute(root, "error.type", "stringValue"), "");
-    json_t *event = json_array_get(json_object_get(root, "events"), 0);
+    const fxi_json *event = fxi_json_at(fxi_json_get(root, "events"), 0);
     assert_string_equal(text_in(event, "name"), "first_token");
     assert_string_equal(text_in(event, "timeUnixNano"), "5000000");
-    assert_null(json_object_get(root, "status"));
-    expect_times(span_of(v, 1), "queue", "2500000", "3000000");
-    expect_times(span_of(v, 2), "prefill", "3000000", "5000000");
-    expect_times(span_of(v, 3), "decode", "5000000", "9000000");
-    assert_null(span_of(v, 4));
+    assert_null(fxi_json_get(root, "status"));
+    expect_times(span_of(v.root, 1), "queue", "2500000", "3000000");
+    expect_times(span_of(v.root, 2), "prefill", "3000000", "5000000");
+    expect_times(span_of(v.root, 3), "decode", "5000000", "9000000");
+    assert_null(span_of(v.root, 4));
     for (size_t i = 1; i < 4; i++) {
-        assert_string_equal(text_in(span_of(v, i), "parentSpanId"), text_in(root, "spanId"));
+        assert_string_equal(text_in(span_of(v.root, i), "parentSpanId"), text_in(root, "spanId"));
         for (size_t k = 0; k < i; k++)
-            assert_string_not_equal(text_in(span_of(v, i), "spanId"),
-                                    text_in(span_of(v, k), "spanId"));
+            assert_string_not_equal(text_in(span_of(v.root, i), "spanId"),
+                                    text_in(span_of(v.root, k), "spanId"));
     }
-    json_decref(v);
+    fxi_json_doc_free(&v);
     free(s);
 }
 
-static void test_preemptions_are_children(void **state)
+FX_TEST(test_preemptions_are_children)
 {
-    (void)state;
     fxi_preempts *p = calloc(1, sizeof *p);
     n_event = 0;
     note_event(FX_RECORD_admit, 5, 2000);
@@ -231,15 +220,15 @@ static void test_preemptions_are_children(void **state)
     note_event(FX_RECORD_finish, 6, 6500);
     fxi_preempts_follow(p, NULL);
     fxi_trace_span *s = make_span();
-    json_t *v = written(s, p);
-    expect_times(span_of(v, 4), "preempted", "5000000", "6000000");
-    assert_string_equal(attribute(span_of(v, 4), "flexinfer.preemption.mode", "stringValue"),
+    fxi_json_doc v = written(s, p);
+    expect_times(span_of(v.root, 4), "preempted", "5000000", "6000000");
+    assert_string_equal(attribute(span_of(v.root, 4), "flexinfer.preemption.mode", "stringValue"),
                         "swap");
-    expect_times(span_of(v, 5), "preempted", "7000000", "10000000"); // to the request's end
-    assert_string_equal(attribute(span_of(v, 5), "flexinfer.preemption.mode", "stringValue"),
+    expect_times(span_of(v.root, 5), "preempted", "7000000", "10000000"); // to the request's end
+    assert_string_equal(attribute(span_of(v.root, 5), "flexinfer.preemption.mode", "stringValue"),
                         "recompute");
-    assert_null(span_of(v, 6));
-    json_decref(v);
+    assert_null(span_of(v.root, 6));
+    fxi_json_doc_free(&v);
     for (int i = 0; i < 3000; i++) { // the ring forgets the oldest
         n_event = 0;
         p->next = 0;
@@ -252,9 +241,8 @@ static void test_preemptions_are_children(void **state)
     free(s);
 }
 
-static void test_lists_of_pairs(void **state)
+FX_TEST(test_lists_of_pairs)
 {
-    (void)state;
     const char *list = " a = b ,,=x,c,d=e%2Cf%3d , g=%zz,h=%00,i=,Host=x,bad name=x,j=a\tb";
     static const char *const want[][2] = {{"a", "b"},    {"d", "e,f="},     {"i", ""},
                                           {"Host", "x"}, {"bad name", "x"}, {"j", "a\tb"}};
@@ -271,9 +259,8 @@ static void test_lists_of_pairs(void **state)
 }
 
 // The name of the service: given, in the list, or none.
-static void test_attributes_of_the_process(void **state)
+FX_TEST(test_attributes_of_the_process)
 {
-    (void)state;
     static const struct {
         const char *name, *resource, *want;
     } rows[] = {{"svc", "a=b,service.name=x", "svc"},
@@ -284,21 +271,20 @@ static void test_attributes_of_the_process(void **state)
         const fxi_otlp o = {.service_name = rows[i].name, .resource = rows[i].resource};
         fxi_buf b = {0};
         assert_true(fxi_otlp_write(&b, &o, &s, 1));
-        json_t *v = json_loads(b.p, 0, NULL);
-        json_t *r =
-            json_object_get(json_array_get(json_object_get(v, "resourceSpans"), 0), "resource");
+        fxi_json_doc v = json_doc_of(b.p);
+        const fxi_json *r =
+            fxi_json_get(fxi_json_at(fxi_json_get(v.root, "resourceSpans"), 0), "resource");
         assert_string_equal(attribute(r, "service.name", "stringValue"), rows[i].want);
         assert_string_equal(attribute(r, "a", "stringValue"), "b");
-        json_decref(v);
+        fxi_json_doc_free(&v);
         fxi_buf_free(&b);
     }
     free(s);
 }
 
 // The server's faults are errors; those of clients have a type and no status.
-static void test_errors(void **state)
+FX_TEST(test_errors)
 {
-    (void)state;
     static const struct {
         int status;
         const char *code, *type;
@@ -312,17 +298,17 @@ static void test_errors(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         s->status = rows[i].status;
         s->error = rows[i].code;
-        json_t *v = written(s, NULL), *root = span_of(v, 0);
+        fxi_json_doc v = written(s, NULL);
+        const fxi_json *root = span_of(v.root, 0);
         assert_string_equal(attribute(root, "error.type", "stringValue"), rows[i].type);
-        assert_int_equal(json_object_get(root, "status") != NULL, rows[i].is_error);
-        json_decref(v);
+        assert_int_equal(fxi_json_get(root, "status") != NULL, rows[i].is_error);
+        fxi_json_doc_free(&v);
     }
     free(s);
 }
 
-static void test_what_a_collector_did_not_take(void **state)
+FX_TEST(test_what_a_collector_did_not_take)
 {
-    (void)state;
     char why[64];
     static const struct {
         const char *body;
@@ -460,9 +446,8 @@ static void wait_until_counted(fxi_spans *x, uint64_t n, fxi_spans_counts *c)
 #define OK(body) "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" body
 #define BUSY     "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
 
-static void test_tried_again_until_it_is_taken(void **state)
+FX_TEST(test_tried_again_until_it_is_taken)
 {
-    (void)state;
     static const char *const answers[] = {BUSY, "HTTP/1.1 429 Slow\r\nContent-Length: 0\r\n\r\n",
                                           "garbage\r\n\r\n", OK("{}"), NULL};
     collector c;
@@ -480,9 +465,8 @@ static void test_tried_again_until_it_is_taken(void **state)
     close_collector(&c);
 }
 
-static void test_what_is_refused_is_not_tried_again(void **state)
+FX_TEST(test_what_is_refused_is_not_tried_again)
 {
-    (void)state;
     static const char *const answers[] = {
         "HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n",
         OK("{\"partialSuccess\":{\"rejectedSpans\":\"1\",\"errorMessage\":\"bad\\nid\"}}"), NULL};
@@ -505,9 +489,8 @@ static void test_what_is_refused_is_not_tried_again(void **state)
 }
 
 // Nobody answers: requests go on, the ring drops what it cannot hold, a batch is given up.
-static void test_a_silent_collector_holds_nobody_up(void **state)
+FX_TEST(test_a_silent_collector_holds_nobody_up)
 {
-    (void)state;
     static const char *const silent[] = {NULL};
     enum { N = FXI_SPANS_RING + FXI_SPANS_BATCH + 500 };
     collector c;
@@ -528,9 +511,8 @@ static void test_a_silent_collector_holds_nobody_up(void **state)
     close_collector(&c);
 }
 
-static void test_a_collector_that_is_gone(void **state)
+FX_TEST(test_a_collector_that_is_gone)
 {
-    (void)state;
     static const char *const any[] = {OK(""), NULL};
     collector c;
     said s;
@@ -546,9 +528,8 @@ static void test_a_collector_that_is_gone(void **state)
 }
 
 // What is there at the end is sent at once.
-static void test_the_last_ones_are_sent(void **state)
+FX_TEST(test_the_last_ones_are_sent)
 {
-    (void)state;
     static const char *const good[] = {OK(""), OK(""), NULL};
     collector c;
     said s;
@@ -561,9 +542,8 @@ static void test_the_last_ones_are_sent(void **state)
     close_collector(&c);
 }
 
-static void test_endpoints_that_are_refused(void **state)
+FX_TEST(test_endpoints_that_are_refused)
 {
-    (void)state;
     fxi_spans *x;
     fx_error err;
     fxi_spans_options opt = {.endpoint = "ftp://a:4318/v1/traces"};
@@ -581,24 +561,4 @@ static void test_endpoints_that_are_refused(void **state)
     fxi_spans_stop(NULL, 0);
 }
 
-FX_SUITE(test_span_export)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_valid_traceparent),
-        cmocka_unit_test(test_invalid_traceparents_begin_a_trace),
-        cmocka_unit_test(test_what_is_not_sampled_has_no_span),
-        cmocka_unit_test(test_a_request_and_its_phases),
-        cmocka_unit_test(test_preemptions_are_children),
-        cmocka_unit_test(test_lists_of_pairs),
-        cmocka_unit_test(test_attributes_of_the_process),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_what_a_collector_did_not_take),
-        cmocka_unit_test(test_tried_again_until_it_is_taken),
-        cmocka_unit_test(test_what_is_refused_is_not_tried_again),
-        cmocka_unit_test(test_a_silent_collector_holds_nobody_up),
-        cmocka_unit_test(test_a_collector_that_is_gone),
-        cmocka_unit_test(test_the_last_ones_are_sent),
-        cmocka_unit_test(test_endpoints_that_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_span_export)

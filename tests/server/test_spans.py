@@ -192,7 +192,7 @@ def test_a_collector_that_comes_back(server, collector):
     server.wait_line("warning: the collector of spans")
     collector.status = 200
     collector.wait(roots)
-    server.wait_line("takes them again")
+    server.wait_line("accepts them again")
     assert metric(server, "spans_sent_total") == 1 and metric(server, "spans_dropped_total") == 0
 
 

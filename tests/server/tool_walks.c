@@ -7,7 +7,7 @@
 // asked for calls in every mode, with and without reasoning, N times. The walks like marks, where
 // the grammar allows them. Each text that comes to an end is a line of JSON: its format, mode and
 // text, and what was taken out of it.
-#include <jansson.h>
+#include "json_doc.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,27 +153,50 @@ static void set_baits(walk *w, const fxi_call_format *f)
 
 // ---- what is taken out --------------------------------------------------------------------------
 
-static bool append_text(json_t *o, const char *key, const char *p, size_t n)
+typedef struct taken {
+    fxi_buf text, reasoning, broken;
+    fxi_buf calls; // members of a JSON list; the last is written when it has ended
+    fxi_buf name, args;
+    bool has_call, is_done;
+} taken;
+
+static bool end_call(taken *t)
 {
-    const json_t *old = json_object_get(o, key);
-    json_t *more = json_sprintf("%s%.*s", old ? json_string_value(old) : "", (int)n, p);
-    return !json_object_set_new(o, key, more);
+    fxi_buf *b = &t->calls;
+    bool ok = !t->has_call || (fxi_buf_str(b, b->n ? ",{\"name\":" : "{\"name\":") &&
+                               fxi_json_str(b, t->name.p, t->name.n) &&
+                               (!t->args.n || (fxi_buf_str(b, ",\"arguments\":") &&
+                                               fxi_json_str(b, t->args.p, t->args.n))) &&
+                               fxi_buf_str(b, t->is_done ? ",\"done\":true}" : "}"));
+    fxi_buf_clear(&t->name);
+    fxi_buf_clear(&t->args);
+    t->has_call = t->is_done = false;
+    return ok;
 }
 
 static bool note_event(void *ud, const fxi_output_event *ev)
 {
-    json_t *o = ud, *calls = json_object_get(o, "calls");
-    json_t *last = json_array_get(calls, json_array_size(calls) - 1);
+    taken *t = ud;
     switch (ev->kind) {
-    case FXI_OUTPUT_TEXT: return append_text(o, "text", ev->p, ev->n);
-    case FXI_OUTPUT_REASONING: return append_text(o, "reasoning", ev->p, ev->n);
+    case FXI_OUTPUT_TEXT: return fxi_buf_add(&t->text, ev->p, ev->n);
+    case FXI_OUTPUT_REASONING: return fxi_buf_add(&t->reasoning, ev->p, ev->n);
     case FXI_OUTPUT_CALL:
-        return !json_array_append_new(calls, json_pack("{s:s%}", "name", ev->p, ev->n));
-    case FXI_OUTPUT_ARGS: return append_text(last, "arguments", ev->p, ev->n);
-    case FXI_OUTPUT_DONE: return !json_object_set_new(last, "done", json_true());
-    case FXI_OUTPUT_BROKEN: return append_text(o, "broken", ev->p, ev->n);
+        if (!end_call(t)) return false;
+        t->has_call = true;
+        return fxi_buf_add(&t->name, ev->p, ev->n);
+    case FXI_OUTPUT_ARGS: return fxi_buf_add(&t->args, ev->p, ev->n);
+    case FXI_OUTPUT_DONE: return t->is_done = true;
+    case FXI_OUTPUT_BROKEN: return fxi_buf_add(&t->broken, ev->p, ev->n);
     }
     return true;
+}
+
+static void print_member(const char *name, const char *s, size_t n)
+{
+    fxi_buf b = {0};
+    if (!fxi_json_str(&b, s, n)) exit(2);
+    printf("\"%s\":%s,", name, b.p);
+    fxi_buf_free(&b);
 }
 
 static void print_walk(const walk *w, const fxi_params *par, const char *mode, const char *think)
@@ -184,33 +207,51 @@ static void print_walk(const walk *w, const fxi_params *par, const char *mode, c
                                     .either = spec.either,
                                     .has_tool = fxi_tools_has,
                                     .param = fxi_tools_param,
-                                    .tools = spec.tools};
-    json_t *o = json_pack("{s:s,s:s,s:s,s:s%,s:[]}", "format", par->formats->calls->name, "mode",
-                          mode, "think", think, "raw", w->s, w->n, "calls");
+                                    .tools = (void *)spec.tools};
+    taken t = {.has_call = false};
     fxi_output_parser *a = fxi_output_parser_new(&answer);
-    if (!o || !a || !fxi_output_parser_add(a, w->s, w->n, note_event, o) ||
-        !fxi_output_parser_end(a, note_event, o))
+    if (!a || !fxi_output_parser_add(a, w->s, w->n, note_event, &t) ||
+        !fxi_output_parser_end(a, note_event, &t) || !end_call(&t))
         exit(2);
-    json_dumpf(o, stdout, JSON_COMPACT);
-    putchar('\n');
+    const char *format = par->formats->calls->name;
+    const fxi_buf *const texts[] = {&t.text, &t.reasoning, &t.broken};
+    static const char *const names[] = {"text", "reasoning", "broken"};
+    printf("{");
+    print_member("format", format, strlen(format));
+    print_member("mode", mode, strlen(mode));
+    print_member("think", think, strlen(think));
+    print_member("raw", w->s, w->n);
+    for (int i = 0; i < 3; i++)
+        if (texts[i]->n) print_member(names[i], texts[i]->p, texts[i]->n);
+    printf("\"calls\":[%s]}\n", t.calls.n ? t.calls.p : "");
     fxi_output_parser_free(a);
-    json_decref(o);
+    fxi_buf_free(&t.text);
+    fxi_buf_free(&t.reasoning);
+    fxi_buf_free(&t.broken);
+    fxi_buf_free(&t.calls);
+    fxi_buf_free(&t.name);
+    fxi_buf_free(&t.args);
 }
 
 // ---- cases --------------------------------------------------------------------------------------
 
-static void run_case(fx_engine *eng, const fxi_formats *f, const json_t *tools, const char *mode,
-                     json_t *members, int n_walk)
+static void run_case(fx_engine *eng, const fxi_formats *f, const fxi_json *tools, const char *mode,
+                     const fxi_json *members, int n_walk)
 {
     const fxi_limits lim = {.model_id = "m", .n_vocab = 300, .max_choice = 64, .formats = f};
     static walk w;
-    json_t *body = json_pack("{s:[{s:s,s:s}],s:O}", "messages", "role", "user", "content", "a",
-                             "tools", tools);
+    fxi_buf body = {0};
     fxi_params par;
     fxi_http_error e = {0};
-    json_object_update(body, members);
-    char *text = json_dumps(body, 0);
-    if (!fxi_params_parse(&par, FXI_API_CHAT, text, strlen(text), &lim, &e) ||
+    // Of equal members the last counts.
+    fxi_buf_str(&body, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":");
+    fxi_json_value(&body, tools);
+    for (fxi_json_iter it = fxi_json_members(members); fxi_json_next(&it);) {
+        fxi_buf_fmt(&body, ",\"%s\":", it.key);
+        fxi_json_value(&body, it.value);
+    }
+    fxi_buf_str(&body, "}");
+    if (!fxi_params_parse(&par, FXI_API_CHAT, body.p, body.n, &lim, &e) ||
         !fxi_params_resolve(&par, eng, &e)) {
         fprintf(stderr, "%s, %s: %s\n", f->calls->name, mode, e.message);
         exit(1);
@@ -223,14 +264,14 @@ static void run_case(fx_engine *eng, const fxi_formats *f, const json_t *tools, 
     }
     fxi_auto_free(w.a);
     fxi_params_free(&par);
-    json_decref(body);
-    free(text);
+    fxi_buf_free(&body);
 }
 
 int main(int argc, char **argv)
 {
-    const char *mode;
-    json_t *members, *root = argc == 3 ? json_load_file(argv[1], 0, NULL) : NULL;
+    fxi_json_doc cases = {0};
+    if (argc == 3) cases = json_doc_file(argv[1]);
+    const fxi_json *root = cases.root;
     fx_engine *eng = fake_engine_new();
     if (!root || !eng) return 2;
     for (size_t i = 0; fxi_call_format_at(i); i++)
@@ -239,11 +280,12 @@ int main(int argc, char **argv)
             const char *name = calls->body == FXI_BODY_CHANNELS ? "harmony" : "think";
             const fxi_formats f = {.calls = calls,
                                    .reasoning = thinks ? fxi_reason_format_named(name) : NULL};
-            json_object_foreach(json_object_get(root, "modes"), mode, members)
-                run_case(eng, &f, json_object_get(root, "tools"), mode, members, atoi(argv[2]));
+            for (fxi_json_iter it = fxi_json_members(fxi_json_get(root, "modes"));
+                 fxi_json_next(&it);)
+                run_case(eng, &f, fxi_json_get(root, "tools"), it.key, it.value, atoi(argv[2]));
         }
     fx_engine_close(eng);
     fxi_gram_free(&walk_form);
-    json_decref(root);
+    fxi_json_doc_free(&cases);
     return 0;
 }

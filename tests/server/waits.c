@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "base/system/clock.h"
 #include "server/http/http.h"
 
 void nap(void)
@@ -69,6 +68,20 @@ void wait_queued(const fixture *f, int n_small, int n_large)
     }
 }
 
+static void *stop_server(void *srv)
+{
+    fxi_server_stop(srv);
+    return NULL;
+}
+
+pthread_t stop_meanwhile(fixture *f)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, stop_server, f->srv), 0);
+    f->srv = NULL;
+    return thread;
+}
+
 // Whether a count is one of these, as soon as it may be.
 static void wait_count(const fixture *f, size_t offset, int least, int most, const char *what)
 {
@@ -93,6 +106,14 @@ void wait_cancelled(const fixture *f, int n)
 void wait_running(const fixture *f, int n)
 {
     wait_count(f, offsetof(fake_counts, n_running), n, n, "running");
+}
+
+int status_of(const fixture *f, const char *path)
+{
+    http_reply r = http_call(f->port, "GET", path, NULL);
+    const int status = r.status;
+    http_reply_free(&r);
+    return status;
 }
 
 void expect_reply(http_reply r, int status, const char *in_body)

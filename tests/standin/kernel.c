@@ -14,8 +14,6 @@ enum {
     OWN_SHARED = 1 << 10, // arrays of a kernel's own count, too: so much is taken to be there
     PLAIN_SHARED = (48 << 10) - OWN_SHARED,
     MAX_SHARED = (227 << 10) - OWN_SHARED,
-    MAX_PARAM_BYTES = 4096,
-    MAX_PARAM = 32,
     MAX_THREAD = 1024,
 };
 
@@ -35,7 +33,7 @@ struct CUmod_st {
 struct standin_work {
     const emu_kernel *kernel;
     unsigned grid[3], block[3], shared_bytes;
-    unsigned char params[]; // each at a multiple of 16
+    _Alignas(16) unsigned char arg[];
 };
 
 static const emu_library *library; // NULL: not loaded
@@ -186,48 +184,34 @@ vti_cu_result cuFuncSetAttribute(vti_cu_function function, vti_cu_func_attribute
 
 // ---- launches
 
-static size_t param_room(const emu_kernel *k)
-{
-    size_t n = 0;
-    for (int i = 0; i < k->n_arg; i++) n += (k->arg_bytes[i] + 15) / 16 * 16;
-    return n;
-}
-
 static bool odd_launch(const vti_cu_kernel_node *p, const struct CUfunc_st *f)
 {
     const unsigned *g = p->grid, *b = p->block;
-    if (!f || f->device != standin_current_device() || p->extra ||
-        (!p->params && f->kernel->n_arg > 0))
-        return true;
+    if (!f || f->device != standin_current_device() || p->extra || !p->params) return true;
     if (g[0] == 0 || g[1] == 0 || g[2] == 0 || b[0] == 0 || b[1] == 0 || b[2] == 0) return true;
     if (g[0] > 0x7FFFFFFF || g[1] > 65535 || g[2] > 65535 || b[2] > 64) return true;
     if ((uint64_t)b[0] * b[1] * b[2] > MAX_THREAD) return true;
-    return p->shared_bytes > (unsigned)f->dynamic_shared || f->kernel->n_arg > MAX_PARAM ||
-           param_room(f->kernel) > MAX_PARAM_BYTES;
+    return p->shared_bytes > (unsigned)f->dynamic_shared;
 }
 
 static vti_cu_result make_work(const vti_cu_kernel_node *p, standin_work **out)
 {
     const struct CUfunc_st *f = function_of(p->function);
     if (odd_launch(p, f)) return CU_INVALID_VALUE;
-    standin_work *w = calloc(1, sizeof *w + param_room(f->kernel));
+    standin_work *w = calloc(1, sizeof *w + f->kernel->arg_bytes);
     if (!w) return VTI_CU_OUT_OF_MEMORY;
     w->kernel = f->kernel;
     memcpy(w->grid, p->grid, sizeof w->grid);
     memcpy(w->block, p->block, sizeof w->block);
     w->shared_bytes = p->shared_bytes;
-    unsigned char *at = w->params;
-    for (int i = 0; i < w->kernel->n_arg; i++) {
-        memcpy(at, p->params[i], w->kernel->arg_bytes[i]);
-        at += (w->kernel->arg_bytes[i] + 15) / 16 * 16;
-    }
+    memcpy(w->arg, p->params[0], w->kernel->arg_bytes);
     *out = w;
     return VTI_CU_SUCCESS;
 }
 
 static standin_work *copy_work(const standin_work *w)
 {
-    size_t n = sizeof *w + param_room(w->kernel);
+    size_t n = sizeof *w + w->kernel->arg_bytes;
     standin_work *copy = malloc(n);
     if (copy) memcpy(copy, w, n);
     return copy;
@@ -246,15 +230,7 @@ void standin_work_run(const standin_work *w, int device)
         [EMU_FAULT_ADDRESS] = CU_ILLEGAL_ADDRESS,
         [EMU_FAULT_CONFIG] = CU_LAUNCH_FAILED,
     };
-    _Alignas(16) unsigned char params[MAX_PARAM_BYTES];
-    void *args[MAX_PARAM];
-    size_t at = 0;
-    for (int i = 0; i < w->kernel->n_arg; i++) {
-        args[i] = params + at;
-        at += (w->kernel->arg_bytes[i] + 15) / 16 * 16;
-    }
-    memcpy(params, w->params, at);
-    emu_launch l = {.kernel = w->kernel, .dynamic_bytes = w->shared_bytes, .args = args};
+    emu_launch l = {.kernel = w->kernel, .dynamic_bytes = w->shared_bytes, .arg = w->arg};
     memcpy(l.grid, w->grid, sizeof l.grid);
     memcpy(l.block, w->block, sizeof l.block);
     standin_device_open(device);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test_missing_libraries.sh CMAKE SOURCE FOLDER - configuring says in one line which libraries are missing, and which
-# Debian packages hold them. Libraries are looked for in FOLDER alone: first in an empty one, then beside a jansson.
+# Debian packages hold them. Libraries are looked for in FOLDER alone: first in an empty one, then next to a PCRE2.
 set -euo pipefail
 cmake=$1 source=$2 folder=$3
 
@@ -22,10 +22,10 @@ expect() {
 rm -rf "$folder"
 mkdir -p "$folder/root/usr/lib" "$folder/root/usr/include"
 configure
-expect "missing libraries: curl, gnutls, jansson, pcre2-8, utf8proc, cmocka; on Debian: apt-get install\
- libcurl4-gnutls-dev libgnutls28-dev libjansson-dev libpcre2-dev libutf8proc-dev libcmocka-dev"
+expect "missing libraries: curl, gnutls, pcre2-8, utf8proc, cmocka; on Debian: apt-get install\
+ libcurl4-gnutls-dev libgnutls28-dev libpcre2-dev libutf8proc-dev libcmocka-dev"
 
-touch "$folder/root/usr/lib/libjansson.so" "$folder/root/usr/include/jansson.h"
+touch "$folder/root/usr/lib/libpcre2-8.so" "$folder/root/usr/include/pcre2.h"
 configure -DFX_TESTS=OFF
-expect "missing libraries: curl, gnutls, pcre2-8, utf8proc; on Debian: apt-get install\
- libcurl4-gnutls-dev libgnutls28-dev libpcre2-dev libutf8proc-dev"
+expect "missing libraries: curl, gnutls, utf8proc; on Debian: apt-get install\
+ libcurl4-gnutls-dev libgnutls28-dev libutf8proc-dev"

@@ -1,8 +1,9 @@
-// json_write.c - strings and numbers; text that needs no escape is copied in whole runs.
-#include "base/json/json_write.h"
+// json_write.c - values as text: text that needs no escape is copied in whole runs.
+#include "base/json/json.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/utf8.h" // defines: fxi_utf8_check
@@ -63,4 +64,41 @@ bool fxi_json_float(fxi_buf *b, float v)
     if (isinf(v)) return fxi_buf_str(b, v < 0 ? "-9999.0" : "9999.0");
     snprintf(text, sizeof text, "%.9g", (double)v);
     return fxi_buf_str(b, text) && (strpbrk(text, ".e") || fxi_buf_str(b, ".0"));
+}
+
+// The shortest digits that read as the same number, with a fraction or an exponent.
+static bool add_real(fxi_buf *b, double d)
+{
+    char text[32];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, d);
+        if (strtod(text, NULL) == d) break;
+    }
+    return fxi_buf_str(b, text) && (strpbrk(text, ".e") || fxi_buf_str(b, ".0"));
+}
+
+static bool add_items(fxi_buf *b, const fxi_json *v)
+{
+    const bool is_object = fxi_json_is_object(v);
+    bool ok = fxi_buf_str(b, is_object ? "{" : "[");
+    for (fxi_json_iter it = fxi_json_items(v); ok && fxi_json_next(&it);) {
+        ok = !it.i || fxi_buf_str(b, ",");
+        if (it.key) ok = ok && fxi_json_str(b, it.key, it.key_bytes) && fxi_buf_str(b, ":");
+        ok = ok && fxi_json_value(b, it.value);
+    }
+    return ok && fxi_buf_str(b, is_object ? "}" : "]");
+}
+
+bool fxi_json_value(fxi_buf *b, const fxi_json *v)
+{
+    const fxi_str s = fxi_json_string(v);
+    switch (fxi_json_type_of(v)) {
+    case FXI_JSON_BOOL: return fxi_buf_str(b, fxi_json_is_true(v) ? "true" : "false");
+    case FXI_JSON_INT: return fxi_buf_fmt(b, "%lld", (long long)fxi_json_int(v));
+    case FXI_JSON_REAL: return add_real(b, fxi_json_number(v));
+    case FXI_JSON_STRING: return fxi_json_str(b, s.p, s.n);
+    case FXI_JSON_ARRAY:
+    case FXI_JSON_OBJECT: return add_items(b, v);
+    default: return fxi_buf_str(b, "null");
+    }
 }

@@ -50,26 +50,21 @@ fx_status fxi_http_url_check(const char *url, fx_error *err)
     return rc ? fxi_fail(err, FX_EINVAL, "'%.100s': %s", url, curl_url_strerror(rc)) : FX_OK;
 }
 
-static fx_status open_handles(fxi_http_client *c, const char *ca_file, fx_error *err)
+fx_status fxi_http_client_open(const char *ca_file, int stop_fd, fxi_http_client **out,
+                               fx_error *err)
 {
+    fx_status st = FX_OK;
+    fxi_http_client *c = calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    c->stop_fd = stop_fd;
     c->multi = curl_multi_init();
     c->easy = curl_easy_init();
     c->ca_file = ca_file ? strdup(ca_file) : NULL;
     if (!c->multi || !c->easy || (ca_file && !c->ca_file))
-        return fxi_fail(err, FX_ENOMEM, "out of memory");
-    if (ca_file && access(ca_file, R_OK))
-        return fxi_fail(err, FX_EIO, "%s: %s", ca_file, strerror(errno));
-    return FX_OK;
-}
-
-fx_status fxi_http_client_open(const char *ca_file, int stop_fd, fxi_http_client **out,
-                               fx_error *err)
-{
-    *out = NULL;
-    fxi_http_client *c = calloc(1, sizeof *c);
-    if (!c) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    c->stop_fd = stop_fd;
-    const fx_status st = open_handles(c, ca_file, err);
+        st = fxi_fail(err, FX_ENOMEM, "out of memory");
+    else if (ca_file && access(ca_file, R_OK))
+        st = fxi_fail(err, FX_EIO, "%s: %s", ca_file, strerror(errno));
     if (st == FX_OK)
         *out = c;
     else
@@ -95,19 +90,6 @@ static size_t take_body_bytes(char *p, size_t size, size_t n, void *ud)
     if (to->is_full) return 0;
     to->has_no_memory = !fxi_buf_add(to->body, p, size * n);
     return to->has_no_memory ? 0 : size * n;
-}
-
-// libcurl would wait for "100 Continue" before a large body.
-static bool make_headers(const fxi_http_call *call, struct curl_slist **out)
-{
-    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
-    for (int i = 0; list && i < call->n_header; i++) {
-        struct curl_slist *more = curl_slist_append(list, call->header[i]);
-        if (!more) curl_slist_free_all(list);
-        list = more;
-    }
-    *out = list;
-    return list != NULL;
 }
 
 static void set_call_options(fxi_http_client *c, const fxi_http_call *call,
@@ -178,8 +160,14 @@ fx_status fxi_http_client_call(fxi_http_client *c, const fxi_http_call *call, fx
 {
     *out = (fxi_http_answer){0};
     answer_sink to = {.body = &out->body, .max_bytes = call->max_bytes};
-    struct curl_slist *headers;
-    if (!make_headers(call, &headers)) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    // libcurl would wait for "100 Continue" before a large body.
+    struct curl_slist *headers = curl_slist_append(NULL, "Expect:"), *more = headers;
+    for (int i = 0; more && i < call->n_header; i++)
+        more = curl_slist_append(headers, call->header[i]);
+    if (!more) {
+        curl_slist_free_all(headers);
+        return fxi_fail(err, FX_ENOMEM, "out of memory");
+    }
     c->reason[0] = 0;
     set_call_options(c, call, headers, &to);
     const CURLcode rc = run_transfer(c);

@@ -48,13 +48,6 @@ static float float_of_bits(uint32_t u)
     return f;
 }
 
-static uint32_t bits_of_float(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
 // u >> shift, rounded to nearest, ties to even. Pre: 1 <= shift <= 31.
 static uint32_t shift_round(uint32_t u, int shift)
 {
@@ -75,7 +68,9 @@ float fxi_f16_to_f32(uint16_t h)
 
 uint16_t fxi_f32_to_f16(float f)
 {
-    uint32_t u = bits_of_float(f), sign = u >> 16 & 0x8000, mag = u & 0x7fffffff, h;
+    uint32_t u, h;
+    memcpy(&u, &f, sizeof u);
+    const uint32_t sign = u >> 16 & 0x8000, mag = u & 0x7fffffff;
     if (mag > 0x7f800000)
         h = 0x7e00 | (mag >> 13 & 0x3ff); // NaN
     else if (mag >= 0x47800000)

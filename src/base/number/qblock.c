@@ -19,18 +19,27 @@ typedef struct bit_plane {
     int shift;      // the integer's bits begin here; width 0: no such plane
 } bit_plane;
 
-// How the scales of a _K type are packed. b: their first byte.
-typedef struct scale_packing {
-    void (*get)(const uint8_t *b, fxi_qblock *out);
-    void (*put)(const fxi_qblock *in, uint8_t *b);
+// How the scales of a _K type are packed.
+typedef enum scale_packing {
+    NO_SCALES,
+    HALVES, // Q2_K, 16 bytes: sc in the low half, mn in the high one
+    PAIRS,  // Q4_K and Q5_K, 12 bytes: 8 pairs of 6 bits. The first four of each lie in the low
+            // bits of bytes 0-3 (sc) and 4-7 (mn); of the last four the low 4 bits lie in bytes
+            // 8-11 (sc below mn), and the high 2 above the first four
+    BIASED, // Q3_K and IQ4_XS: sc + SCALE_BIAS, in two planes
+    BYTES,  // Q6_K, 16 bytes
 } scale_packing;
+
+enum { SCALE_BIAS = 32 };
 
 typedef struct block_layout {
     int n;                     // codes
     int d_at, m_at;            // m_at: -1 if the type has none
-    int sc_at;                 // of the scales
-    const scale_packing *pack; // of the scales; NULL: none
     bit_plane planes[2];       // of the codes
+    scale_packing pack;        // of the scales,
+    int sc_at;                 // whose first byte this is
+    int n_sc;                  // BIASED: how many there are,
+    const bit_plane *sc_plane; // and where [2], from sc_at on
 } block_layout;
 
 static uint16_t get_u16(const uint8_t *b)
@@ -93,6 +102,60 @@ static void put_plane(uint8_t *block, const bit_plane *p, int n, const uint8_t *
                 b[k] |= (uint8_t)((v[i + k] >> p->shift & mask) << bit);
 }
 
+// b: where the scales are.
+static inline __attribute__((always_inline)) void get_packed(const block_layout *l,
+                                                             const uint8_t *b, fxi_qblock *out)
+{
+    uint8_t v[16] = {0};
+    switch (l->pack) {
+    case NO_SCALES: break;
+    case HALVES:
+        for (int j = 0; j < 16; j++) {
+            out->sc[j] = (int8_t)(b[j] & 15);
+            out->mn[j] = b[j] >> 4;
+        }
+        break;
+    case PAIRS:
+        for (int j = 0; j < 4; j++) {
+            out->sc[j] = (int8_t)(b[j] & 63);
+            out->mn[j] = b[4 + j] & 63;
+            out->sc[4 + j] = (int8_t)((b[8 + j] & 15) | b[j] >> 6 << 4);
+            out->mn[4 + j] = (uint8_t)(b[8 + j] >> 4 | b[4 + j] >> 6 << 4);
+        }
+        break;
+    case BIASED:
+        for (int i = 0; i < 2; i++) get_plane(b, &l->sc_plane[i], l->n_sc, v);
+        for (int j = 0; j < l->n_sc; j++) out->sc[j] = (int8_t)(v[j] - SCALE_BIAS);
+        break;
+    case BYTES: memcpy(out->sc, b, sizeof out->sc); break;
+    }
+}
+
+// The bytes at b are 0 before.
+static void put_packed(const block_layout *l, const fxi_qblock *in, uint8_t *b)
+{
+    uint8_t v[16] = {0};
+    switch (l->pack) {
+    case NO_SCALES: break;
+    case HALVES:
+        for (int j = 0; j < 16; j++) b[j] = (uint8_t)((in->sc[j] & 15) | in->mn[j] << 4);
+        break;
+    case PAIRS:
+        for (int j = 0; j < 4; j++) {
+            int sc = in->sc[4 + j], mn = in->mn[4 + j];
+            b[j] = (uint8_t)((in->sc[j] & 63) | sc >> 4 << 6);
+            b[4 + j] = (uint8_t)((in->mn[j] & 63) | mn >> 4 << 6);
+            b[8 + j] = (uint8_t)((sc & 15) | mn << 4);
+        }
+        break;
+    case BIASED:
+        for (int j = 0; j < l->n_sc; j++) v[j] = (uint8_t)(in->sc[j] + SCALE_BIAS);
+        for (int i = 0; i < 2; i++) put_plane(b, &l->sc_plane[i], l->n_sc, v);
+        break;
+    case BYTES: memcpy(b, in->sc, sizeof in->sc); break;
+    }
+}
+
 // d, and everything else 0, as far as blocks of n codes have it.
 static void begin_block(fxi_qblock *out, uint16_t d, int n)
 {
@@ -109,7 +172,7 @@ static inline __attribute__((always_inline)) void read_block(const block_layout 
     const uint8_t *b = block;
     begin_block(out, get_u16(b + l->d_at), l->n);
     if (l->m_at >= 0) out->m = get_u16(b + l->m_at);
-    if (l->pack) l->pack->get(b + l->sc_at, out);
+    get_packed(l, b + l->sc_at, out);
     get_plane(b, &l->planes[0], l->n, out->code);
     if (l->planes[1].width) get_plane(b, &l->planes[1], l->n, out->code);
 }
@@ -119,114 +182,27 @@ static void write_block(const block_layout *l, const fxi_qblock *in, size_t n_by
     uint8_t *b = memset(block, 0, n_bytes);
     put_u16(b + l->d_at, in->d);
     if (l->m_at >= 0) put_u16(b + l->m_at, in->m);
-    if (l->pack) l->pack->put(in, b + l->sc_at);
+    put_packed(l, in, b + l->sc_at);
     for (int i = 0; i < 2; i++)
         if (l->planes[i].width) put_plane(b, &l->planes[i], l->n, in->code);
 }
 
-// ---- scales ------------------------------------------------------------------------------------
-
-// Q2_K, 16 bytes: sc in the low half, mn in the high one.
-static void get_halves(const uint8_t *b, fxi_qblock *out)
-{
-    for (int j = 0; j < 16; j++) {
-        out->sc[j] = (int8_t)(b[j] & 15);
-        out->mn[j] = b[j] >> 4;
-    }
-}
-
-static void put_halves(const fxi_qblock *in, uint8_t *b)
-{
-    for (int j = 0; j < 16; j++) b[j] = (uint8_t)((in->sc[j] & 15) | in->mn[j] << 4);
-}
-
-// Q3_K, 12 bytes: sc + 32 in two planes.
-enum { Q3_K_BIAS = 32 };
 static const bit_plane q3_k_scales[2] = {{0, 4, 8, 0}, {8, 2, 4, 4}};
-
-static void get_biased(const uint8_t *b, fxi_qblock *out)
-{
-    uint8_t v[16] = {0};
-    for (int i = 0; i < 2; i++) get_plane(b, &q3_k_scales[i], 16, v);
-    for (int j = 0; j < 16; j++) out->sc[j] = (int8_t)(v[j] - Q3_K_BIAS);
-}
-
-static void put_biased(const fxi_qblock *in, uint8_t *b)
-{
-    uint8_t v[16];
-    for (int j = 0; j < 16; j++) v[j] = (uint8_t)(in->sc[j] + Q3_K_BIAS);
-    for (int i = 0; i < 2; i++) put_plane(b, &q3_k_scales[i], 16, v);
-}
-
-// Q4_K and Q5_K, 12 bytes: 8 pairs of 6 bits. The first four of each lie in the low bits of bytes
-// 0-3 (sc) and 4-7 (mn); of the last four the low 4 bits lie in bytes 8-11 (sc below mn), and the
-// high 2 above the first four.
-static void get_pairs(const uint8_t *b, fxi_qblock *out)
-{
-    for (int j = 0; j < 4; j++) {
-        out->sc[j] = (int8_t)(b[j] & 63);
-        out->mn[j] = b[4 + j] & 63;
-        out->sc[4 + j] = (int8_t)((b[8 + j] & 15) | b[j] >> 6 << 4);
-        out->mn[4 + j] = (uint8_t)(b[8 + j] >> 4 | b[4 + j] >> 6 << 4);
-    }
-}
-
-static void put_pairs(const fxi_qblock *in, uint8_t *b)
-{
-    for (int j = 0; j < 4; j++) {
-        int sc = in->sc[4 + j], mn = in->mn[4 + j];
-        b[j] = (uint8_t)((in->sc[j] & 63) | sc >> 4 << 6);
-        b[4 + j] = (uint8_t)((in->mn[j] & 63) | mn >> 4 << 6);
-        b[8 + j] = (uint8_t)((sc & 15) | mn << 4);
-    }
-}
-
-// IQ4_XS, 6 bytes: sc + 32 in two planes.
-enum { IQ4_XS_BIAS = 32 };
 static const bit_plane iq4_xs_scales[2] = {{2, 4, 1, 0}, {0, 2, 1, 4}};
 
-static void get_eight(const uint8_t *b, fxi_qblock *out)
-{
-    uint8_t v[8] = {0};
-    for (int i = 0; i < 2; i++) get_plane(b, &iq4_xs_scales[i], 8, v);
-    for (int j = 0; j < 8; j++) out->sc[j] = (int8_t)(v[j] - IQ4_XS_BIAS);
-}
-
-static void put_eight(const fxi_qblock *in, uint8_t *b)
-{
-    uint8_t v[8];
-    for (int j = 0; j < 8; j++) v[j] = (uint8_t)(in->sc[j] + IQ4_XS_BIAS);
-    for (int i = 0; i < 2; i++) put_plane(b, &iq4_xs_scales[i], 8, v);
-}
-
-// Q6_K, 16 bytes.
-static void get_bytes(const uint8_t *b, fxi_qblock *out)
-{
-    memcpy(out->sc, b, sizeof out->sc);
-}
-
-static void put_bytes(const fxi_qblock *in, uint8_t *b)
-{
-    memcpy(b, in->sc, sizeof in->sc);
-}
-
-static const scale_packing halves = {get_halves, put_halves}, biased = {get_biased, put_biased},
-                           pairs = {get_pairs, put_pairs}, bytes = {get_bytes, put_bytes},
-                           eight = {get_eight, put_eight};
-
-// ---- blocks ------------------------------------------------------------------------------------
-
-//                          n    d    m   sc  packing    planes
-static const block_layout q4_0 = {32, 0, -1, 0, NULL, {{2, 4, 16, 0}}};
-static const block_layout q4_1 = {32, 0, 2, 0, NULL, {{4, 4, 16, 0}}};
-static const block_layout q5_0 = {32, 0, -1, 0, NULL, {{6, 4, 16, 0}, {2, 1, 1, 4}}};
-static const block_layout q5_1 = {32, 0, 2, 0, NULL, {{8, 4, 16, 0}, {4, 1, 1, 4}}};
-static const block_layout q2_k = {256, 80, 82, 0, &halves, {{16, 2, 32, 0}}};
-static const block_layout q3_k = {256, 108, -1, 96, &biased, {{32, 2, 32, 0}, {0, 1, 32, 2}}};
-static const block_layout q4_k = {256, 0, 2, 4, &pairs, {{16, 4, 32, 0}}};
-static const block_layout q5_k = {256, 0, 2, 4, &pairs, {{48, 4, 32, 0}, {16, 1, 32, 4}}};
-static const block_layout iq4_xs = {256, 0, -1, 2, &eight, {{8, 4, 16, 0}}};
-static const block_layout q6_k = {256, 208, -1, 192, &bytes, {{0, 4, 64, 0}, {128, 2, 32, 4}}};
+// clang-format off
+//                                   n    d   m  planes of codes                    scales    at   n
+static const block_layout q4_0   = { 32,   0, -1, {{2, 4, 16, 0}},                   NO_SCALES, 0,   0,  NULL};
+static const block_layout q4_1   = { 32,   0,  2, {{4, 4, 16, 0}},                   NO_SCALES, 0,   0,  NULL};
+static const block_layout q5_0   = { 32,   0, -1, {{6, 4, 16, 0}, {2, 1, 1, 4}},     NO_SCALES, 0,   0,  NULL};
+static const block_layout q5_1   = { 32,   0,  2, {{8, 4, 16, 0}, {4, 1, 1, 4}},     NO_SCALES, 0,   0,  NULL};
+static const block_layout q2_k   = {256,  80, 82, {{16, 2, 32, 0}},                  HALVES,    0,   0,  NULL};
+static const block_layout q3_k   = {256, 108, -1, {{32, 2, 32, 0}, {0, 1, 32, 2}},   BIASED,    96,  16, q3_k_scales};
+static const block_layout q4_k   = {256,   0,  2, {{16, 4, 32, 0}},                  PAIRS,     4,   0,  NULL};
+static const block_layout q5_k   = {256,   0,  2, {{48, 4, 32, 0}, {16, 1, 32, 4}},  PAIRS,     4,   0,  NULL};
+static const block_layout q6_k   = {256, 208, -1, {{0, 4, 64, 0}, {128, 2, 32, 4}},  BYTES,     192, 0,  NULL};
+static const block_layout iq4_xs = {256,   0, -1, {{8, 4, 16, 0}},                   BIASED,    2,   8,  iq4_xs_scales};
+// clang-format on
 
 #define CODEC(name, n_bytes)                                    \
     static void name##_read(const void *block, fxi_qblock *out) \
@@ -266,20 +242,20 @@ static void q8_0_write(const fxi_qblock *in, void *block)
 
 // MXFP4's first byte is e of d = 2^(e - 128): half of what E8M0 means, because values are doubled.
 // The bits of bf16 are 8 of exponent, at least 1 in normal numbers, above 7 of fraction.
+static const bit_plane mxfp4_codes = {1, 4, 16, 0};
+
 static void mxfp4_read(const void *block, fxi_qblock *out)
 {
-    static const bit_plane codes = {1, 4, 16, 0};
     const uint8_t *b = block;
     begin_block(out, (uint16_t)(b[0] < 2 ? 0x20 << b[0] : (b[0] - 1) << 7), 32);
-    get_plane(b, &codes, 32, out->code);
+    get_plane(b, &mxfp4_codes, 32, out->code);
 }
 
 static void mxfp4_write(const fxi_qblock *in, void *block)
 {
-    static const bit_plane codes = {1, 4, 16, 0};
     uint8_t *b = memset(block, 0, 17);
     b[0] = (uint8_t)(in->d < 0x80 ? in->d >> 6 : (in->d >> 7) + 1);
-    put_plane(b, &codes, 32, in->code);
+    put_plane(b, &mxfp4_codes, 32, in->code);
 }
 
 const uint8_t fxi_iq4_values[16] = {1,   24,  45,  63,  79,  93,  106, 118,
@@ -529,21 +505,12 @@ static uint16_t fit_power(const fxi_qformat *f, const float *x)
     return d;
 }
 
-static void set_value_codes(const fxi_qformat *f, const float *x, float scale, uint8_t *code)
-{
-    float inv = scale != 0 ? 1 / scale : 0;
-    for (int i = 0; i < f->sub; i++) code[i] = (uint8_t)nearest_code(f, x[i] * inv);
-}
-
 static void set_codes(const fxi_qformat *f, const float *x, run_fit r, uint8_t *code)
 {
-    if (f->value) {
-        set_value_codes(f, x, r.scale, code);
-        return;
-    }
     float inv = r.scale != 0 ? 1 / r.scale : 0, lo = (float)-f->zero;
     float hi = lo + (float)((1 << f->bits) - 1);
-    for (int i = 0; i < f->sub; i++)
+    for (int i = 0; f->value && i < f->sub; i++) code[i] = (uint8_t)nearest_code(f, x[i] * inv);
+    for (int i = 0; !f->value && i < f->sub; i++)
         code[i] = (uint8_t)((int)round_even(clamp_to((x[i] - r.min) * inv, lo, hi)) + f->zero);
 }
 

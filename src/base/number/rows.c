@@ -1,5 +1,4 @@
 // rows.c - rows of numbers to and from f32. Block types other than Q8_0 go through fxi_qblock.
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -17,39 +16,25 @@ static void f32_from_f32(const float *src, size_t n, void *dst)
 }
 
 // Rows come from files: 16-bit numbers may be unaligned.
-static void f16_to_f32(const void *src, size_t n, float *dst)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint16_t h;
-        memcpy(&h, (const char *)src + 2 * i, 2);
-        dst[i] = fxi_f16_to_f32(h);
+#define CODEC_16(name)                                                 \
+    static void name##_to_f32(const void *src, size_t n, float *dst)   \
+    {                                                                  \
+        for (size_t i = 0; i < n; i++) {                               \
+            uint16_t h;                                                \
+            memcpy(&h, (const char *)src + 2 * i, 2);                  \
+            dst[i] = fxi_##name##_to_f32(h);                           \
+        }                                                              \
+    }                                                                  \
+    static void name##_from_f32(const float *src, size_t n, void *dst) \
+    {                                                                  \
+        for (size_t i = 0; i < n; i++) {                               \
+            const uint16_t h = fxi_f32_to_##name(src[i]);              \
+            memcpy((char *)dst + 2 * i, &h, 2);                        \
+        }                                                              \
     }
-}
 
-static void f16_from_f32(const float *src, size_t n, void *dst)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint16_t h = fxi_f32_to_f16(src[i]);
-        memcpy((char *)dst + 2 * i, &h, 2);
-    }
-}
-
-static void bf16_to_f32(const void *src, size_t n, float *dst)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint16_t h;
-        memcpy(&h, (const char *)src + 2 * i, 2);
-        dst[i] = fxi_bf16_to_f32(h);
-    }
-}
-
-static void bf16_from_f32(const float *src, size_t n, void *dst)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint16_t h = fxi_f32_to_bf16(src[i]);
-        memcpy((char *)dst + 2 * i, &h, 2);
-    }
-}
+CODEC_16(f16)
+CODEC_16(bf16)
 
 static void q8_0_to_f32(const void *src, size_t n, float *dst)
 {
@@ -103,7 +88,7 @@ static const struct row_codec {
     {FXI_Q8_0, q8_0_to_f32, q8_0_from_f32},
 };
 
-// NULL for block types without a codec of their own.
+// NULL: a type that is made of blocks without a codec of their own.
 static const struct row_codec *codec_find(fxi_dtype type)
 {
     for (size_t i = 0; i < sizeof codecs / sizeof codecs[0]; i++)
@@ -111,50 +96,34 @@ static const struct row_codec *codec_find(fxi_dtype type)
     return NULL;
 }
 
-// Pre: type is made of blocks.
-static const fxi_qformat *format_find(fxi_dtype type)
-{
-    const fxi_qformat *f = fxi_qformat_find(type);
-    assert(f);
-    return f;
-}
-
-static void blocks_to_f32(fxi_dtype type, const void *src, size_t n, float *dst)
-{
-    const fxi_qformat *f = format_find(type);
-    size_t block_bytes = fxi_dtype_find(type)->block_bytes, n_elem = (size_t)f->n;
-    for (size_t b = 0; b < n / n_elem; b++) {
-        fxi_qblock blk;
-        f->read((const char *)src + b * block_bytes, &blk);
-        fxi_qblock_to_f32(f, &blk, dst + b * n_elem);
-    }
-}
-
-static void blocks_from_f32(fxi_dtype type, const float *src, size_t n, void *dst)
-{
-    const fxi_qformat *f = format_find(type);
-    size_t block_bytes = fxi_dtype_find(type)->block_bytes, n_elem = (size_t)f->n;
-    for (size_t b = 0; b < n / n_elem; b++) {
-        fxi_qblock blk;
-        fxi_qblock_from_f32(f, src + b * n_elem, &blk);
-        f->write(&blk, (char *)dst + b * block_bytes);
-    }
-}
-
 void fxi_row_to_f32(fxi_dtype type, const void *src, size_t n_elem, float *dst)
 {
     const struct row_codec *c = codec_find(type);
-    if (c)
+    if (c) {
         c->to_f32(src, n_elem, dst);
-    else
-        blocks_to_f32(type, src, n_elem, dst);
+        return;
+    }
+    const fxi_qformat *f = fxi_qformat_find(type);
+    const size_t block_bytes = fxi_dtype_find(type)->block_bytes, n = (size_t)f->n;
+    for (size_t b = 0; b < n_elem / n; b++) {
+        fxi_qblock blk;
+        f->read((const char *)src + b * block_bytes, &blk);
+        fxi_qblock_to_f32(f, &blk, dst + b * n);
+    }
 }
 
 void fxi_row_from_f32(fxi_dtype type, const float *src, size_t n_elem, void *dst)
 {
     const struct row_codec *c = codec_find(type);
-    if (c)
+    if (c) {
         c->from_f32(src, n_elem, dst);
-    else
-        blocks_from_f32(type, src, n_elem, dst);
+        return;
+    }
+    const fxi_qformat *f = fxi_qformat_find(type);
+    const size_t block_bytes = fxi_dtype_find(type)->block_bytes, n = (size_t)f->n;
+    for (size_t b = 0; b < n_elem / n; b++) {
+        fxi_qblock blk;
+        fxi_qblock_from_f32(f, src + b * n, &blk);
+        f->write(&blk, (char *)dst + b * block_bytes);
+    }
 }

@@ -31,14 +31,12 @@ static bool is_unsigned(const char *s)
 
 static bool parse_flag(const fxi_opt *o, const char *s, void *field)
 {
-    static const char *const word[2][4] = {{"0", "no", "off", "false"}, {"1", "yes", "on", "true"}};
+    static const char *const words[] = {"0", "no", "off", "false", "1", "yes", "on", "true"};
     (void)o;
-    for (int v = 0; v < 2; v++) {
-        for (int i = 0; i < 4; i++) {
-            if (strcmp(s, word[v][i]) != 0) continue;
-            *(bool *)field = v == 1;
-            return true;
-        }
+    for (int i = 0; i < 8; i++) {
+        if (strcmp(s, words[i]) != 0) continue;
+        *(bool *)field = i >= 4;
+        return true;
     }
     return false;
 }
@@ -73,36 +71,35 @@ static bool leading_decimal(const char *s, double *v, const char **end)
     return stop > s && (size_t)(stop - s) <= n && isfinite(*v);
 }
 
-static bool parse_float(const fxi_opt *o, const char *s, void *field)
+static bool parse_real(const fxi_opt *o, const char *s, void *field)
 {
     double v;
     const char *end;
     if (!leading_decimal(s, &v, &end) || *end || isspace((unsigned char)s[0])) return false;
     if (!in_bounds(o, v)) return false;
+    *(double *)field = v;
+    return true;
+}
+
+static bool parse_float(const fxi_opt *o, const char *s, void *field)
+{
+    double v;
+    if (!parse_real(o, s, &v)) return false;
     *(float *)field = (float)v;
     return true;
 }
 
-// The power of two of a size's suffix ("", "K", "M", "GB", "TiB"), -1 for other suffixes.
-static int size_shift(const char *s)
-{
-    static const char unit[] = "KMGT";
-    if (!*s) return 0;
-    const char *u = strchr(unit, toupper((unsigned char)*s));
-    if (!u) return -1;
-    s++;
-    if (*s && strcmp(s, "B") != 0 && strcmp(s, "iB") != 0) return -1;
-    return 10 * (int)(u - unit + 1);
-}
-
+// The suffix is a power of 1024: "", "K", "M", "GB", "TiB".
 static bool parse_size(const fxi_opt *o, const char *s, void *field)
 {
+    static const char units[] = "KMGT";
     double v;
     const char *end;
     if (!isdigit((unsigned char)s[0]) || !leading_decimal(s, &v, &end)) return false;
-    int shift = size_shift(end);
-    if (shift < 0) return false;
-    double bytes = v * (double)(1ull << shift);
+    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    if (*end && !unit) return false;
+    if (*end && end[1] && strcmp(end + 1, "B") != 0 && strcmp(end + 1, "iB") != 0) return false;
+    const double bytes = ldexp(v, unit ? 10 * (int)(unit - units + 1) : 0);
     if (bytes >= 0x1p63 || !in_bounds(o, bytes)) return false;
     *(uint64_t *)field = (uint64_t)bytes;
     return true;
@@ -115,18 +112,13 @@ static bool parse_str(const fxi_opt *o, const char *s, void *field)
     return true;
 }
 
-// Whether s is one of the words in "a|b|c", in letters of any case.
-static bool is_choice(const char *words, const char *s)
-{
-    const size_t n = strlen(s);
-    for (; *words; words += strcspn(words, "|"), words += *words == '|')
-        if (strcspn(words, "|") == n && strncasecmp(words, s, n) == 0) return n > 0;
-    return false;
-}
-
+// One of the words in "a|b|c", in letters of any case.
 static bool parse_choice(const fxi_opt *o, const char *s, void *field)
 {
-    return is_choice(o->arg, s) && parse_str(o, s, field);
+    const size_t n = strlen(s);
+    for (const char *w = o->arg; n && *w; w += strcspn(w, "|"), w += *w == '|')
+        if (strcspn(w, "|") == n && strncasecmp(w, s, n) == 0) return parse_str(o, s, field);
+    return false;
 }
 
 static bool parse_ints(const fxi_opt *o, const char *s, void *field)
@@ -156,6 +148,7 @@ static const struct {
     [FXI_OPT_U64] = {parse_u64, "a whole number", true},
     [FXI_OPT_SIZE] = {parse_size, "a size in bytes (like 512M or 2G)", false},
     [FXI_OPT_FLOAT] = {parse_float, "a number", true},
+    [FXI_OPT_DOUBLE] = {parse_real, "a number", true},
     [FXI_OPT_STR] = {parse_str, "a text", false},
     [FXI_OPT_CHOICE] = {parse_choice, "one of", false},
     [FXI_OPT_CONFIG] = {parse_str, "a file", false},
@@ -169,18 +162,11 @@ static fx_status wrong_value(const fxi_opt *o, const char *source, const char *s
         return fxi_fail(err, FX_EINVAL, "%s: '%.60s' is not %s %s", source, s, what, o->arg);
     if (!type_table[o->type].bounded)
         return fxi_fail(err, FX_EINVAL, "%s: '%.60s' is not %s", source, s, what);
-    bool open = o->max >= (double)INT_MAX;
-    return open ? fxi_fail(err, FX_EINVAL, "%s: '%.60s' is not %s of at least %g", source, s, what,
-                           o->min)
-                : fxi_fail(err, FX_EINVAL, "%s: '%.60s' is not %s from %.10g to %.10g", source, s,
-                           what, o->min, o->max);
-}
-
-static fx_status store_value(const fxi_opt *o, const char *source, const char *s, void *out,
-                             fx_error *err)
-{
-    if (type_table[o->type].parse(o, s, (char *)out + o->offset)) return FX_OK;
-    return wrong_value(o, source, s, err);
+    if (o->max >= (double)INT_MAX)
+        return fxi_fail(err, FX_EINVAL, "%s: '%.60s' is not %s of at least %g", source, s, what,
+                        o->min);
+    return fxi_fail(err, FX_EINVAL, "%s: '%.60s' is not %s from %.10g to %.10g", source, s, what,
+                    o->min, o->max);
 }
 
 // ---- the row with a name, or the name most similar to a mistyped one ---------------------------
@@ -208,15 +194,6 @@ static const fxi_opt *find_option(const fxi_opt_table *t, unsigned command, cons
         const fxi_opt *o = &t->opt[i];
         if ((o->commands & command) && strlen(o->name) == n && memcmp(o->name, name, n) == 0)
             return o;
-    }
-    return NULL;
-}
-
-static const fxi_opt *find_letter(const fxi_opt_table *t, unsigned command, char letter)
-{
-    for (size_t i = 0; i < t->n_opt; i++) {
-        const fxi_opt *o = &t->opt[i];
-        if ((o->commands & command) && o->letter == letter) return o;
     }
     return NULL;
 }
@@ -260,11 +237,6 @@ static const char *nearest_name(const fxi_opt_table *t, unsigned command, const 
 
 // ---- the entries of a file, against the table ---------------------------------------------------
 
-static void name_entry(const fxi_opt_file *f, const fxi_opt_entry *e, char where[WHERE_BYTES])
-{
-    snprintf(where, WHERE_BYTES, "%.80s:%d: %.40s", f->name, e->line, e->key);
-}
-
 static unsigned section_bit(const fxi_opt_table *t, const char *section)
 {
     for (size_t i = 0; i < t->n_section; i++)
@@ -276,23 +248,18 @@ static fx_status check_entry(const fxi_opt_file *f, const fxi_opt_entry *e, cons
                              fx_error *err)
 {
     const unsigned command = e->section[0] ? section_bit(t, e->section) : ~0u;
+    const size_t n = strlen(e->key);
     if (!command)
         return fxi_fail(err, FX_EINVAL, "%.80s:%d: unknown command '%.40s'", f->name, e->line,
                         e->section);
-    const fxi_opt *o = find_option(t, command, e->key, strlen(e->key));
-    if (o && o->type != FXI_OPT_CONFIG) return FX_OK;
-    const char *near = o ? NULL : nearest_name(t, command, e->key, strlen(e->key));
-    if (o)
+    const fxi_opt *o = find_option(t, command, e->key, n);
+    if (o && o->type == FXI_OPT_CONFIG)
         return fxi_fail(err, FX_EINVAL, "%.80s:%d: '%.40s' cannot be set in a file", f->name,
                         e->line, e->key);
+    if (o) return FX_OK;
+    const char *near = nearest_name(t, command, e->key, n);
     return fxi_fail(err, FX_EINVAL, "%.80s:%d: unknown option '%.40s'%s%s%s", f->name, e->line,
                     e->key, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-}
-
-static fx_status check_file(const fxi_opt_file *f, const fxi_opt_table *t, fx_error *err)
-{
-    for (size_t i = 0; i < f->n_entry; i++) FX_TRY(check_entry(f, &f->entry[i], t, err));
-    return FX_OK;
 }
 
 // ---- sources, the last one winning -------------------------------------------------------------
@@ -310,18 +277,6 @@ typedef struct opt_scan {
     fx_error *err;
 } opt_scan;
 
-// The value that an old one stands for.
-static const char *current_value(const opt_scan *s, const fxi_opt *o, const char *text)
-{
-    for (size_t i = 0; i < s->t->n_renamed; i++) {
-        const fxi_opt_renamed *r = &s->t->renamed[i];
-        if (!r->old_value || strcmp(r->name, o->name) || strcasecmp(r->old_value, text)) continue;
-        s->rest->used_renamed |= 1u << i;
-        return r->now;
-    }
-    return text;
-}
-
 // Notes that a name was an old one.
 static void note_old_name(const opt_scan *s, const char *name, size_t n)
 {
@@ -329,25 +284,20 @@ static void note_old_name(const opt_scan *s, const char *name, size_t n)
     if (r) s->rest->used_renamed |= 1u << (r - s->t->renamed);
 }
 
-// `where` names the source in errors.
+// `where` names the source in errors. An old value becomes what it is called now.
 static fx_status set_row(const opt_scan *s, const fxi_opt *o, const char *where, const char *text,
                          fxi_opt_from from, int line)
 {
-    text = current_value(s, o, text);
-    FX_TRY(store_value(o, where, text, s->out, s->err));
-    s->rest->set[o - s->t->opt] = (fxi_opt_set){text, from, line};
-    return FX_OK;
-}
-
-// ---- defaults, file, environment ----------------------------------------------------------------
-
-static fx_status take_presets(const opt_scan *s)
-{
-    for (size_t i = 0; i < s->t->n_opt; i++) {
-        const fxi_opt *o = &s->t->opt[i];
-        if ((o->commands & s->command) && o->preset)
-            FX_TRY(set_row(s, o, o->name, o->preset, FXI_OPT_FROM_PRESET, 0));
+    for (size_t i = 0; i < s->t->n_renamed; i++) {
+        const fxi_opt_renamed *r = &s->t->renamed[i];
+        if (!r->old_value || strcmp(r->name, o->name) || strcasecmp(r->old_value, text)) continue;
+        s->rest->used_renamed |= 1u << i;
+        text = r->now;
+        break;
     }
+    if (!type_table[o->type].parse(o, text, (char *)s->out + o->offset))
+        return wrong_value(o, where, text, s->err);
+    s->rest->set[o - s->t->opt] = (fxi_opt_set){text, from, line};
     return FX_OK;
 }
 
@@ -362,7 +312,7 @@ static fx_status take_entries(const opt_scan *s, bool of_section)
         char where[WHERE_BYTES];
         if (!is_ours || !o) continue;
         if (of_section && section_bit(s->t, e->section) != s->command) continue;
-        name_entry(f, e, where);
+        snprintf(where, WHERE_BYTES, "%.80s:%d: %.40s", f->name, e->line, e->key);
         note_old_name(s, e->key, strlen(e->key));
         FX_TRY(set_row(s, o, where, e->value, FXI_OPT_FROM_FILE, e->line));
     }
@@ -400,30 +350,21 @@ static fx_status take_environment(const opt_scan *s)
 // Stores the value of `o`: `attached`, if there is one, otherwise the next argument.
 static fx_status take_value(opt_scan *s, const fxi_opt *o, const char *source, const char *attached)
 {
-    if (o->type == FXI_OPT_FLAG)
-        return set_row(s, o, source, attached ? attached : "yes", FXI_OPT_FROM_FLAG, 0);
-    if (attached) return set_row(s, o, source, attached, FXI_OPT_FROM_FLAG, 0);
-    if (s->i + 1 >= s->argc)
+    if (!attached && o->type == FXI_OPT_FLAG) attached = "yes";
+    if (!attached && s->i + 1 >= s->argc)
         return fxi_fail(s->err, FX_EINVAL, "%s: missing value (%s)", source, o->arg);
-    return set_row(s, o, source, s->argv[++s->i], FXI_OPT_FROM_FLAG, 0);
-}
-
-static fx_status unknown_long(const fxi_opt_table *t, unsigned command, const char *name, size_t n,
-                              fx_error *err)
-{
-    const char *near = nearest_name(t, command, name, n);
-    if (!near)
-        return fxi_fail(err, FX_EINVAL, "unknown option '--%.*s'", n < 60 ? (int)n : 60, name);
-    return fxi_fail(err, FX_EINVAL, "unknown option '--%.*s'; did you mean '--%s'?", (int)n, name,
-                    near);
+    return set_row(s, o, source, attached ? attached : s->argv[++s->i], FXI_OPT_FROM_FLAG, 0);
 }
 
 static fx_status take_long(opt_scan *s, const char *name)
 {
-    size_t n = strcspn(name, "=");
+    const size_t n = strcspn(name, "=");
     const fxi_opt *o = find_option(s->t, s->command, name, n);
-    if (!o) return unknown_long(s->t, s->command, name, n, s->err);
+    const char *near = o ? NULL : nearest_name(s->t, s->command, name, n);
     char source[MAX_NAME + 3] = "--";
+    if (!o)
+        return fxi_fail(s->err, FX_EINVAL, "unknown option '--%.*s'%s%s%s", n < 60 ? (int)n : 60,
+                        name, near ? "; did you mean '--" : "", near ? near : "", near ? "'?" : "");
     strncat(source, o->name, MAX_NAME);
     note_old_name(s, name, n);
     return take_value(s, o, source, name[n] ? name + n + 1 : NULL);
@@ -431,24 +372,12 @@ static fx_status take_long(opt_scan *s, const char *name)
 
 static fx_status take_short(opt_scan *s, const char *letters)
 {
-    const fxi_opt *o = find_letter(s->t, s->command, letters[0]);
-    if (!o || (o->type == FXI_OPT_FLAG && letters[1]))
-        return fxi_fail(s->err, FX_EINVAL, "unknown option '-%.60s'", letters);
+    const fxi_opt *o = s->t->opt, *end = o + s->t->n_opt;
     const char source[] = {'-', letters[0], 0};
+    while (o < end && (!(o->commands & s->command) || o->letter != letters[0])) o++;
+    if (o == end || (o->type == FXI_OPT_FLAG && letters[1]))
+        return fxi_fail(s->err, FX_EINVAL, "unknown option '-%.60s'", letters);
     return take_value(s, o, source, letters[1] ? letters + 1 : NULL);
-}
-
-static fx_status take_rest(fxi_opt_rest *rest, const char *arg, fx_error *err)
-{
-    if (rest->n == FXI_OPT_MAX_REST)
-        return fxi_fail(err, FX_EINVAL, "unexpected argument '%.60s'", arg);
-    rest->arg[rest->n++] = arg;
-    return FX_OK;
-}
-
-static bool asks_help(const char *arg)
-{
-    return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
 }
 
 static fx_status take_arguments(opt_scan *s)
@@ -459,10 +388,12 @@ static fx_status take_arguments(opt_scan *s)
     for (s->i = 0; s->i < s->argc; s->i++) {
         const char *arg = s->argv[s->i];
         if (!options || arg[0] != '-' || !arg[1]) {
-            FX_TRY(take_rest(rest, arg, s->err));
+            if (rest->n == FXI_OPT_MAX_REST)
+                return fxi_fail(s->err, FX_EINVAL, "unexpected argument '%.60s'", arg);
+            rest->arg[rest->n++] = arg;
         } else if (strcmp(arg, "--") == 0) {
             options = false;
-        } else if (asks_help(arg)) {
+        } else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
             rest->help = true;
             return FX_OK;
         } else {
@@ -472,26 +403,17 @@ static fx_status take_arguments(opt_scan *s)
     return FX_OK;
 }
 
-// ---- all of them --------------------------------------------------------------------------------
-
 static fx_status take_all(opt_scan *s)
 {
-    FX_TRY(take_presets(s));
+    for (size_t i = 0; i < s->t->n_opt; i++) {
+        const fxi_opt *o = &s->t->opt[i];
+        if ((o->commands & s->command) && o->preset)
+            FX_TRY(set_row(s, o, o->name, o->preset, FXI_OPT_FROM_PRESET, 0));
+    }
     FX_TRY(take_entries(s, false));
     FX_TRY(take_entries(s, true));
     FX_TRY(take_environment(s));
     return take_arguments(s);
-}
-
-// The file that the options name; NULL: none.
-static const char *config_path(const opt_scan *s)
-{
-    for (size_t i = 0; i < s->t->n_opt; i++) {
-        const fxi_opt *o = &s->t->opt[i];
-        const char *path = s->rest->set[i].text;
-        if (o->type == FXI_OPT_CONFIG && (o->commands & s->command) && path && *path) return path;
-    }
-    return NULL;
 }
 
 fx_status fxi_opt_parse(const fxi_opt_table *t, unsigned command, int argc, char *const *argv,
@@ -504,14 +426,18 @@ fx_status fxi_opt_parse(const fxi_opt_table *t, unsigned command, int argc, char
                   .out = out,
                   .rest = rest,
                   .err = err};
+    const char *path = NULL; // of the file that the options name
     *rest = (fxi_opt_rest){.n = 0};
     if (t->n_opt > FXI_OPT_MAX_ROW)
         return fxi_fail(err, FX_EINTERNAL, "more than %d options", FXI_OPT_MAX_ROW);
     FX_TRY(take_all(&s));
-    const char *path = config_path(&s);
-    if (rest->help || !path) return FX_OK;
+    for (size_t i = 0; i < t->n_opt && !path; i++)
+        if (t->opt[i].type == FXI_OPT_CONFIG && (t->opt[i].commands & command))
+            path = rest->set[i].text;
+    if (rest->help || !path || !*path) return FX_OK;
     FX_TRY(fxi_opt_file_read(path, &rest->file, err));
-    FX_TRY(check_file(&rest->file, t, err));
+    for (size_t i = 0; i < rest->file.n_entry; i++)
+        FX_TRY(check_entry(&rest->file, &rest->file.entry[i], t, err));
     return take_all(&s);
 }
 

@@ -25,6 +25,7 @@ typedef enum fxi_opt_type {
     FXI_OPT_U64,    // uint64_t
     FXI_OPT_SIZE,   // uint64_t bytes; 1.5G, 512M, 64KiB: powers of 1024
     FXI_OPT_FLOAT,  // float; decimal, finite
+    FXI_OPT_DOUBLE, // double, the same
     FXI_OPT_STR,    // const char *, pointing into argv, the environment or the file
     FXI_OPT_CHOICE, // the same; one of the words in `arg`, "text|json", in any case
     FXI_OPT_CONFIG, // the same; names the file of options

@@ -94,33 +94,9 @@ static fx_status take_quoted(const file_scan *s, char **value)
     return FX_OK;
 }
 
-// ---- entries ------------------------------------------------------------------------------------
-
-static const fxi_opt_entry *find_entry(const file_scan *s, const char *key)
-{
-    for (size_t i = 0; i < s->f->n_entry; i++) {
-        const fxi_opt_entry *e = &s->f->entry[i];
-        if (strcmp(e->section, s->section) == 0 && strcmp(e->key, key) == 0) return e;
-    }
-    return NULL;
-}
-
-static fx_status append_entry(file_scan *s, const char *key, const char *value)
-{
-    fxi_opt_file *f = s->f;
-    const fxi_opt_entry *before = find_entry(s, key);
-    if (before)
-        return fxi_fail(s->err, FX_EINVAL, "%.80s:%d: '%.60s' is set twice, first in line %d",
-                        f->name, s->line, key, before->line);
-    if (f->n_entry == MAX_ENTRY) return fail_line(s, "more entries than options", NULL);
-    if (!fxi_grow(&f->entry, sizeof *f->entry, f->n_entry, &f->cap_entry))
-        return fxi_fail(s->err, FX_ENOMEM, "out of memory for the options");
-    f->entry[f->n_entry++] = (fxi_opt_entry){s->section, key, value, s->line};
-    return FX_OK;
-}
-
 static fx_status take_entry(file_scan *s, char *line)
 {
+    fxi_opt_file *f = s->f;
     char *equals = strchr(line, '=');
     if (!equals) return fail_line(s, "not 'key = value':", line);
     *equals = 0;
@@ -132,36 +108,32 @@ static fx_status take_entry(file_scan *s, char *line)
     else
         cut_comment(value);
     if (!*value) return fail_line(s, "no value for", line);
-    return append_entry(s, line, value);
-}
-
-static bool has_control(const char *s)
-{
-    for (; *s; s++)
-        if ((unsigned char)*s < ' ' && *s != '\t') return true;
-    return false;
-}
-
-static fx_status take_line(file_scan *s, char *line)
-{
-    const size_t n = strlen(line);
-    if (n && line[n - 1] == '\r') line[n - 1] = 0;
-    if (has_control(line)) return fail_line(s, "control character", NULL);
-    line = skip_blanks(line);
-    if (!*line || *line == '#') return FX_OK;
-    return *line == '[' ? take_section(s, line) : take_entry(s, line);
+    for (const fxi_opt_entry *e = f->entry; e < f->entry + f->n_entry; e++)
+        if (strcmp(e->section, s->section) == 0 && strcmp(e->key, line) == 0)
+            return fxi_fail(s->err, FX_EINVAL, "%.80s:%d: '%.60s' is set twice, first in line %d",
+                            f->name, s->line, line, e->line);
+    if (f->n_entry == MAX_ENTRY) return fail_line(s, "more entries than options", NULL);
+    if (!fxi_grow(&f->entry, sizeof *f->entry, f->n_entry, &f->cap_entry))
+        return fxi_fail(s->err, FX_ENOMEM, "out of memory for the options");
+    f->entry[f->n_entry++] = (fxi_opt_entry){s->section, line, value, s->line};
+    return FX_OK;
 }
 
 static fx_status take_lines(file_scan *s, size_t n_bytes)
 {
-    char *p = s->f->text, *end = p + n_bytes;
-    for (; p < end; s->line++) {
+    char *p = s->f->text, *end = p + n_bytes, *next;
+    for (; p < end; s->line++, p = next) {
         char *stop = memchr(p, '\n', (size_t)(end - p));
         if (!stop) stop = end;
+        next = stop + 1;
         *stop = 0;
         if (strlen(p) < (size_t)(stop - p)) return fail_line(s, "zero byte", NULL);
-        FX_TRY(take_line(s, p));
-        p = stop + 1;
+        if (stop > p && stop[-1] == '\r') stop[-1] = 0;
+        for (const char *c = p; *c; c++)
+            if ((unsigned char)*c < ' ' && *c != '\t')
+                return fail_line(s, "control character", NULL);
+        p = skip_blanks(p);
+        if (*p && *p != '#') FX_TRY(*p == '[' ? take_section(s, p) : take_entry(s, p));
     }
     return FX_OK;
 }
@@ -258,73 +230,55 @@ static bool add_wrapped(fxi_buf *out, int used, const char *text)
     return ok && fxi_buf_str(out, "\n");
 }
 
-static bool help_row(const fxi_opt *o, fxi_buf *out)
-{
-    char letter[8] = "    ", text[512];
-    if (o->letter) memcpy(letter, (char[]){'-', o->letter, ',', ' ', 0}, 5);
-    size_t start = out->n, n, help_n;
-    if (!fxi_buf_fmt(out, "  %s--%s %s", letter, o->name, o->arg ? o->arg : "")) return false;
-    const char *value = fxi_opt_default(o, &n, &help_n);
-    snprintf(text, sizeof text, value ? "%.*s (default: %.*s)" : "%.*s", (int)help_n, o->help,
-             (int)n, value);
-    return add_wrapped(out, (int)(out->n - start), text);
-}
-
 bool fxi_opt_help(const fxi_opt_table *t, unsigned command, fxi_buf *out)
 {
-    for (size_t i = 0; i < t->n_opt; i++) {
-        const fxi_opt *o = &t->opt[i];
-        if ((o->commands & command) && o->help && !help_row(o, out)) return false;
+    for (const fxi_opt *o = t->opt; o < t->opt + t->n_opt; o++) {
+        char letter[8] = "    ", text[512];
+        const size_t start = out->n;
+        size_t n, help_n;
+        if (!(o->commands & command) || !o->help) continue;
+        if (o->letter) memcpy(letter, (char[]){'-', o->letter, ',', ' ', 0}, 5);
+        const char *value = fxi_opt_default(o, &n, &help_n);
+        snprintf(text, sizeof text, value ? "%.*s (default: %.*s)" : "%.*s", (int)help_n, o->help,
+                 (int)n, value);
+        if (!fxi_buf_fmt(out, "  %s--%s %s", letter, o->name, o->arg ? o->arg : "") ||
+            !add_wrapped(out, (int)(out->n - start), text))
+            return false;
     }
     return true;
 }
 
 // ---- values in effect ---------------------------------------------------------------------------
 
-// As a file of options would have it.
+// A text, in quotes as a file of options would have it.
 static bool add_quoted(fxi_buf *out, const char *s)
 {
     bool ok = fxi_buf_str(out, "\"");
     for (; ok && *s; s++) {
-        if (*s == '\n' || *s == '\t')
-            ok = fxi_buf_str(out, *s == '\n' ? "\\n" : "\\t");
-        else
-            ok = fxi_buf_fmt(out, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
+        const char letter = *s == '\n' ? 'n' : *s == '\t' ? 't' : *s;
+        ok = fxi_buf_fmt(out, letter != *s || *s == '"' || *s == '\\' ? "\\%c" : "%c", letter);
     }
     return ok && fxi_buf_str(out, "\"");
 }
 
-static bool is_text(const fxi_opt *o)
-{
-    return o->type == FXI_OPT_STR || o->type == FXI_OPT_CHOICE;
-}
-
-static bool show_origin(const fxi_opt_table *t, const fxi_opt *o, const fxi_opt_set *set,
-                        const fxi_opt_rest *rest, fxi_buf *out)
+// A line without its end; the comment says where the value comes from.
+static bool show_row(const fxi_opt_table *t, const fxi_opt *o, const fxi_opt_set *set,
+                     const char *file, fxi_buf *out)
 {
     char name[FXI_OPT_ENV_BYTES];
-    fxi_opt_env_name(t, o->name, name);
     size_t n;
-    const char *preset = fxi_opt_default(o, &n, NULL);
+    const char *preset = fxi_opt_default(o, &n, NULL), *text = set->text ? set->text : "no";
+    const bool is_text = o->type == FXI_OPT_STR || o->type == FXI_OPT_CHOICE;
+    if (!set->text && o->type != FXI_OPT_FLAG) return fxi_buf_fmt(out, "# %s =", o->name);
+    fxi_opt_env_name(t, o->name, name);
+    if (!fxi_buf_fmt(out, "%s = ", o->name)) return false;
+    if (!(is_text ? add_quoted(out, text) : fxi_buf_str(out, text))) return false;
     switch (set->from) {
-    case FXI_OPT_FROM_FILE: return fxi_buf_fmt(out, "  # %s:%d\n", rest->file.name, set->line);
-    case FXI_OPT_FROM_ENVIRONMENT: return fxi_buf_fmt(out, "  # %s\n", name);
-    case FXI_OPT_FROM_FLAG: return fxi_buf_fmt(out, "  # --%s\n", o->name);
-    default:
-        if (!preset || preset == o->preset) return fxi_buf_str(out, "\n");
-        return fxi_buf_fmt(out, "  # %.*s\n", (int)n, preset);
+    case FXI_OPT_FROM_FILE: return fxi_buf_fmt(out, "  # %s:%d", file, set->line);
+    case FXI_OPT_FROM_ENVIRONMENT: return fxi_buf_fmt(out, "  # %s", name);
+    case FXI_OPT_FROM_FLAG: return fxi_buf_fmt(out, "  # --%s", o->name);
+    default: return !preset || preset == o->preset || fxi_buf_fmt(out, "  # %.*s", (int)n, preset);
     }
-}
-
-static bool show_row(const fxi_opt_table *t, const fxi_opt *o, const fxi_opt_set *set,
-                     const fxi_opt_rest *rest, fxi_buf *out)
-{
-    if (o->type == FXI_OPT_CONFIG) return true;
-    if (!set->text && o->type != FXI_OPT_FLAG) return fxi_buf_fmt(out, "# %s =\n", o->name);
-    const char *text = set->text ? set->text : "no";
-    bool ok = fxi_buf_fmt(out, "%s = ", o->name);
-    ok = ok && (is_text(o) ? add_quoted(out, text) : fxi_buf_str(out, text));
-    return ok && show_origin(t, o, set, rest, out);
 }
 
 bool fxi_opt_show(const fxi_opt_table *t, unsigned command, const fxi_opt_rest *rest, fxi_buf *out)
@@ -332,7 +286,8 @@ bool fxi_opt_show(const fxi_opt_table *t, unsigned command, const fxi_opt_rest *
     bool ok = true;
     for (size_t i = 0; ok && i < t->n_opt; i++) {
         const fxi_opt *o = &t->opt[i];
-        if ((o->commands & command) && o->help) ok = show_row(t, o, &rest->set[i], rest, out);
+        if ((o->commands & command) && o->help && o->type != FXI_OPT_CONFIG)
+            ok = show_row(t, o, &rest->set[i], rest->file.name, out) && fxi_buf_str(out, "\n");
     }
     return ok;
 }

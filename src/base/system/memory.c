@@ -50,17 +50,6 @@ static uint64_t smaller_of(uint64_t a, uint64_t b)
 
 // ---- text ---------------------------------------------------------------------------------------
 
-static size_t read_fd(int fd, char *text, size_t max_bytes)
-{
-    size_t n = 0;
-    while (n < max_bytes) {
-        ssize_t got = read(fd, text + n, max_bytes - n);
-        if (got <= 0) break;
-        n += (size_t)got;
-    }
-    return n;
-}
-
 // The file as one string, "" if it cannot be read. A long file is cut at the end of a line: half a
 // number would be a wrong one.
 static void read_text_file(const char *path, char text[TEXT_BYTES])
@@ -68,7 +57,8 @@ static void read_text_file(const char *path, char text[TEXT_BYTES])
     text[0] = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return;
-    size_t n = read_fd(fd, text, TEXT_BYTES - 1);
+    size_t n = 0;
+    for (ssize_t got; (got = read(fd, text + n, TEXT_BYTES - 1 - n)) > 0;) n += (size_t)got;
     close(fd);
     if (n == TEXT_BYTES - 1)
         while (n > 0 && text[n - 1] != '\n') n--;
@@ -116,19 +106,6 @@ static uint64_t meminfo_bytes(const char *root, const char *key)
     read_text_file(path, text);
     uint64_t kib = number_after(text, key);
     return kib < ABSURD_BYTES / 1024 ? kib * 1024 : NO_LIMIT;
-}
-
-static uint64_t machine_left_bytes(const char *root)
-{
-    uint64_t left = meminfo_bytes(root, "MemAvailable:");
-    return left == NO_LIMIT ? physical_bytes() : left;
-}
-
-static uint64_t machine_bytes(const char *root)
-{
-    uint64_t ram = meminfo_bytes(root, "MemTotal:"), swap = meminfo_bytes(root, "SwapTotal:");
-    if (ram == NO_LIMIT) return physical_bytes();
-    return swap == NO_LIMIT ? ram : ram + swap;
 }
 
 // ---- one cgroup ---------------------------------------------------------------------------------
@@ -200,13 +177,6 @@ static uint64_t line_bytes(cgroup_dir *g, group_bytes_fn *bytes_of)
     return least;
 }
 
-static bool lists_memory(char *controllers)
-{
-    for (char *name; (name = strsep(&controllers, ",")) != NULL;)
-        if (strcmp(name, "memory") == 0) return true;
-    return false;
-}
-
 // The least of the group in a line: "4:cpu,memory:/path" (version 1) or "0::/path" (version 2).
 static uint64_t named_bytes(const char *root, char *line, group_bytes_fn *bytes_of)
 {
@@ -215,7 +185,9 @@ static uint64_t named_bytes(const char *root, char *line, group_bytes_fn *bytes_
     if (!line) return NO_LIMIT;
     cgroup_dir g = {.root = root, .kind = &version_2, .path = line};
     if (controllers[0]) {
-        if (!lists_memory(controllers)) return NO_LIMIT;
+        char *name;
+        while ((name = strsep(&controllers, ",")) && strcmp(name, "memory") != 0) continue;
+        if (!name) return NO_LIMIT;
         g.kind = &version_1;
     }
     return line_bytes(&g, bytes_of);
@@ -239,16 +211,23 @@ uint64_t fxi_group_left_bytes(const char *root)
 
 uint64_t fxi_free_memory_bytes(const char *root)
 {
-    uint64_t left = smaller_of(machine_left_bytes(root), fxi_group_left_bytes(root));
+    uint64_t machine = meminfo_bytes(root, "MemAvailable:");
+    if (machine == NO_LIMIT) machine = physical_bytes();
+    uint64_t left = smaller_of(machine, fxi_group_left_bytes(root));
     return left == NO_LIMIT ? 0 : left;
 }
 
 uint64_t fxi_whole_memory_bytes(const char *root)
 {
-    return smaller_of(machine_bytes(root), cgroups_bytes(root, limit_bytes));
+    uint64_t machine = meminfo_bytes(root, "MemTotal:"), swap = meminfo_bytes(root, "SwapTotal:");
+    if (machine == NO_LIMIT)
+        machine = physical_bytes();
+    else if (swap != NO_LIMIT)
+        machine += swap;
+    return smaller_of(machine, cgroups_bytes(root, limit_bytes));
 }
 
-// ---- core dumps
+// ---- core dumps ---------------------------------------------------------------------------------
 
 // Bits of coredump_filter: private and shared anonymous memory, headers, private huge pages.
 enum { PRESET_FILTER = 0x33, SHARED_ANONYMOUS = 0x02 };

@@ -121,32 +121,17 @@ static bool pool_spin(fxi_pool *p, bool (*ready)(fxi_pool *))
     return false;
 }
 
-static void worker_wait(fxi_pool *p)
-{
-    if (pool_spin(p, worker_ready)) return;
-    pthread_mutex_lock(&p->mu);
-    atomic_fetch_add(&p->n_sleep, 1);
-    while (!worker_ready(p)) pthread_cond_wait(&p->work, &p->mu);
-    atomic_fetch_sub(&p->n_sleep, 1);
-    pthread_mutex_unlock(&p->mu);
-}
-
-static void caller_wait(fxi_pool *p)
-{
-    if (pool_spin(p, caller_ready)) return;
-    pthread_mutex_lock(&p->mu);
-    atomic_store(&p->caller_sleeps, true);
-    while (!caller_ready(p)) pthread_cond_wait(&p->done, &p->mu);
-    atomic_store(&p->caller_sleeps, false);
-    pthread_mutex_unlock(&p->mu);
-}
-
 static void *worker_main(void *arg)
 {
     fxi_pool *p = arg;
     while (!atomic_load(&p->stop)) {
         pool_work(p);
-        worker_wait(p);
+        if (pool_spin(p, worker_ready)) continue;
+        pthread_mutex_lock(&p->mu);
+        atomic_fetch_add(&p->n_sleep, 1);
+        while (!worker_ready(p)) pthread_cond_wait(&p->work, &p->mu);
+        atomic_fetch_sub(&p->n_sleep, 1);
+        pthread_mutex_unlock(&p->mu);
     }
     return NULL;
 }
@@ -169,7 +154,12 @@ static void run_ticket(fxi_pool *p, fxi_task_fn *fn, void *arg, int first, int n
     atomic_store(&p->ticket, job << 32 | (uint64_t)n_task << 16);
     wake_workers(p);
     pool_work(p);
-    caller_wait(p);
+    if (pool_spin(p, caller_ready)) return;
+    pthread_mutex_lock(&p->mu);
+    atomic_store(&p->caller_sleeps, true);
+    while (!caller_ready(p)) pthread_cond_wait(&p->done, &p->mu);
+    atomic_store(&p->caller_sleeps, false);
+    pthread_mutex_unlock(&p->mu);
 }
 
 void fxi_pool_run(fxi_pool *p, fxi_task_fn *fn, void *arg, int n_task)
@@ -201,24 +191,17 @@ void fxi_pool_destroy(fxi_pool *p)
     free(p);
 }
 
-static fxi_pool *pool_alloc(int n_worker)
-{
-    size_t size = sizeof(fxi_pool) + (size_t)n_worker * sizeof(pthread_t);
-    fxi_pool *p = aligned_alloc(64, (size + 63) / 64 * 64);
-    if (!p) return NULL;
-    *p = (fxi_pool){.spins = n_worker + 1 <= fxi_usable_cores()};
-    pthread_mutex_init(&p->mu, NULL);
-    pthread_cond_init(&p->work, NULL);
-    pthread_cond_init(&p->done, NULL);
-    return p;
-}
-
 fx_status fxi_pool_create(int n_thread, fxi_pool **out, fx_error *err)
 {
     if (n_thread < 1 || n_thread > 4096)
         return fxi_fail(err, FX_EINVAL, "%d threads: must be 1 to 4096", n_thread);
-    fxi_pool *p = pool_alloc(n_thread - 1);
+    const size_t size = sizeof(fxi_pool) + (size_t)(n_thread - 1) * sizeof(pthread_t);
+    fxi_pool *p = aligned_alloc(64, (size + 63) / 64 * 64);
     if (!p) return fxi_fail(err, FX_ENOMEM, "out of memory for %d threads", n_thread);
+    *p = (fxi_pool){.spins = n_thread <= fxi_usable_cores()};
+    pthread_mutex_init(&p->mu, NULL);
+    pthread_cond_init(&p->work, NULL);
+    pthread_cond_init(&p->done, NULL);
     for (; p->n_worker < n_thread - 1; p->n_worker++) {
         if (!pthread_create(&p->worker[p->n_worker], NULL, worker_main, p)) continue;
         fxi_pool_destroy(p);

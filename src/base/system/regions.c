@@ -21,12 +21,6 @@ void *fxi_pages_map(size_t n_bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-void *fxi_pages_remap(void *p, size_t old_bytes, size_t new_bytes)
-{
-    void *q = mremap(p, old_bytes, new_bytes, MREMAP_MAYMOVE);
-    return q == MAP_FAILED ? NULL : q;
-}
-
 void fxi_pages_unmap(void *p, size_t n_bytes)
 {
     if (p) munmap(p, n_bytes);

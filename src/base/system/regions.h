@@ -16,8 +16,6 @@
 
 // n_bytes of zeros, aligned to a page; NULL: out of memory. Resident once it is touched.
 void *fxi_pages_map(size_t n_bytes);
-// The same memory with another size, maybe elsewhere; NULL: out of memory, and nothing has changed.
-void *fxi_pages_remap(void *p, size_t old_bytes, size_t new_bytes);
 void fxi_pages_unmap(void *p, size_t n_bytes); // p: NULL is allowed
 
 // Gives what is free inside the heap back to the system, where the C library can (glibc: other

@@ -166,24 +166,19 @@ bool fxi_base64_decode(const char *s, size_t n, unsigned char *dst, size_t *n_by
     return true;
 }
 
-// Up to three bytes as four characters.
-static void spell_group(const unsigned char *p, size_t n, char four[4])
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint32_t bits =
-        (uint32_t)p[0] << 16 | (n > 1 ? (uint32_t)p[1] << 8 : 0) | (n > 2 ? (uint32_t)p[2] : 0);
-    for (size_t k = 0; k < 4; k++) four[k] = k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=';
-}
-
 bool fxi_base64_add(fxi_buf *b, const void *bytes, size_t n)
 {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const unsigned char *p = bytes;
     if (!fxi_buf_reserve(b, (n + 2) / 3 * 4)) return false;
-    for (size_t i = 0; i < n; i += 3) {
-        char four[4];
-        spell_group(p + i, n - i < 3 ? n - i : 3, four);
-        if (!fxi_buf_add(b, four, 4)) return false;
+    for (size_t i = 0; i < n; i += 3) { // up to three bytes as four characters
+        const size_t n_byte = n - i < 3 ? n - i : 3;
+        uint32_t bits = 0;
+        for (size_t k = 0; k < n_byte; k++) bits |= (uint32_t)p[i + k] << (16 - 8 * k);
+        for (size_t k = 0; k < 4; k++)
+            b->p[b->n++] = k <= n_byte ? digits[bits >> (18 - 6 * k) & 63] : '=';
     }
+    b->p[b->n] = 0;
     return true;
 }
 

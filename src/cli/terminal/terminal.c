@@ -101,9 +101,12 @@ static int wake_fd = -1;
 
 void fxi_signals_wake(void)
 {
-    const uint64_t one = 1;
-    ssize_t n = write(wake_fd, &one, sizeof one);
-    (void)n; // fails only if the count is full, and then the sleeper wakes too
+    (void)eventfd_write(wake_fd, 1); // fails if the count is full, and then the sleeper wakes too
+}
+
+int fxi_signals_fd(void)
+{
+    return wake_fd;
 }
 
 static void on_signal(int number)
@@ -174,9 +177,8 @@ void fxi_signals_clear(void)
 
 void fxi_signals_wait(void)
 {
-    uint64_t count;
-    ssize_t n = read(wake_fd, &count, sizeof count);
-    (void)n; // EINTR is a reason to wake too
+    eventfd_t count;
+    (void)eventfd_read(wake_fd, &count); // EINTR is a reason to wake too
 }
 
 bool fxi_signals_wait_input(int fd)

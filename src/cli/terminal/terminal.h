@@ -53,5 +53,6 @@ void fxi_signals_let_kill(void);    // lets the next signal end the process
 void fxi_signals_wait(void);
 bool fxi_signals_wait_input(int fd); // sleeps until fd can be read; false: a signal came first
 void fxi_signals_wake(void);         // from any thread
+int fxi_signals_fd(void);            // can be read when fxi_signals_wait would return
 
 #endif

@@ -1,5 +1,5 @@
 // screen.c - cells, text into them, and cells to ncurses. Attributes (bold, dim, reverse) repeat
-// what colours say. Without ncurses (FX_NCURSES), the functions at the end take its place.
+// what colours say. Without ncurses (FX_NCURSES), there is no terminal.
 #include "cli/top/screen.h"
 
 #include <stdarg.h>
@@ -51,20 +51,16 @@ void fxi_screen_paint(fxi_screen *s, int row, fxi_style style)
         s->cell[row * s->n_col + col].style = (unsigned char)style;
 }
 
-static bool add_screen_row(const fxi_screen *s, int row, fxi_buf *out)
-{
-    const fxi_cell *cell = &s->cell[row * s->n_col];
-    int n = s->n_col;
-    bool ok = true;
-    while (n > 0 && !strcmp(cell[n - 1].text, " ")) n--;
-    for (int col = 0; ok && col < n; col++) ok = fxi_buf_str(out, cell[col].text);
-    return ok && fxi_buf_str(out, "\n");
-}
-
 bool fxi_screen_text(const fxi_screen *s, fxi_buf *out)
 {
     bool ok = true;
-    for (int row = 0; ok && row < s->n_row; row++) ok = add_screen_row(s, row, out);
+    for (int row = 0; ok && row < s->n_row; row++) {
+        const fxi_cell *cell = &s->cell[row * s->n_col];
+        int n = s->n_col;
+        while (n > 0 && !strcmp(cell[n - 1].text, " ")) n--;
+        for (int col = 0; ok && col < n; col++) ok = fxi_buf_str(out, cell[col].text);
+        ok = ok && fxi_buf_str(out, "\n");
+    }
     return ok;
 }
 
@@ -92,19 +88,9 @@ static const struct {
     [FXI_STYLE_SWAPPED] = {A_UNDERLINE, COLOR_MAGENTA},
 };
 
-static void start_colors(void)
-{
-    const char *off = getenv("NO_COLOR");
-    if ((off && *off) || !has_colors() || start_color() == ERR) return;
-    const bool has_own = use_default_colors() == OK;
-    for (short i = 0; i < FXI_N_STYLE; i++)
-        if (looks[i].color >= 0)
-            init_pair((short)(i + 1), looks[i].color, (short)(has_own ? -1 : COLOR_BLACK));
-}
-
 fx_status fxi_curses_open(fx_error *err)
 {
-    const char *term = getenv("TERM");
+    const char *term = getenv("TERM"), *off = getenv("NO_COLOR");
     setlocale(LC_CTYPE, "");
     if (!newterm(NULL, stdout, stdin))
         return fxi_fail(err, FX_EIO, "the terminal '%.40s' is not known: --once prints one screen",
@@ -116,7 +102,11 @@ fx_status fxi_curses_open(fx_error *err)
     nodelay(stdscr, TRUE);
     set_escdelay(25);
     curs_set(0);
-    start_colors();
+    if ((off && *off) || !has_colors() || start_color() == ERR) return FX_OK;
+    const bool has_own = use_default_colors() == OK;
+    for (short i = 0; i < FXI_N_STYLE; i++)
+        if (looks[i].color >= 0)
+            init_pair((short)(i + 1), looks[i].color, (short)(has_own ? -1 : COLOR_BLACK));
     return FX_OK;
 }
 
@@ -138,19 +128,14 @@ void fxi_curses_size(int *n_row, int *n_col)
     getmaxyx(stdscr, *n_row, *n_col);
 }
 
-static void set_look(int style)
-{
-    attr_set(looks[style].attr, looks[style].color >= 0 && has_colors() ? (short)(style + 1) : 0,
-             NULL);
-}
-
 void fxi_curses_show(const fxi_screen *s)
 {
     erase();
     for (int row = 0; row < s->n_row; row++)
         for (int col = 0; col < s->n_col; col++) {
             const fxi_cell *c = &s->cell[row * s->n_col + col];
-            set_look(c->style);
+            const bool has_color = looks[c->style].color >= 0 && has_colors();
+            attr_set(looks[c->style].attr, has_color ? (short)(c->style + 1) : 0, NULL);
             mvaddstr(row, col, c->text);
         }
     refresh();
@@ -186,38 +171,6 @@ fxi_top_key fxi_curses_key(void)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (keys[i].code == code) return keys[i].key;
     return FXI_KEY_OTHER;
-}
-
-#else
-
-fx_status fxi_curses_open(fx_error *err)
-{
-    return fxi_fail(err, FX_EINVAL,
-                    "this program was built without ncurses: --once prints one screen");
-}
-
-void fxi_curses_close(void)
-{
-}
-
-bool fxi_curses_is_utf8(void)
-{
-    return false;
-}
-
-void fxi_curses_size(int *n_row, int *n_col)
-{
-    *n_row = *n_col = 0;
-}
-
-void fxi_curses_show(const fxi_screen *s)
-{
-    (void)s;
-}
-
-fxi_top_key fxi_curses_key(void)
-{
-    return FXI_KEY_QUIT;
 }
 
 #endif

@@ -47,7 +47,7 @@ void fxi_screen_paint(fxi_screen *s, int row, fxi_style style);
 // Appends the lines as plain text, without blanks at their ends. False: no memory.
 bool fxi_screen_text(const fxi_screen *s, fxi_buf *out);
 
-// ---- the terminal ------------------------------------------------------------------------------
+// ---- the terminal, if the program was built with ncurses (FX_NCURSES) --------------------------
 
 typedef enum fxi_top_key {
     FXI_KEY_NONE, // none is waiting
@@ -66,8 +66,8 @@ typedef enum fxi_top_key {
 } fxi_top_key;
 
 // Takes over the terminal of stdin and stdout until fxi_curses_close. One at a time. Colours only
-// where the terminal has some and NO_COLOR is not set. Errors: FX_EIO: no terminal that ncurses
-// knows (TERM), FX_EINVAL: the program was built without ncurses.
+// where the terminal has some and NO_COLOR is not set. Error: FX_EIO: no terminal that ncurses
+// knows (TERM).
 fx_status fxi_curses_open(fx_error *err);
 void fxi_curses_close(void);
 bool fxi_curses_is_utf8(void);

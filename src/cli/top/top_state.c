@@ -1,14 +1,14 @@
 // top_state.c - the JSON of a snapshot becomes the state that is shown.
 #include "cli/top/top_state.h"
 
-#include <jansson.h>
+#include "base/json/json.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h" // defines: fxi_fail, FX_TRY
-#include "base/json/json_doc.h"
+#include "base/json/json.h"
 
 #define MAX_NUMBER (UINT64_C(1) << 53)
 #define RATE_US    UINT64_C(1000000) // rates are of so long at least,
@@ -19,39 +19,34 @@
 
 // A whole number from 0 to max <= MAX_NUMBER. Numbers are read as doubles, because a figure may be
 // 2^64 - 1. False: it is something else.
-static bool take_natural(const json_t *v, uint64_t max, uint64_t *out)
+static bool take_natural(const fxi_json *v, uint64_t max, uint64_t *out)
 {
-    const double d = json_real_value(v);
-    if (!json_is_real(v) || !(d >= 0) || d > (double)MAX_NUMBER || d != floor(d)) return false;
+    const double d = fxi_json_number(v);
+    if (!fxi_json_is_real(v) || !(d >= 0) || d > (double)MAX_NUMBER || d != floor(d)) return false;
     *out = (uint64_t)d;
     return *out <= max;
 }
 
 // A list of n numbers.
-static bool take_row(const json_t *list, uint64_t *out, size_t n)
+static bool take_row(const fxi_json *list, uint64_t *out, size_t n)
 {
-    if (json_array_size(list) != n) return false;
+    if (fxi_json_array_size(list) != n) return false;
     for (size_t i = 0; i < n; i++)
-        if (!take_natural(json_array_get(list, i), MAX_NUMBER, &out[i])) return false;
+        if (!take_natural(fxi_json_at(list, i), MAX_NUMBER, &out[i])) return false;
     return true;
 }
 
-static uint64_t number_in(const json_t *o, const char *key)
+// 0 where there is none.
+static uint64_t number_in(const fxi_json *o, const char *key)
 {
     uint64_t v;
-    return take_natural(json_object_get(o, key), MAX_NUMBER, &v) ? v : 0;
+    return take_natural(fxi_json_get(o, key), MAX_NUMBER, &v) ? v : 0;
 }
 
-static uint32_t small_in(const json_t *o, const char *key)
+static uint32_t small_in(const fxi_json *o, const char *key)
 {
-    const uint64_t v = number_in(o, key);
-    return v <= UINT32_MAX ? (uint32_t)v : 0;
-}
-
-static void copy_word(const json_t *o, const char *key, char *dst, size_t cap)
-{
-    const char *text = json_string_value(json_object_get(o, key));
-    snprintf(dst, cap, "%s", text ? text : "");
+    uint64_t v;
+    return take_natural(fxi_json_get(o, key), UINT32_MAX, &v) ? (uint32_t)v : 0;
 }
 
 // ---- lists -------------------------------------------------------------------------------------
@@ -62,10 +57,10 @@ static fx_status fail_list(fx_error *err, const char *name)
 }
 
 // Room for a row of each element of the list; a missing list is empty.
-static fx_status make_rows(const json_t *list, const char *name, size_t row_bytes, void *out,
+static fx_status make_rows(const fxi_json *list, const char *name, size_t row_bytes, void *out,
                            size_t *n, fx_error *err)
 {
-    *n = json_array_size(list);
+    *n = fxi_json_array_size(list);
     if (*n > FXI_TOP_MAX_LIST) return fail_list(err, name);
     void *rows = calloc(*n + 1, row_bytes);
     memcpy(out, &rows, sizeof rows);
@@ -73,12 +68,12 @@ static fx_status make_rows(const json_t *list, const char *name, size_t row_byte
 }
 
 // [first, n, state, group]
-static fx_status read_chunks(fxi_top_lists *to, const json_t *list, fx_error *err)
+static fx_status read_chunks(fxi_top_lists *to, const fxi_json *list, fx_error *err)
 {
     uint64_t v[4], end = 0;
     FX_TRY(make_rows(list, "chunks", sizeof *to->chunk, &to->chunk, &to->n_chunk, err));
     for (size_t i = 0; i < to->n_chunk; i++) {
-        if (!take_row(json_array_get(list, i), v, 4) || v[0] < end || v[1] > FXI_TOP_MAX_CHUNK ||
+        if (!take_row(fxi_json_at(list, i), v, 4) || v[0] < end || v[1] > FXI_TOP_MAX_CHUNK ||
             v[2] >= FX_N_CHUNK_STATE || v[3] > UINT16_MAX)
             return fail_list(err, "chunks");
         to->chunk[i] = (fx_chunk_run){v[0], (uint32_t)v[1], (uint16_t)v[3], (uint16_t)v[2]};
@@ -88,15 +83,16 @@ static fx_status read_chunks(fxi_top_lists *to, const json_t *list, fx_error *er
 }
 
 // [group, at, chunk, n] of each segment.
-static fx_status read_segments(fxi_top_lists *to, fx_span *span, const json_t *list, fx_error *err)
+static fx_status read_segments(fxi_top_lists *to, fx_span *span, const fxi_json *list,
+                               fx_error *err)
 {
-    const size_t n = json_array_size(list);
+    const size_t n = fxi_json_array_size(list);
     uint64_t v[4], n_position = 0;
     if (n > FXI_TOP_MAX_LIST - to->n_segment) return fail_list(err, "segments");
     span->first_run = to->n_segment;
     span->n_run = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
-        if (!take_row(json_array_get(list, i), v, 4) || v[0] > UINT32_MAX || v[1] > UINT32_MAX ||
+        if (!take_row(fxi_json_at(list, i), v, 4) || v[0] > UINT32_MAX || v[1] > UINT32_MAX ||
             v[3] > FXI_TOP_MAX_CHUNK || v[1] + v[3] > FXI_TOP_MAX_CHUNK)
             return fail_list(err, "segments");
         to->segment[to->n_segment++] = (fx_segment_run){v[2], (uint32_t)v[1], (uint32_t)v[3], v[0]};
@@ -106,55 +102,46 @@ static fx_status read_segments(fxi_top_lists *to, fx_span *span, const json_t *l
     return FX_OK;
 }
 
-static bool is_after(const fx_span *a, const fx_span *b)
+static fx_status read_spans(fxi_top_lists *to, const fxi_json *list, fx_error *err)
 {
-    return a->request > b->request || (a->request == b->request && a->choice > b->choice);
-}
-
-static fx_status read_spans(fxi_top_lists *to, const json_t *list, fx_error *err)
-{
-    const json_t *item;
-    size_t i, n_segment = 0;
-    json_array_foreach((json_t *)list, i, item) n_segment +=
-        json_array_size(json_object_get(item, "segments"));
+    size_t n_segment = 0;
+    for (fxi_json_iter it = fxi_json_items(list); fxi_json_next(&it);)
+        n_segment += fxi_json_array_size(fxi_json_get(it.value, "segments"));
     FX_TRY(make_rows(list, "spans", sizeof *to->span, &to->span, &to->n_span, err));
     to->segment = n_segment <= FXI_TOP_MAX_LIST ? calloc(n_segment + 1, sizeof *to->segment) : NULL;
     if (!to->segment) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    json_array_foreach((json_t *)list, i, item)
-    {
-        fx_span *span = &to->span[i];
-        if (!take_natural(json_object_get(item, "request"), MAX_NUMBER, &span->request))
+    for (fxi_json_iter it = fxi_json_items(list); fxi_json_next(&it);) {
+        fx_span *span = &to->span[it.i];
+        if (!take_natural(fxi_json_get(it.value, "request"), MAX_NUMBER, &span->request))
             return fail_list(err, "spans");
-        span->choice = small_in(item, "choice");
-        span->n_tok = small_in(item, "tokens");
-        span->n_generating = small_in(item, "generating") != 0;
-        if (i && !is_after(span, span - 1)) return fail_list(err, "spans");
-        FX_TRY(read_segments(to, span, json_object_get(item, "segments"), err));
+        span->choice = small_in(it.value, "choice");
+        span->n_tok = small_in(it.value, "tokens");
+        span->n_generating = small_in(it.value, "generating") != 0;
+        const fx_span *last = it.i ? span - 1 : NULL;
+        if (last && (span->request < last->request ||
+                     (span->request == last->request && span->choice <= last->choice)))
+            return fail_list(err, "spans");
+        FX_TRY(read_segments(to, span, fxi_json_get(it.value, "segments"), err));
     }
     return FX_OK;
 }
 
-static uint32_t request_state_of(const char *text)
+static fx_status read_requests(fxi_top_lists *to, const fxi_json *list, fx_error *err)
 {
 #define NAME_OF(name) #name,
-    static const char *const names[] = {FX_REQUEST_STATES(NAME_OF)};
+    static const char *const states[] = {FX_REQUEST_STATES(NAME_OF)};
 #undef NAME_OF
-    uint32_t state = 0;
-    while (state < FX_N_REQUEST_STATE && (!text || strcmp(text, names[state]) != 0)) state++;
-    return state;
-}
-
-static fx_status read_requests(fxi_top_lists *to, const json_t *list, fx_error *err)
-{
     FX_TRY(make_rows(list, "requests", sizeof *to->request, &to->request, &to->n_request, err));
     for (size_t i = 0; i < to->n_request; i++) {
-        const json_t *item = json_array_get(list, i);
-        const double priority = json_real_value(json_object_get(item, "priority"));
+        const fxi_json *item = fxi_json_at(list, i);
+        const char *state = fxi_json_text(fxi_json_get(item, "state"));
+        const double priority = fxi_json_number(fxi_json_get(item, "priority"));
         fx_request_view *r = &to->request[i].view;
-        if (!take_natural(json_object_get(item, "id"), MAX_NUMBER, &r->id) ||
+        if (!take_natural(fxi_json_get(item, "id"), MAX_NUMBER, &r->id) ||
             (i && r->id <= to->request[i - 1].view.id))
             return fail_list(err, "requests");
-        r->state = request_state_of(json_string_value(json_object_get(item, "state")));
+        while (r->state < FX_N_REQUEST_STATE && (!state || strcmp(state, states[r->state]) != 0))
+            r->state++;
         r->submit_us = number_in(item, "submit_us");
         r->place = small_in(item, "place");
         r->n_prompt = small_in(item, "prompt");
@@ -198,19 +185,6 @@ static double rate_of(uint64_t before, uint64_t now, uint64_t us)
     return now > before ? (double)(now - before) * 1e6 / (double)us : 0;
 }
 
-static void measure_rates(fxi_top_state *s)
-{
-    const uint64_t us = s->at_us - s->rated_us;
-    if (s->rated_us && s->at_us > s->rated_us && us < RATE_US) return;
-    if (s->rated_us && s->at_us > s->rated_us)
-        s->rate = (fxi_top_rates){rate_of(s->rated.n_generated_tok, s->stats.n_generated_tok, us),
-                                  rate_of(s->rated.n_prompt_tok, s->stats.n_prompt_tok, us),
-                                  rate_of(s->rated.n_step, s->stats.n_step, us)};
-    s->n_rate += s->rated_us != 0;
-    s->rated = s->stats;
-    s->rated_us = s->at_us;
-}
-
 // Both lists are sorted by id.
 static void measure_requests(fxi_top_lists *now, const fxi_top_lists *before, uint64_t at_us)
 {
@@ -234,8 +208,22 @@ static void measure_requests(fxi_top_lists *now, const fxi_top_lists *before, ui
     }
 }
 
-static void sample_memory(fxi_top_state *s)
+// ---- a snapshot --------------------------------------------------------------------------------
+
+// Rates, and a sample of memory, when it is time.
+static void measure_server(fxi_top_state *s)
 {
+    const uint64_t us = s->at_us - s->rated_us;
+    const bool goes_on = s->rated_us && s->at_us > s->rated_us;
+    if (goes_on && us >= RATE_US)
+        s->rate = (fxi_top_rates){rate_of(s->rated.n_generated_tok, s->stats.n_generated_tok, us),
+                                  rate_of(s->rated.n_prompt_tok, s->stats.n_prompt_tok, us),
+                                  rate_of(s->rated.n_step, s->stats.n_step, us)};
+    if (!goes_on || us >= RATE_US) {
+        s->n_rate += s->rated_us != 0;
+        s->rated = s->stats;
+        s->rated_us = s->at_us;
+    }
     const fxi_top_sample *last =
         s->n_sample ? &s->history[(s->n_sample - 1) % FXI_TOP_HISTORY] : NULL;
     if (last && s->at_us >= last->at_us && s->at_us - last->at_us < SAMPLE_US) return;
@@ -243,71 +231,60 @@ static void sample_memory(fxi_top_state *s)
         s->at_us, s->stats.kv_mapped_bytes, s->stats.kv_live_bytes, s->stats.kv_shared_bytes};
 }
 
-// ---- a snapshot --------------------------------------------------------------------------------
-
-// A figure beyond 2^53 is without a limit.
-static void read_stats(fx_stats *st, const json_t *o)
-{
-    *st = (fx_stats){0};
-#define READ_STAT(name, help)                                            \
-    if (json_object_get(o, #name) &&                                     \
-        !take_natural(json_object_get(o, #name), MAX_NUMBER, &st->name)) \
-        st->name = UINT64_MAX;
-    FX_STATS(READ_STAT)
-#undef READ_STAT
-}
-
-static fx_status read_lists(fxi_top_lists *to, const json_t *root, fx_error *err)
-{
-    FX_TRY(read_chunks(to, json_object_get(root, "chunks"), err));
-    FX_TRY(read_spans(to, json_object_get(root, "spans"), err));
-    return read_requests(to, json_object_get(root, "requests"), err);
-}
-
-static fx_status take_root(fxi_top_state *s, const json_t *root, fx_error *err)
+static fx_status take_root(fxi_top_state *s, const fxi_json *root, fx_error *err)
 {
     fxi_top_lists list = {0};
-    const json_t *counts = json_object_get(root, "counts");
+    const fxi_json *counts = fxi_json_get(root, "counts"), *stats = fxi_json_get(root, "stats");
+    const char *version = fxi_json_text(fxi_json_get(root, "version"));
+    const char *manager = fxi_json_text(fxi_json_get(root, "manager"));
     const uint64_t number = number_in(root, "number"), at_us = number_in(root, "at_us");
     uint64_t n_chunk[FX_N_CHUNK_STATE];
-    if (!number || !take_row(json_object_get(counts, "chunks"), n_chunk, FX_N_CHUNK_STATE))
+    if (!number || !take_row(fxi_json_get(counts, "chunks"), n_chunk, FX_N_CHUNK_STATE))
         return fxi_fail(err, FX_EFORMAT, "the server's answer is not a snapshot");
-    const fx_status st = read_lists(&list, root, err);
+    fx_status st = read_chunks(&list, fxi_json_get(root, "chunks"), err);
+    if (st == FX_OK) st = read_spans(&list, fxi_json_get(root, "spans"), err);
+    if (st == FX_OK) st = read_requests(&list, fxi_json_get(root, "requests"), err);
     if (st != FX_OK) {
         free_lists(&list);
         return st;
     }
-    const bool is_other = number < s->number || at_us < s->at_us; // another process
-    if (is_other) s->rated_us = 0;
-    if (is_other) s->rate = (fxi_top_rates){0};
-    if (is_other) free_lists(&s->list);
-    copy_word(root, "version", s->version, sizeof s->version);
-    copy_word(root, "manager", s->manager, sizeof s->manager);
+    if (number < s->number || at_us < s->at_us) { // another process
+        s->rated_us = 0;
+        s->rate = (fxi_top_rates){0};
+        free_lists(&s->list);
+    }
+    snprintf(s->version, sizeof s->version, "%s", version ? version : "");
+    snprintf(s->manager, sizeof s->manager, "%s", manager ? manager : "");
     s->number = number;
     s->at_us = at_us;
-    read_stats(&s->stats, json_object_get(root, "stats"));
+    s->stats = (fx_stats){0};
+#define READ_STAT(name, help) /* a figure beyond 2^53 is without a limit */    \
+    if (fxi_json_get(stats, #name) &&                                          \
+        !take_natural(fxi_json_get(stats, #name), MAX_NUMBER, &s->stats.name)) \
+        s->stats.name = UINT64_MAX;
+    FX_STATS(READ_STAT)
+#undef READ_STAT
     memcpy(s->n_chunk, n_chunk, sizeof s->n_chunk);
     s->n_all_request = number_in(counts, "requests");
     measure_requests(&list, &s->list, at_us);
     free_lists(&s->list);
     s->list = list;
-    measure_rates(s);
-    sample_memory(s);
+    measure_server(s);
     return FX_OK;
 }
 
 fx_status fxi_top_take_snapshot(fxi_top_state *s, const char *text, size_t n, fx_error *err)
 {
+    static const fxi_json_rules rules = {.reals = true};
     fxi_json_doc doc = {0};
-    json_error_t e;
-    fx_status st;
-    switch (fxi_json_doc_parse(&doc, text, n, JSON_DECODE_INT_AS_REAL, NULL, &e)) {
-    case FXI_JSON_OK: st = take_root(s, doc.root, err); break;
-    case FXI_JSON_BROKEN:
+    fx_error e;
+    fx_status st = fxi_json_parse(&doc, (fxi_str){text, n}, &rules, &e);
+    if (st == FX_OK)
+        st = take_root(s, doc.root, err);
+    else if (st == FX_ENOMEM)
+        st = fxi_fail(err, FX_ENOMEM, "out of memory");
+    else
         st = fxi_fail(err, FX_EFORMAT, "the server's snapshot: %s", e.text);
-        break;
-    default: st = fxi_fail(err, FX_ENOMEM, "out of memory");
-    }
     fxi_json_doc_free(&doc);
     return st;
 }

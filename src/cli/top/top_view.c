@@ -20,14 +20,10 @@ static const char chunk_letters[FX_N_CHUNK_STATE] = {
     [FX_CHUNK_absent] = '-', [FX_CHUNK_spare] = '.',  [FX_CHUNK_owned] = 'o',
     [FX_CHUNK_shared] = 'S', [FX_CHUNK_cached] = 'c', [FX_CHUNK_swapped] = '~'};
 
-static fxi_style chunk_style(int state)
-{
-    static const fxi_style styles[FX_N_CHUNK_STATE] = {
-        [FX_CHUNK_absent] = FXI_STYLE_DIM,    [FX_CHUNK_spare] = FXI_STYLE_SPARE,
-        [FX_CHUNK_owned] = FXI_STYLE_OWNED,   [FX_CHUNK_shared] = FXI_STYLE_SHARED,
-        [FX_CHUNK_cached] = FXI_STYLE_CACHED, [FX_CHUNK_swapped] = FXI_STYLE_SWAPPED};
-    return styles[state];
-}
+static const fxi_style chunk_style[FX_N_CHUNK_STATE] = {
+    [FX_CHUNK_absent] = FXI_STYLE_DIM,    [FX_CHUNK_spare] = FXI_STYLE_SPARE,
+    [FX_CHUNK_owned] = FXI_STYLE_OWNED,   [FX_CHUNK_shared] = FXI_STYLE_SHARED,
+    [FX_CHUNK_cached] = FXI_STYLE_CACHED, [FX_CHUNK_swapped] = FXI_STYLE_SWAPPED};
 
 // ---- the rows ----------------------------------------------------------------------------------
 
@@ -43,24 +39,18 @@ static double age_s(const fxi_top_state *now, const fxi_top_request *r)
     return now->at_us > r->view.submit_us ? (double)(now->at_us - r->view.submit_us) * 1e-6 : 0;
 }
 
-// Those that run come first.
-static double state_rank(uint32_t state)
+// What the list is sorted by, so that the interesting end comes first; of states, what runs.
+static double sort_key(const fxi_top_state *now, const fxi_top_request *r, int sort)
 {
     static const int ranks[FX_N_REQUEST_STATE + 1] = {
         [FX_REQUEST_running] = 0, [FX_REQUEST_coming] = 1,  [FX_REQUEST_leaving] = 2,
         [FX_REQUEST_away] = 3,    [FX_REQUEST_waiting] = 4, [FX_N_REQUEST_STATE] = 5};
-    return ranks[state];
-}
-
-// What the list is sorted by, so that the interesting end comes first.
-static double sort_key(const fxi_top_state *now, const fxi_top_request *r, int sort)
-{
     const double keys[FXI_TOP_N_SORT] = {[FXI_TOP_BY_id] = 0,
                                          [FXI_TOP_BY_age] = -age_s(now, r),
                                          [FXI_TOP_BY_output] = -(double)r->view.n_generated,
                                          [FXI_TOP_BY_rate] = -r->tok_s,
                                          [FXI_TOP_BY_prompt] = -(double)r->view.n_prompt,
-                                         [FXI_TOP_BY_state] = state_rank(r->view.state)};
+                                         [FXI_TOP_BY_state] = ranks[r->view.state]};
     return keys[sort];
 }
 
@@ -104,124 +94,83 @@ static int order_rows(const void *x, const void *y)
     return (a_choice > b_choice) - (a_choice < b_choice);
 }
 
-// ---- the bar -----------------------------------------------------------------------------------
+// ---- the list ----------------------------------------------------------------------------------
 
-// A bar of cells for the positions of a span, groups one after the other.
-typedef struct bar {
-    const fxi_top_state *now;
-    uint32_t *count; // [n_cell][FX_N_CHUNK_STATE] positions of each state
-    uint64_t n_cell, n_position;
-} bar;
-
-// Goes over the segments of a span, and calls `each`, if there is one, with the first position of
-// the group that a segment is in. Returns the number of positions.
-static uint64_t walk_segments(bar *b, const fx_span *p,
-                              void (*each)(bar *b, const fx_segment_run *r, uint64_t base))
-{
-    const fx_segment_run *run = &b->now->list.segment[p->first_run];
-    uint64_t base = 0, end = 0;
-    for (uint32_t i = 0; i < p->n_run; i++) {
-        if (i && run[i].group != run[i - 1].group) {
-            base += end;
-            end = 0;
-        }
-        const uint64_t run_end = (uint64_t)run[i].at + run[i].n;
-        if (run_end > end) end = run_end;
-        if (each) each(b, &run[i], base);
-    }
-    return base + end;
-}
-
-static void fill_segment(bar *b, const fx_segment_run *r, uint64_t base)
-{
-    for (uint32_t i = 0; i < r->n; i++) {
-        const uint64_t cell = (base + r->at + i) * b->n_cell / b->n_position;
-        b->count[cell * FX_N_CHUNK_STATE + fxi_top_chunk_state(b->now, r->chunk + i)]++;
-    }
-}
-
-// The state that most positions of a cell have.
-static int state_of_cell(const uint32_t count[FX_N_CHUNK_STATE])
-{
-    int state = FX_CHUNK_absent;
-    for (int i = 1; i < FX_N_CHUNK_STATE; i++)
-        if (count[i] > count[state] || (count[i] && state == FX_CHUNK_absent)) state = i;
-    return state;
-}
-
+// A bar of cells for the positions of a span, groups one after the other: the first pass over the
+// segments counts positions, the second those of each state in each cell. A cell shows the state
+// that most of its positions have.
 static bool draw_bar(fxi_screen *s, int row, const fxi_top_state *now, const fx_span *p)
 {
-    bar b = {.now = now};
+    const fx_segment_run *run = &now->list.segment[p->first_run];
     const uint64_t n_col = s->n_col > BAR_COL ? (uint64_t)(s->n_col - BAR_COL) : 0;
-    b.n_position = walk_segments(&b, p, NULL);
-    b.n_cell = b.n_position < n_col ? b.n_position : n_col;
-    if (!b.n_cell) return true;
-    b.count = calloc(b.n_cell, sizeof *b.count * FX_N_CHUNK_STATE);
-    if (!b.count) return false;
-    walk_segments(&b, p, fill_segment);
-    for (uint64_t i = 0; i < b.n_cell; i++) {
-        const int state = state_of_cell(&b.count[i * FX_N_CHUNK_STATE]);
-        fxi_screen_put(s, row, BAR_COL + (int)i, chunk_style(state), "%c", chunk_letters[state]);
+    uint64_t n_position = 0, n_cell = 0;
+    uint32_t(*count)[FX_N_CHUNK_STATE] = NULL;
+    for (int pass = 0; pass < 2; pass++) {
+        uint64_t base = 0, end = 0;
+        for (uint32_t i = 0; i < p->n_run; i++) {
+            const fx_segment_run *r = &run[i];
+            if (i && r->group != run[i - 1].group) {
+                base += end;
+                end = 0;
+            }
+            if ((uint64_t)r->at + r->n > end) end = (uint64_t)r->at + r->n;
+            for (uint32_t k = 0; count && k < r->n; k++)
+                count[(base + r->at + k) * n_cell / n_position]
+                     [fxi_top_chunk_state(now, r->chunk + k)]++;
+        }
+        if (count) break;
+        n_position = base + end;
+        n_cell = n_position < n_col ? n_position : n_col;
+        if (!n_cell) return true;
+        count = calloc(n_cell, sizeof *count);
+        if (!count) return false;
     }
-    free(b.count);
+    for (uint64_t i = 0; i < n_cell; i++) {
+        int state = FX_CHUNK_absent;
+        for (int k = 1; k < FX_N_CHUNK_STATE; k++)
+            if (count[i][k] > count[i][state] || (count[i][k] && state == FX_CHUNK_absent))
+                state = k;
+        fxi_screen_put(s, row, BAR_COL + (int)i, chunk_style[state], "%c", chunk_letters[state]);
+    }
+    free(count);
     return true;
-}
-
-// ---- drawing -----------------------------------------------------------------------------------
-
-static const char *age_text(double s, char text[16])
-{
-    if (s < 100)
-        snprintf(text, 16, "%.0fs", s);
-    else if (s < 6000)
-        snprintf(text, 16, "%.0fm", s / 60);
-    else
-        snprintf(text, 16, "%.0fh", fmin(s / 3600, 99999));
-    return text;
-}
-
-static void draw_request(fxi_screen *s, int row, const fxi_top_state *now,
-                         const fxi_top_request *request)
-{
-    static const char *const states[FX_N_REQUEST_STATE + 1] = {
-        FX_REQUEST_STATES(TEXT_OF)[FX_N_REQUEST_STATE] = "?"};
-    const fx_request_view *r = &request->view;
-    char age[16];
-    const fxi_style style = r->state == FX_REQUEST_running ? FXI_STYLE_PLAIN : FXI_STYLE_DIM;
-    fxi_screen_put(s, row, STATE_COL, style, "%-8.8s%7u%7u%7u%7u%7.1f%5s", states[r->state],
-                   r->n_prompt, r->n_cached, r->n_generated, r->max_tok, request->tok_s,
-                   age_text(age_s(now, request), age));
-    if (r->place) fxi_screen_put(s, row, BAR_COL, FXI_STYLE_DIM, "place %u in the queue", r->place);
 }
 
 static bool draw_row(fxi_screen *s, int row, const fxi_top_state *now, const list_row *l)
 {
-    const unsigned long long id = l->request ? l->request->view.id : l->span->request;
-    if (l->is_first && !(l->request && l->request->view.n_seq > 1))
-        fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "%llu", id);
+    static const char *const states[FX_N_REQUEST_STATE + 1] = {
+        FX_REQUEST_STATES(TEXT_OF)[FX_N_REQUEST_STATE] = "?"};
+    const fx_request_view *r = l->request ? &l->request->view : NULL;
+    const unsigned long long id = r ? r->id : l->span->request;
+    char text[32];
+    if (l->is_first && !(r && r->n_seq > 1))
+        snprintf(text, sizeof text, "%llu", id);
     else
-        fxi_screen_put(s, row, 0, l->is_first ? FXI_STYLE_BOLD : FXI_STYLE_DIM, "%llu.%u", id,
-                       l->span ? l->span->choice : 0);
-    if (l->is_first && l->request) draw_request(s, row, now, l->request);
-    return !l->span || draw_bar(s, row, now, l->span);
-}
-
-static bool draw_rows(fxi_screen *s, int top, int end, const fxi_top_state *now,
-                      const fxi_top_view *v, const list_row *rows, size_t n)
-{
-    bool ok = true;
-    for (int row = top; ok && row < end; row++) {
-        const size_t i = v->first + (size_t)(row - top);
-        if (i >= n) break;
-        ok = draw_row(s, row, now, &rows[v->is_reversed ? n - 1 - i : i]);
+        snprintf(text, sizeof text, "%llu.%u", id, l->span ? l->span->choice : 0);
+    fxi_screen_put(s, row, 0, l->is_first ? FXI_STYLE_BOLD : FXI_STYLE_DIM, "%s", text);
+    if (l->is_first && r) {
+        const double age = age_s(now, l->request);
+        const fxi_style style = r->state == FX_REQUEST_running ? FXI_STYLE_PLAIN : FXI_STYLE_DIM;
+        if (age < 100)
+            snprintf(text, sizeof text, "%.0fs", age);
+        else if (age < 6000)
+            snprintf(text, sizeof text, "%.0fm", age / 60);
+        else
+            snprintf(text, sizeof text, "%.0fh", fmin(age / 3600, 99999));
+        fxi_screen_put(s, row, STATE_COL, style, "%-8.8s%7u%7u%7u%7u%7.1f%5s", states[r->state],
+                       r->n_prompt, r->n_cached, r->n_generated, r->max_tok, l->request->tok_s,
+                       text);
+        if (r->place)
+            fxi_screen_put(s, row, BAR_COL, FXI_STYLE_DIM, "place %u in the queue", r->place);
     }
-    return ok;
+    return !l->span || draw_bar(s, row, now, l->span);
 }
 
 static bool draw_list(fxi_screen *s, int top, int end, const fxi_top_state *now,
                       const fxi_top_view *v)
 {
     const size_t n = fxi_top_rows(now);
+    bool ok = true;
     list_row *rows = calloc(n + 1, sizeof *rows);
     if (!rows) return false;
     pair_rows(now, v->sort, rows);
@@ -229,7 +178,8 @@ static bool draw_list(fxi_screen *s, int top, int end, const fxi_top_state *now,
     fxi_screen_paint(s, top, FXI_STYLE_BAR);
     fxi_screen_put(s, top, 0, FXI_STYLE_BAR, "%-9s%-8s%7s%7s%7s%7s%7s%5s %s", "REQUEST", "STATE",
                    "PROMPT", "CACHED", "OUTPUT", "MAX", "TOK/S", "AGE", "CHUNKS");
-    const bool ok = draw_rows(s, top + 1, end, now, v, rows, n);
+    for (size_t i = v->first; ok && i < n && ++top < end; i++)
+        ok = draw_row(s, top, now, &rows[v->is_reversed ? n - 1 - i : i]);
     free(rows);
     return ok;
 }
@@ -267,101 +217,84 @@ static void draw_title(fxi_screen *s, const fxi_top_state *now, const fxi_top_vi
     fxi_screen_put(s, 0, s->n_col - (int)strlen(state) - 2, style, "  %s", state);
 }
 
-static void draw_sequences(fxi_screen *s, int row, const fxi_top_state *now)
+// Memory takes 92 columns at most. 80 always have all but the last figure, which the chunks' line
+// has as a count.
+static void draw_figures(fxi_screen *s, const fxi_top_state *now)
 {
-    const fx_stats *st = &now->stats;
-    char swapped[FXI_SIZE_TEXT_BYTES];
-    int col = fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "sequences  ");
-    col = fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, "%llu running  %llu waiting",
-                         (unsigned long long)st->n_running, (unsigned long long)st->n_waiting);
-    fxi_screen_put(s, row, col, FXI_STYLE_PLAIN,
-                   " (%llu prompt tokens)  %llu requests  %s in the swap",
-                   (unsigned long long)st->n_waiting_tok, (unsigned long long)now->n_all_request,
-                   fxi_cli_size(st->kv_swapped_bytes, swapped));
-}
-
-static void draw_rates(fxi_screen *s, int row, const fxi_top_state *now)
-{
-    static const char *const names[] = {[FXI_TOP_queued] = "queue",
+    static const char *const labels[] = {"", "sequences", "tokens/s", "memory", "chunks"};
+    static const char *const states[] = {FX_CHUNK_STATES(TEXT_OF)};
+    static const char *const times[] = {[FXI_TOP_queued] = "queue",
                                         [FXI_TOP_first_token] = "first token",
                                         [FXI_TOP_between] = "between"};
-    double mean_s;
-    int col = fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "tokens/s   ");
-    col = fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, "%.1f generated  %.1f prompt  %.1f steps/s",
-                         now->rate.generated_tok, now->rate.prompt_tok, now->rate.step);
-    for (int i = 0; i < FXI_TOP_N_TIME; i++)
-        if (fxi_top_time(now, i, &mean_s))
-            col = fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, "  %s %.4f s", names[i], mean_s);
-}
-
-// 92 columns at most. 80 always have all but the last, which the chunks' line has as a count.
-static void draw_memory(fxi_screen *s, int row, const fxi_top_state *now)
-{
+    const fx_stats *st = &now->stats;
     const struct {
         const char *name;
         uint64_t bytes;
-    } parts[] = {{"mapped", now->stats.kv_mapped_bytes},
-                 {"budget", now->stats.kv_budget_bytes},
-                 {"live", now->stats.kv_live_bytes},
-                 {"shared", now->stats.kv_shared_bytes},
-                 {"cached", now->stats.kv_cached_bytes}};
+    } parts[] = {{"mapped", st->kv_mapped_bytes},
+                 {"budget", st->kv_budget_bytes},
+                 {"live", st->kv_live_bytes},
+                 {"shared", st->kv_shared_bytes},
+                 {"cached", st->kv_cached_bytes}};
     char size[FXI_SIZE_TEXT_BYTES];
-    int col = fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "memory     ");
+    double mean_s;
+    for (int row = 1; row < HEAD_ROWS; row++)
+        fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "%s", labels[row]);
+    fxi_screen_put(s, 1, LABEL_COLS, FXI_STYLE_PLAIN,
+                   "%llu running  %llu waiting (%llu prompt tokens)  %llu requests  %s in the swap",
+                   (unsigned long long)st->n_running, (unsigned long long)st->n_waiting,
+                   (unsigned long long)st->n_waiting_tok, (unsigned long long)now->n_all_request,
+                   fxi_cli_size(st->kv_swapped_bytes, size));
+    int col = fxi_screen_put(s, 2, LABEL_COLS, FXI_STYLE_PLAIN,
+                             "%.1f generated  %.1f prompt  %.1f steps/s", now->rate.generated_tok,
+                             now->rate.prompt_tok, now->rate.step);
+    for (int i = 0; i < FXI_TOP_N_TIME; i++)
+        if (fxi_top_time(now, i, &mean_s))
+            col = fxi_screen_put(s, 2, col, FXI_STYLE_PLAIN, "  %s %.4f s", times[i], mean_s);
+    col = LABEL_COLS;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        col = fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, "%s %s  ",
+        col = fxi_screen_put(s, 3, col, FXI_STYLE_PLAIN, "%s %s  ",
                              fxi_cli_size(parts[i].bytes, size), parts[i].name);
-}
-
-static void draw_chunks(fxi_screen *s, int row, const fxi_top_state *now)
-{
-    static const char *const names[] = {FX_CHUNK_STATES(TEXT_OF)};
-    int col = fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "chunks     ");
+    col = LABEL_COLS;
     for (int i = FX_CHUNK_spare; i < FX_N_CHUNK_STATE; i++) {
-        col = fxi_screen_put(s, row, col, chunk_style(i), "%c", chunk_letters[i]);
-        col = fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, " %llu %s  ",
-                             (unsigned long long)now->n_chunk[i], names[i]);
+        col = fxi_screen_put(s, 4, col, chunk_style[i], "%c", chunk_letters[i]);
+        col = fxi_screen_put(s, 4, col, FXI_STYLE_PLAIN, " %llu %s  ",
+                             (unsigned long long)now->n_chunk[i], states[i]);
     }
 }
-
-// ---- the graph ---------------------------------------------------------------------------------
 
 static uint64_t sample_bytes(const fxi_top_sample *p, int line)
 {
     return line == 0 ? p->mapped_bytes : line == 1 ? p->live_bytes : p->shared_bytes;
 }
 
-// One line of the graph: the last samples, each against the largest of all lines.
-static void draw_line(fxi_screen *s, int row, const fxi_top_state *now, int line, uint64_t most,
-                      const fxi_top_view *v)
+// A line for each kind of memory: the last samples, each against the largest of all lines.
+static void draw_graph(fxi_screen *s, int row, const fxi_top_state *now, const fxi_top_view *v)
 {
-    static const char *const names[] = {"mapped", "live", "shared"};
+    static const char *const names[GRAPH_ROWS] = {"mapped", "live", "shared"};
     static const char *const blocks[] = {" ",      "\u2581", "\u2582", "\u2583", "\u2584",
                                          "\u2585", "\u2586", "\u2587", "\u2588"};
     static const char *const marks[] = {" ", "_", ".", ":", "-", "=", "+", "*", "#"};
     const uint64_t n_col = s->n_col > LABEL_COLS ? (uint64_t)(s->n_col - LABEL_COLS) : 0;
     const uint64_t n_kept = now->n_sample < FXI_TOP_HISTORY ? now->n_sample : FXI_TOP_HISTORY;
     const uint64_t n = n_kept < n_col ? n_kept : n_col;
-    fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "%s", names[line]);
-    for (uint64_t i = 0; i < n; i++) {
-        const uint64_t k = now->n_sample - n + i;
-        const uint64_t bytes = sample_bytes(&now->history[k % FXI_TOP_HISTORY], line);
-        const double part = most ? (double)bytes / (double)most : 0;
-        const int level = !bytes ? 0 : part >= 1 ? 8 : 1 + (int)(part * 8);
-        fxi_screen_glyph(s, row, LABEL_COLS + (int)i, FXI_STYLE_PLAIN,
-                         (v->is_utf8 ? blocks : marks)[level < 8 ? level : 8]);
-    }
-}
-
-static void draw_graph(fxi_screen *s, int row, const fxi_top_state *now, const fxi_top_view *v)
-{
-    const uint64_t n_kept = now->n_sample < FXI_TOP_HISTORY ? now->n_sample : FXI_TOP_HISTORY;
     uint64_t most = 0;
     for (uint64_t k = now->n_sample - n_kept; k < now->n_sample; k++)
         for (int line = 0; line < GRAPH_ROWS; line++) {
             const uint64_t bytes = sample_bytes(&now->history[k % FXI_TOP_HISTORY], line);
             if (bytes > most) most = bytes;
         }
-    for (int line = 0; line < GRAPH_ROWS; line++) draw_line(s, row + line, now, line, most, v);
+    for (int line = 0; line < GRAPH_ROWS; line++, row++) {
+        fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "%s", names[line]);
+        for (uint64_t i = 0; i < n; i++) {
+            const uint64_t k = now->n_sample - n + i;
+            const uint64_t bytes = sample_bytes(&now->history[k % FXI_TOP_HISTORY], line);
+            const int level = bytes < most ? 1 + (int)((double)bytes / (double)most * 8) : 8;
+            fxi_screen_glyph(s, row, LABEL_COLS + (int)i, FXI_STYLE_PLAIN,
+                             (v->is_utf8 ? blocks : marks)[!bytes      ? 0
+                                                           : level < 8 ? level
+                                                                       : 8]);
+        }
+    }
 }
 
 // ---- keys and help -----------------------------------------------------------------------------
@@ -372,19 +305,16 @@ static void draw_keys(fxi_screen *s, const fxi_top_state *now, const fxi_top_vie
     const int row = s->n_row - 1;
     const size_t n = fxi_top_rows(now), n_shown = fxi_top_rows_shown(s->n_row);
     const size_t last = v->first + n_shown < n ? v->first + n_shown : n;
-    fxi_screen_paint(s, row, FXI_STYLE_BAR);
-    int col = fxi_screen_put(s, row, 0, FXI_STYLE_BAR, "q quit  p pause  s sort: %s%s  r reverse",
-                             sorts[v->sort], v->is_reversed ? " (reversed)" : "");
-    col = fxi_screen_put(s, row, col, FXI_STYLE_BAR, "  ? help");
-    if (n > n_shown)
-        fxi_screen_put(s, row, col, FXI_STYLE_BAR, "  %zu-%zu of %zu", v->first + 1, last, n);
-}
-
-static void draw_trouble(fxi_screen *s, const fxi_top_view *v)
-{
-    const int row = s->n_row - 1;
-    fxi_screen_paint(s, row, FXI_STYLE_WARN);
-    fxi_screen_put(s, row, 0, FXI_STYLE_WARN, "no connection: %s; trying again", v->trouble);
+    const fxi_style style = v->trouble ? FXI_STYLE_WARN : FXI_STYLE_BAR;
+    fxi_screen_paint(s, row, style);
+    if (v->trouble) {
+        fxi_screen_put(s, row, 0, style, "no connection: %s; trying again", v->trouble);
+        return;
+    }
+    const int col =
+        fxi_screen_put(s, row, 0, style, "q quit  p pause  s sort: %s%s  r reverse  ? help",
+                       sorts[v->sort], v->is_reversed ? " (reversed)" : "");
+    if (n > n_shown) fxi_screen_put(s, row, col, style, "  %zu-%zu of %zu", v->first + 1, last, n);
 }
 
 static void draw_help(fxi_screen *s, int row)
@@ -392,7 +322,7 @@ static void draw_help(fxi_screen *s, int row)
     static const char *const lines[] = {
         "Keys",
         "  q          quit",
-        "  p, space   pause, and go on",
+        "  p, space   pause, and continue",
         "  s          sort by another column",
         "  r          reverse the order",
         "  up, down   scroll; also k and j, page up and page down, home and end",
@@ -415,33 +345,20 @@ static void draw_help(fxi_screen *s, int row)
 
 // ---- the whole ---------------------------------------------------------------------------------
 
-static void draw_head(fxi_screen *s, const fxi_top_state *now, const fxi_top_view *v)
-{
-    draw_sequences(s, 1, now);
-    draw_rates(s, 2, now);
-    draw_memory(s, 3, now);
-    draw_chunks(s, 4, now);
-    if (graph_rows(s->n_row, v->has_no_keys)) draw_graph(s, HEAD_ROWS, now, v);
-}
-
 bool fxi_top_draw(fxi_screen *s, const fxi_top_state *now, const fxi_top_view *v)
 {
-    const int title = HEAD_ROWS + graph_rows(s->n_row, v->has_no_keys);
-    const int end = s->n_row - (v->has_no_keys ? 0 : KEY_ROWS);
+    const int n_graph = graph_rows(s->n_row, v->has_no_keys);
     bool ok = true;
     draw_title(s, now, v);
     if (v->shows_help) {
         draw_help(s, 2);
     } else if (now->number || now->n_sample) {
-        draw_head(s, now, v);
-        ok = draw_list(s, title, end, now, v);
+        draw_figures(s, now);
+        if (n_graph) draw_graph(s, HEAD_ROWS, now, v);
+        ok = draw_list(s, HEAD_ROWS + n_graph, s->n_row - (v->has_no_keys ? 0 : KEY_ROWS), now, v);
     } else if (!v->trouble) {
         fxi_screen_put(s, 2, 0, FXI_STYLE_PLAIN, "waiting for the server");
     }
-    if (v->has_no_keys) return ok;
-    if (v->trouble)
-        draw_trouble(s, v);
-    else
-        draw_keys(s, now, v);
+    if (!v->has_no_keys) draw_keys(s, now, v);
     return ok;
 }

@@ -18,6 +18,9 @@ typedef struct part_reader {
     int depth;
     fxi_gram_json json; // added with the first part that needs it
     bool has_json;
+    const char *schema; // the text of schema_doc: parts of one schema often come in a row
+    size_t schema_bytes;
+    fxi_json_doc schema_doc;
 } part_reader;
 
 typedef fx_status part_rule(part_reader *r, const fx_part *p, uint32_t *node);
@@ -103,11 +106,34 @@ static fx_status copy_text(part_reader *r, const fx_part *p, char *out, size_t c
     return FX_OK;
 }
 
+// *out: NULL: any value.
+static fx_status read_schema_text(part_reader *r, const fx_part *p, const fxi_json **out)
+{
+    static const fxi_json_rules rules = {0};
+    fx_error e;
+    *out = NULL;
+    if (!p->schema) return FX_OK;
+    if (p->schema != r->schema || p->schema_bytes != r->schema_bytes) {
+        fxi_json_doc_free(&r->schema_doc);
+        r->schema = NULL;
+        const fx_status st =
+            fxi_json_parse(&r->schema_doc, (fxi_str){p->schema, p->schema_bytes}, &rules, &e);
+        if (st == FX_ENOMEM) return no_part_memory(r);
+        if (st != FX_OK)
+            return fxi_fail(r->err, FX_EINVAL, "schema: %s%s", st == FX_EFORMAT ? "not JSON: " : "",
+                            e.text);
+        r->schema = p->schema;
+        r->schema_bytes = p->schema_bytes;
+    }
+    *out = r->schema_doc.root;
+    return FX_OK;
+}
+
 static fx_status read_schema_part(part_reader *r, const fx_part *p, uint32_t *node)
 {
     char at[MAX_POINTER];
-    const fxi_schema_ask ask = {
-        .schema = p->schema, .at = at, .only_objects = p->kind == FX_PART_OBJECT};
+    fxi_schema_ask ask = {.at = at, .only_objects = p->kind == FX_PART_OBJECT};
+    FX_TRY(read_schema_text(r, p, &ask.schema));
     FX_TRY(copy_text(r, p, at, sizeof at));
     FX_TRY(need_json(r));
     return fxi_schema_add_part(r->g, &r->json, &ask, node, r->err);
@@ -118,7 +144,8 @@ static fx_status read_string_part(part_reader *r, const fx_part *p, uint32_t *no
     char at[MAX_POINTER], pattern[MAX_WITHOUT][256];
     fxi_str mark[MAX_WITHOUT];
     const char *patterns[MAX_WITHOUT];
-    fxi_schema_ask ask = {.schema = p->schema, .at = at, .mark = mark, .pattern = patterns};
+    fxi_schema_ask ask = {.at = at, .mark = mark, .pattern = patterns};
+    FX_TRY(read_schema_text(r, p, &ask.schema));
     FX_TRY(copy_text(r, p, at, sizeof at));
     if (p->n_part > MAX_WITHOUT)
         return fxi_fail(r->err, FX_EINVAL, "a string without more than %d texts", MAX_WITHOUT);
@@ -201,5 +228,7 @@ fx_status fxi_grammar_part(fxi_gram *g, const struct fxi_vocab *vocab, const fx_
                            uint32_t *node, fx_error *err)
 {
     part_reader r = {.g = g, .vocab = vocab, .err = err};
-    return read_part(&r, root, node);
+    const fx_status st = read_part(&r, root, node);
+    fxi_json_doc_free(&r.schema_doc);
+    return st;
 }

@@ -4,7 +4,6 @@
 // that asks for one again finds what earlier ones have learnt of it.
 #include "engine/grammar/grammars.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,16 +247,13 @@ static bool spell_first_token(void *ud, fxi_str text, int32_t *tok, size_t *n_to
 // of memory, or the key is too long.
 static bool add_part_key(fxi_buf *key, const fx_part *p, int depth)
 {
-    char *schema = p->schema ? json_dumps(p->schema, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-    const size_t n_schema = schema ? strlen(schema) : 0;
-    bool ok = depth <= FX_PART_MAX_DEPTH && (!p->schema || schema) &&
-              key->n + p->n_bytes + n_schema < MAX_KEY_BYTES &&
+    const size_t n_schema = p->schema ? p->schema_bytes : 0;
+    bool ok = depth <= FX_PART_MAX_DEPTH && key->n + p->n_bytes + n_schema < MAX_KEY_BYTES &&
               fxi_buf_fmt(key, "%d %u %u %zu %zu %zu ", (int)p->kind, p->min, p->max, p->n_bytes,
-                          n_schema, p->n_part) &&
+                          p->schema ? n_schema + 1 : 0, p->n_part) &&
               fxi_buf_add(key, p->n_bytes ? p->text : "", p->n_bytes) &&
-              fxi_buf_add(key, schema ? schema : "", n_schema);
+              fxi_buf_add(key, p->schema, n_schema);
     for (size_t i = 0; ok && i < p->n_part; i++) ok = add_part_key(key, &p->part[i], depth + 1);
-    free(schema);
     return ok;
 }
 
@@ -358,7 +354,7 @@ fx_status fxi_grammars_compile(fxi_grammars *v, const fx_part *root, fx_grammar 
 {
     fxi_buf key = {0};
     if (!make_room(v))
-        return fxi_fail(err, FX_EQUEUE, "the grammars in use hold %zu MiB, all that grammars may",
+        return fxi_fail(err, FX_EQUEUE, "the grammars in use hold %zu MiB, and may hold no more",
                         atomic_load(&v->pool.used_bytes) >> 20);
     const bool has_key = add_part_key(&key, root, 0);
     *out = has_key ? find_kept(v, &key) : NULL;

@@ -106,7 +106,7 @@ static fx_status check_something_left(const fxi_service *sv, const fx_request *s
     if (!some) return fxi_fail(err, FX_EINVAL, "allow: every token that is allowed is banned too");
     if (!goes_on)
         return fxi_fail(err, FX_EINVAL,
-                        "min_tok: every token that is allowed ends the answer, which must have %d",
+                        "min_tok: every allowed token ends the answer, which must have at least %d",
                         s->min_tok);
     return FX_OK;
 }

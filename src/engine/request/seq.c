@@ -247,7 +247,7 @@ bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error)
     if (st == FX_OK) return true;
     *error = st == FX_ENOMEM
                  ? "no memory to follow the grammar"
-                 : "the answer is nested too deeply, or its grammar is too ambiguous, to go on";
+                 : "the answer is nested too deeply, or its grammar is too ambiguous, to continue";
     return false;
 }
 

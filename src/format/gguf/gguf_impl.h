@@ -29,11 +29,10 @@ struct fxi_gguf {
 _Static_assert(offsetof(fxi_gguf_kv, key) == 0 && offsetof(fxi_gguf_tensor, name) == 0,
                "a name is its entry's address");
 
-// Checks g->data as a whole and fills version, n_kv, n_tensor, kv, tensor and the sorted names.
-// Errors: FX_EFORMAT, FX_ENOMEM; fxi_gguf_close then frees what was allocated.
-fx_status fxi_gguf_parse_bytes(fxi_gguf *g, fx_error *err);
-// The same without the tensors' bytes: their `data` stays NULL.
-fx_status fxi_gguf_parse_head(fxi_gguf *g, fx_error *err);
+// Checks g->data as a whole and fills version, n_kv, n_tensor, kv, tensor and the sorted names;
+// without data, the tensors' `data` stays NULL. Errors: FX_EFORMAT, FX_ENOMEM; fxi_gguf_close then
+// frees what was allocated.
+fx_status fxi_gguf_parse_bytes(fxi_gguf *g, bool with_data, fx_error *err);
 // Sorts the names of the tensors; FX_EFORMAT if one appears twice.
 fx_status fxi_gguf_index_tensors(fxi_gguf *g, fx_error *err);
 

@@ -49,6 +49,16 @@ void fxi_gguf_close(fxi_gguf *g)
     free(g);
 }
 
+// Gives g to the caller, or closes it if it could not be opened.
+static fx_status give_or_close(fx_status st, fxi_gguf *g, fxi_gguf **out)
+{
+    if (st == FX_OK)
+        *out = g;
+    else
+        fxi_gguf_close(g);
+    return st;
+}
+
 // ---- made tensors ------------------------------------------------------------------------------
 
 static size_t page_bytes(void)
@@ -67,17 +77,7 @@ static bool is_made(const fxi_gguf *g, const void *p)
     return g->made && (uintptr_t)p - (uintptr_t)g->made < g->made_bytes;
 }
 
-// Addresses without memory for n_bytes.
-static fx_status reserve_made(fxi_gguf *g, uint64_t n_bytes, fx_error *err)
-{
-    if (!n_bytes) return FX_OK;
-    void *p = mmap(NULL, n_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) return fxi_fail(err, FX_ENOMEM, "%s: no address space", g->name);
-    g->made = p;
-    g->made_bytes = n_bytes;
-    return FX_OK;
-}
-
+// Gives the tensors that are made addresses without memory.
 static fx_status place_made(fxi_gguf *g, fx_error *err)
 {
     uint64_t sum = 0;
@@ -90,7 +90,11 @@ static fx_status place_made(fxi_gguf *g, fx_error *err)
     }
     if (over || sum > INT64_MAX)
         return fxi_fail(err, FX_EFORMAT, "%s: the tensors' sizes are too large", g->name);
-    FX_TRY(reserve_made(g, sum, err));
+    if (!sum) return FX_OK;
+    void *p = mmap(NULL, sum, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return fxi_fail(err, FX_ENOMEM, "%s: no address space", g->name);
+    g->made = p;
+    g->made_bytes = sum;
     sum = 0;
     for (uint64_t i = 0; i < g->n_tensor; i++) {
         if (g->tensor[i].data) continue;
@@ -116,20 +120,9 @@ fx_status fxi_gguf_present(const char *name, fxi_buf *head, const fxi_gguf_maker
     g->data = (const unsigned char *)g->head.p;
     g->size_bytes = g->head.n;
     g->file_bytes = maker->file_bytes;
-    st = fxi_gguf_parse_head(g, err);
+    st = fxi_gguf_parse_bytes(g, false, err);
     if (st == FX_OK) st = place_made(g, err);
-    if (st == FX_OK)
-        *out = g;
-    else
-        fxi_gguf_close(g);
-    return st;
-}
-
-static fx_status back_pages(const fxi_gguf *g, uintptr_t from, uintptr_t to, fx_error *err)
-{
-    const uintptr_t first = from / page_bytes() * page_bytes();
-    if (!mprotect((void *)first, to - first, PROT_READ | PROT_WRITE)) return FX_OK;
-    return fxi_fail(err, FX_ENOMEM, "%s: no memory for a part of a tensor", g->name);
+    return give_or_close(st, g, out);
 }
 
 // Rows [first, end) of tensor i; a task makes some of them.
@@ -158,8 +151,10 @@ fx_status fxi_gguf_fetch(const fxi_gguf *g, const fxi_gguf_tensor *t, uint64_t f
                   .end = (from + n_bytes + row_bytes - 1) / row_bytes,
                   .row_bytes = row_bytes};
     j.dst = (char *)(uintptr_t)t->data + j.first * row_bytes;
-    FX_TRY(back_pages(g, (uintptr_t)j.dst, (uintptr_t)j.dst + (j.end - j.first) * row_bytes, err));
     const uint64_t n_row = j.end - j.first;
+    const uintptr_t at = (uintptr_t)j.dst, first = at / page_bytes() * page_bytes();
+    if (mprotect((void *)first, at + n_row * row_bytes - first, PROT_READ | PROT_WRITE))
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory for a part of a tensor", g->name);
     j.task_rows = j.row_bytes < TASK_BYTES ? TASK_BYTES / j.row_bytes : 1;
     if (!pool || n_row / j.task_rows >= INT32_MAX) j.task_rows = n_row;
     const int n_task = (int)((n_row + j.task_rows - 1) / j.task_rows);
@@ -171,19 +166,16 @@ fx_status fxi_gguf_fetch(const fxi_gguf *g, const fxi_gguf_tensor *t, uint64_t f
     return FX_OK;
 }
 
-// Whole pages only: the others hold bytes that may be wanted.
-static void drop_made(const void *p, size_t n_bytes)
-{
-    const uintptr_t page = page_bytes(), from = ((uintptr_t)p + page - 1) / page * page;
-    const uintptr_t to = ((uintptr_t)p + n_bytes) / page * page;
-    if (from >= to) return;
-    (void)madvise((void *)from, to - from, MADV_DONTNEED);
-    (void)mprotect((void *)from, to - from, PROT_NONE);
-}
-
 void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes)
 {
-    if (is_made(g, p)) return drop_made(p, n_bytes);
+    if (is_made(g, p)) { // whole pages only: the others hold bytes that may be wanted
+        const uintptr_t page = page_bytes(), from = ((uintptr_t)p + page - 1) / page * page;
+        const uintptr_t to = ((uintptr_t)p + n_bytes) / page * page;
+        if (from >= to) return;
+        (void)madvise((void *)from, to - from, MADV_DONTNEED);
+        (void)mprotect((void *)from, to - from, PROT_NONE);
+        return;
+    }
     if (fxi_mapping_holds(&g->map, p)) return fxi_mapping_drop(&g->map, p, n_bytes);
     for (size_t i = 0; i < g->n_part; i++)
         if (fxi_mapping_holds(&g->part[i]->map, p))
@@ -193,18 +185,6 @@ void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes)
 
 // ---- one file -----------------------------------------------------------------------------------
 
-typedef fx_status parse_fn(fxi_gguf *g, fx_error *err);
-
-static fx_status parse_or_close(fxi_gguf *g, parse_fn *parse, fxi_gguf **out, fx_error *err)
-{
-    fx_status st = parse(g, err);
-    if (st == FX_OK)
-        *out = g;
-    else
-        fxi_gguf_close(g);
-    return st;
-}
-
 fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, fxi_gguf **out,
                          fx_error *err)
 {
@@ -212,31 +192,23 @@ fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, 
     FX_TRY(make_gguf(name, &g, err));
     g->data = data;
     g->size_bytes = g->file_bytes = size_bytes;
-    return parse_or_close(g, fxi_gguf_parse_bytes, out, err);
+    return give_or_close(fxi_gguf_parse_bytes(g, true, err), g, out);
 }
 
-static fx_status map_and_parse(const char *path, parse_fn *parse, fxi_gguf **out, fx_error *err)
+static fx_status open_one_file(const char *path, bool with_data, fxi_gguf **out, fx_error *err)
 {
     fxi_gguf *g;
     FX_TRY(make_gguf(path, &g, err));
     fx_status st = fxi_mapping_open(path, &g->map, err);
-    if (st != FX_OK) {
-        fxi_gguf_close(g);
-        return st;
-    }
     g->data = g->map.data;
     g->size_bytes = g->file_bytes = g->map.size_bytes;
-    return parse_or_close(g, parse, out, err);
-}
-
-static fx_status open_one_file(const char *path, fxi_gguf **out, fx_error *err)
-{
-    return map_and_parse(path, fxi_gguf_parse_bytes, out, err);
+    if (st == FX_OK) st = fxi_gguf_parse_bytes(g, with_data, err);
+    return give_or_close(st, g, out);
 }
 
 fx_status fxi_gguf_open_head(const char *path, fxi_gguf **out, fx_error *err)
 {
-    return map_and_parse(path, fxi_gguf_parse_head, out, err);
+    return open_one_file(path, false, out, err);
 }
 
 // ---- files in parts -----------------------------------------------------------------------------
@@ -269,61 +241,36 @@ static void part_tail(char tail[TAIL_ROOM], uint32_t no, uint32_t count)
     snprintf(tail, TAIL_ROOM, "-%05" PRIu32 "-of-%05" PRIu32 ".gguf", no + 1, count);
 }
 
-// The file's name must say which part it is, because the others' names follow from it.
-static fx_status check_tail(const fxi_gguf *g, const part_place *p, fx_error *err)
+// Opens the part after g->n_part - 1 into its place. *out is closed with the whole, on errors too.
+static fx_status open_part(fxi_gguf *g, const char *path, const part_place *want, fx_error *err)
 {
-    char tail[TAIL_ROOM];
-    const size_t n = strlen(g->name);
-    part_tail(tail, p->no, p->count);
-    if (n >= TAIL_BYTES && !strcmp(g->name + n - TAIL_BYTES, tail)) return FX_OK;
-    return fxi_fail(err, FX_EFORMAT,
-                    "%s: is part %" PRIu32 " of %" PRIu32 ", but its name does not end in %s",
-                    g->name, p->no + 1, p->count, tail);
-}
-
-// ---- opening the parts -------------------------------------------------------------------------
-
-static fx_status check_place(const fxi_gguf *part, const part_place *want, fx_error *err)
-{
+    fxi_gguf **out = &g->part[g->n_part++];
     part_place is;
-    FX_TRY(read_place(part, &is, err));
+    if (access(path, F_OK)) return fxi_fail(err, FX_EIO, "%s: the file is missing", path);
+    FX_TRY(open_one_file(path, true, out, err));
+    FX_TRY(read_place(*out, &is, err));
     if (is.no == want->no && is.count == want->count) return FX_OK;
     return fxi_fail(err, FX_EFORMAT,
                     "%s: its keys say part %" PRIu32 " of %" PRIu32 ", its name part %" PRIu32
                     " of %" PRIu32,
-                    part->name, is.no + 1, is.count, want->no + 1, want->count);
+                    path, is.no + 1, is.count, want->no + 1, want->count);
 }
 
-static fx_status open_and_check(const char *path, const part_place *p, fxi_gguf **out,
-                                fx_error *err)
+// The parts' paths are that of any of them but for the number at their ends.
+static fx_status open_parts(fxi_gguf *g, uint32_t count, fx_error *err)
 {
-    if (access(path, F_OK)) return fxi_fail(err, FX_EIO, "%s: the file is missing", path);
-    FX_TRY(open_one_file(path, out, err));
-    return check_place(*out, p, err);
-}
-
-// *out is closed with the whole, on errors too.
-static fx_status open_part(const fxi_gguf *any, const part_place *p, fxi_gguf **out, fx_error *err)
-{
-    char tail[TAIL_ROOM], *path = strdup(any->name);
-    if (!path) return fxi_fail(err, FX_ENOMEM, "%s: no memory", any->name);
-    part_tail(tail, p->no, p->count);
-    memcpy(path + strlen(path) - TAIL_BYTES, tail, TAIL_BYTES);
-    fx_status st = open_and_check(path, p, out, err);
-    free(path);
-    if (st == FX_OK) return st;
-    return fxi_fail_in(err, "part %" PRIu32 " of %" PRIu32, p->no + 1, p->count);
-}
-
-static fx_status open_parts(fxi_gguf *g, const fxi_gguf *any, uint32_t count, fx_error *err)
-{
+    char tail[TAIL_ROOM], *path = strdup(g->name);
     g->part = calloc(count, sizeof(fxi_gguf *));
-    if (!g->part) return fxi_fail(err, FX_ENOMEM, "%s: no memory", g->name);
-    while (g->n_part < count) {
+    fx_status st = path && g->part ? FX_OK : fxi_fail(err, FX_ENOMEM, "%s: no memory", g->name);
+    while (st == FX_OK && g->n_part < count) {
         const part_place p = {(uint32_t)g->n_part, count};
-        FX_TRY(open_part(any, &p, &g->part[g->n_part++], err));
+        part_tail(tail, p.no, count);
+        memcpy(path + strlen(path) - TAIL_BYTES, tail, TAIL_BYTES);
+        if (open_part(g, path, &p, err) != FX_OK)
+            st = fxi_fail_in(err, "part %" PRIu32 " of %" PRIu32, p.no + 1, count);
     }
-    return FX_OK;
+    free(path);
+    return st;
 }
 
 // ---- joining them ------------------------------------------------------------------------------
@@ -358,9 +305,9 @@ static fx_status join_tensors(fxi_gguf *g, fx_error *err)
     return fxi_gguf_index_tensors(g, err);
 }
 
-static fx_status join_parts(fxi_gguf *g, const fxi_gguf *any, uint32_t count, fx_error *err)
+static fx_status join_parts(fxi_gguf *g, uint32_t count, fx_error *err)
 {
-    FX_TRY(open_parts(g, any, count, err));
+    FX_TRY(open_parts(g, count, err));
     FX_TRY(join_tensors(g, err));
     g->version = g->part[0]->version;
     g->kv = g->part[0]->kv;
@@ -378,29 +325,22 @@ static fx_status join_parts(fxi_gguf *g, const fxi_gguf *any, uint32_t count, fx
                     g->name, g->n_part, g->n_tensor, want);
 }
 
-// If *g is a part, replaces it by the whole. On an error *g is closed.
-static fx_status open_whole(fxi_gguf **g, fx_error *err)
-{
-    part_place p;
-    fxi_gguf *all = NULL;
-    fx_status st = read_place(*g, &p, err);
-    if (st == FX_OK && p.count <= 1) return FX_OK;
-    if (st == FX_OK) st = check_tail(*g, &p, err);
-    if (st == FX_OK) st = make_gguf((*g)->name, &all, err);
-    if (st == FX_OK) st = join_parts(all, *g, p.count, err);
-    fxi_gguf_close(*g);
-    *g = all;
-    if (st == FX_OK) return FX_OK;
-    fxi_gguf_close(all);
-    *g = NULL;
-    return st;
-}
-
 fx_status fxi_gguf_open(const char *path, fxi_gguf **out, fx_error *err)
 {
-    fxi_gguf *g;
-    FX_TRY(open_one_file(path, &g, err));
-    FX_TRY(open_whole(&g, err));
-    *out = g;
-    return FX_OK;
+    fxi_gguf *g, *all = NULL;
+    part_place p;
+    char tail[TAIL_ROOM];
+    const size_t n = strlen(path);
+    FX_TRY(open_one_file(path, true, &g, err));
+    fx_status st = read_place(g, &p, err);
+    if (st != FX_OK || p.count <= 1) return give_or_close(st, g, out);
+    fxi_gguf_close(g);
+    // The file's name must say which part it is, because the others' names follow from it.
+    part_tail(tail, p.no, p.count);
+    if (n < TAIL_BYTES || strcmp(path + n - TAIL_BYTES, tail) != 0)
+        return fxi_fail(err, FX_EFORMAT,
+                        "%s: is part %" PRIu32 " of %" PRIu32 ", but its name does not end in %s",
+                        path, p.no + 1, p.count, tail);
+    FX_TRY(make_gguf(path, &all, err));
+    return give_or_close(join_parts(all, p.count, err), all, out);
 }

@@ -15,6 +15,8 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,18 +157,25 @@ size_t fxi_gguf_value_bytes(const fxi_gguf_kv *kv)
     return (size_t)(at - kv->value);
 }
 
-static fx_status fail_key(const fxi_gguf *g, const char *key, const char *what, fx_error *err)
+// "FILE: key 'NAME': what is wrong", or of a tensor.
+__attribute__((format(printf, 5, 6))) static fx_status refuse_entry(
+    const fxi_gguf *g, const char *kind, const fxi_str *name, fx_error *err, const char *fmt, ...)
 {
-    return fxi_fail(err, FX_EFORMAT, "%s: key '%s' %s", fxi_gguf_name(g), key, what);
+    char text[FX_ERROR_TEXT_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return fxi_fail(err, FX_EFORMAT, "%s: %s '%s'%s", g->name, kind,
+                    fxi_show_text(name->p, name->n).s, text);
 }
 
 static fx_status fail_type(const fxi_gguf *g, const fxi_gguf_kv *kv, const char *want,
                            fx_error *err)
 {
-    bool is_array = kv->type == FXI_GGUF_ARRAY;
-    return fxi_fail(err, FX_EFORMAT, "%s: key '%s' is %s%s, not %s", fxi_gguf_name(g),
-                    fxi_show_text(kv->key.p, kv->key.n).s, is_array ? "an array of " : "of type ",
-                    types[kv->elem_type].name, want);
+    return refuse_entry(g, "key", &kv->key, err, " is %s%s, not %s",
+                        kv->type == FXI_GGUF_ARRAY ? "an array of " : "of type ",
+                        types[kv->elem_type].name, want);
 }
 
 // *kv is NULL if the key is absent and not `must`.
@@ -185,7 +194,8 @@ fx_status fxi_gguf_u32(const fxi_gguf *g, const char *key, bool must, uint32_t *
     if (!kv) return FX_OK;
     if (!types[kv->type].is_int) return fail_type(g, kv, "an integer", err);
     int64_t v = fxi_gguf_int_at(kv, 0);
-    if (v < 0 || v > UINT32_MAX) return fail_key(g, key, "is out of range (0 to 2^32 - 1)", err);
+    if (v < 0 || v > UINT32_MAX)
+        return refuse_entry(g, "key", &kv->key, err, " is out of range (0 to 2^32 - 1)");
     *out = (uint32_t)v;
     return FX_OK;
 }
@@ -198,7 +208,8 @@ fx_status fxi_gguf_f32(const fxi_gguf *g, const char *key, bool must, float *out
     if (!types[kv->type].is_int && !types[kv->type].is_float)
         return fail_type(g, kv, "a number", err);
     double v = types[kv->type].is_int ? (double)fxi_gguf_int_at(kv, 0) : fxi_gguf_float_at(kv, 0);
-    if (!(fabs(v) <= (double)FLT_MAX)) return fail_key(g, key, "is not a finite f32", err);
+    if (!(fabs(v) <= (double)FLT_MAX))
+        return refuse_entry(g, "key", &kv->key, err, " is not a finite f32");
     *out = (float)v;
     return FX_OK;
 }
@@ -277,20 +288,10 @@ static fx_status read_bytes(gguf_cursor *c, void *dst, size_t n_bytes, const cha
     return FX_OK;
 }
 
-static fx_status read_u32(gguf_cursor *c, uint32_t *v, const char *what)
-{
-    return read_bytes(c, v, sizeof *v, what);
-}
-
-static fx_status read_u64(gguf_cursor *c, uint64_t *v, const char *what)
-{
-    return read_bytes(c, v, sizeof *v, what);
-}
-
 static fx_status read_string(gguf_cursor *c, fxi_str *s, const char *what)
 {
     uint64_t n;
-    FX_TRY(read_u64(c, &n, what));
+    FX_TRY(read_bytes(c, &n, sizeof n, what));
     FX_TRY(need_bytes(c, n, what));
     *s = (fxi_str){(const char *)c->g->data + c->pos, n};
     c->pos += n;
@@ -324,14 +325,11 @@ static fx_status skip_values(gguf_cursor *c, const fxi_str *key, fxi_gguf_type t
     uint64_t n_bytes;
     if (__builtin_mul_overflow(n, fxi_gguf_type_bytes(type), &n_bytes)) n_bytes = UINT64_MAX;
     FX_TRY(need_bytes(c, n_bytes, "a value"));
-    if (type == FXI_GGUF_BOOL) {
-        // Checks n bools at the cursor: C's bool must be 0 or 1.
-        for (uint64_t i = 0; i < n; i++)
-            if (c->g->data[c->pos + i] > 1)
-                return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': the bool at byte %zu is %d",
-                                c->g->name, fxi_show_text(key->p, key->n).s, c->pos + i,
-                                c->g->data[c->pos + i]);
-    }
+    const unsigned char *at = c->g->data + c->pos;
+    for (uint64_t i = 0; type == FXI_GGUF_BOOL && i < n; i++)
+        if (at[i] > 1) // not what C's bool may be
+            return refuse_entry(c->g, "key", key, c->err, ": the bool at byte %zu is %d",
+                                c->pos + i, at[i]);
     c->pos += n_bytes;
     return FX_OK;
 }
@@ -340,11 +338,10 @@ static fx_status read_type(gguf_cursor *c, const fxi_str *key, fxi_gguf_type *ty
 {
     uint32_t id;
     size_t at = c->pos;
-    FX_TRY(read_u32(c, &id, "a value's type"));
+    FX_TRY(read_bytes(c, &id, sizeof id, "a value's type"));
     if (id >= FXI_GGUF_N_TYPE)
-        return fxi_fail(c->err, FX_EFORMAT,
-                        "%s: key '%s': unknown value type %" PRIu32 " at byte %zu", c->g->name,
-                        fxi_show_text(key->p, key->n).s, id, at);
+        return refuse_entry(c->g, "key", key, c->err,
+                            ": unknown value type %" PRIu32 " at byte %zu", id, at);
     *type = (fxi_gguf_type)id;
     return FX_OK;
 }
@@ -353,16 +350,14 @@ static fx_status read_array(gguf_cursor *c, fxi_gguf_kv *kv)
 {
     FX_TRY(read_type(c, &kv->key, &kv->elem_type));
     if (kv->elem_type == FXI_GGUF_ARRAY)
-        return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': arrays of arrays are not supported",
-                        c->g->name, fxi_show_text(kv->key.p, kv->key.n).s);
-    FX_TRY(read_u64(c, &kv->n_elem, "an array's length"));
+        return refuse_entry(c->g, "key", &kv->key, c->err, ": arrays of arrays are not supported");
+    FX_TRY(read_bytes(c, &kv->n_elem, sizeof kv->n_elem, "an array's length"));
     size_t smallest = kv->elem_type == FXI_GGUF_STR ? 8 : fxi_gguf_type_bytes(kv->elem_type);
     if (kv->n_elem > bytes_left(c) / smallest)
-        return fxi_fail(
-            c->err, FX_EFORMAT,
-            "%s: key '%s': an array of %" PRIu64 " elements does not fit in the %zu bytes "
-            "left at byte %zu",
-            c->g->name, fxi_show_text(kv->key.p, kv->key.n).s, kv->n_elem, bytes_left(c), c->pos);
+        return refuse_entry(c->g, "key", &kv->key, c->err,
+                            ": an array of %" PRIu64
+                            " elements does not fit in the %zu bytes left at byte %zu",
+                            kv->n_elem, bytes_left(c), c->pos);
     kv->value = c->g->data + c->pos;
     return skip_values(c, &kv->key, kv->elem_type, kv->n_elem);
 }
@@ -381,85 +376,72 @@ static fx_status read_kv(gguf_cursor *c, fxi_gguf_kv *kv)
 // ---- names --------------------------------------------------------------------------------------
 
 // Sorts n names, `stride` bytes apart from `first` on. A duplicate is an error.
-static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, size_t n,
-                             const char *what, const fxi_str ***out)
+static fx_status index_names(const fxi_gguf *g, const void *first, size_t stride, size_t n,
+                             const char *kind, const fxi_str ***out, fx_error *err)
 {
     const fxi_str **by_name = malloc((n + 1) * sizeof *by_name);
-    if (!by_name) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", c->g->name);
+    if (!by_name) return fxi_fail(err, FX_ENOMEM, "%s: no memory", g->name);
     *out = by_name;
     for (size_t i = 0; i < n; i++)
         by_name[i] = (const fxi_str *)(const void *)((const char *)first + i * stride);
     qsort(by_name, n, sizeof *by_name, compare_gguf_names);
     for (size_t i = 1; i < n; i++)
         if (!compare_gguf_names(&by_name[i - 1], &by_name[i]))
-            return fxi_fail(c->err, FX_EFORMAT, "%s: %s '%s' appears twice", c->g->name, what,
-                            fxi_show_text(by_name[i]->p, by_name[i]->n).s);
+            return refuse_entry(g, kind, by_name[i], err, " appears twice");
     return FX_OK;
+}
+
+fx_status fxi_gguf_index_tensors(fxi_gguf *g, fx_error *err)
+{
+    return index_names(g, g->tensor, sizeof *g->tensor, g->n_tensor, "tensor", &g->tensor_by_name,
+                       err);
 }
 
 // ---- tensors ------------------------------------------------------------------------------------
 
-static fx_status fail_tensor(const gguf_cursor *c, const fxi_gguf_tensor *t, const char *what)
-{
-    return fxi_fail(c->err, FX_EFORMAT, "%s: tensor '%s': %s", c->g->name,
-                    fxi_show_text(t->name.p, t->name.n).s, what);
-}
-
-static fx_status read_dims(gguf_cursor *c, fxi_gguf_tensor *t)
-{
-    FX_TRY(read_u32(c, &t->n_dim, "a tensor's number of dimensions"));
-    if (!t->n_dim || t->n_dim > FXI_GGUF_MAX_DIM)
-        return fxi_fail(c->err, FX_EFORMAT,
-                        "%s: tensor '%s' has %" PRIu32 " dimensions (1 to %d allowed)", c->g->name,
-                        fxi_show_text(t->name.p, t->name.n).s, t->n_dim, FXI_GGUF_MAX_DIM);
-    for (uint32_t i = 0; i < FXI_GGUF_MAX_DIM; i++) {
-        t->ne[i] = 1;
-        if (i < t->n_dim) FX_TRY(read_u64(c, &t->ne[i], "a tensor's dimensions"));
-        if (!t->ne[i]) return fail_tensor(c, t, "a dimension is 0");
-    }
-    return FX_OK;
-}
+#define REFUSE_TENSOR(...) refuse_entry(c->g, "tensor", &t->name, c->err, __VA_ARGS__)
 
 static fx_status read_tensor(gguf_cursor *c, fxi_gguf_tensor *t)
 {
-    FX_TRY(read_name(c, &t->name, MAX_TENSOR_NAME_BYTES, "a tensor's name"));
-    FX_TRY(read_dims(c, t));
     uint32_t id;
-    FX_TRY(read_u32(c, &id, "a tensor's type"));
+    FX_TRY(read_name(c, &t->name, MAX_TENSOR_NAME_BYTES, "a tensor's name"));
+    FX_TRY(read_bytes(c, &t->n_dim, sizeof t->n_dim, "a tensor's number of dimensions"));
+    if (!t->n_dim || t->n_dim > FXI_GGUF_MAX_DIM)
+        return REFUSE_TENSOR(" has %" PRIu32 " dimensions (1 to %d allowed)", t->n_dim,
+                             FXI_GGUF_MAX_DIM);
+    for (uint32_t i = 0; i < FXI_GGUF_MAX_DIM; i++) {
+        t->ne[i] = 1;
+        if (i < t->n_dim)
+            FX_TRY(read_bytes(c, &t->ne[i], sizeof t->ne[i], "a tensor's dimensions"));
+        if (!t->ne[i]) return REFUSE_TENSOR(": a dimension is 0");
+    }
+    FX_TRY(read_bytes(c, &id, sizeof id, "a tensor's type"));
     t->type = fxi_dtype_find(id);
-    if (!t->type)
-        return fxi_fail(c->err, FX_EFORMAT, "%s: tensor '%s' has the unknown type %" PRIu32,
-                        c->g->name, fxi_show_text(t->name.p, t->name.n).s, id);
+    if (!t->type) return REFUSE_TENSOR(" has the unknown type %" PRIu32, id);
     if (t->ne[0] % t->type->block_elems)
-        return fxi_fail(c->err, FX_EFORMAT,
-                        "%s: tensor '%s': rows of %" PRIu64
-                        " numbers are not a multiple of %s's block of %" PRIu32,
-                        c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->ne[0], t->type->name,
-                        t->type->block_elems);
+        return REFUSE_TENSOR(": rows of %" PRIu64
+                             " numbers are not a multiple of %s's block of %" PRIu32,
+                             t->ne[0], t->type->name, t->type->block_elems);
     uint64_t size = t->ne[0] / t->type->block_elems;
     bool over = __builtin_mul_overflow(size, t->type->block_bytes, &size);
     for (int i = 1; i < FXI_GGUF_MAX_DIM; i++)
         over |= __builtin_mul_overflow(size, t->ne[i], &size);
-    if (over) return fail_tensor(c, t, "its dimensions' product is too large");
+    if (over) return REFUSE_TENSOR(": its dimensions' product is too large");
     t->size_bytes = size;
-    return read_u64(c, &t->offset, "a tensor's offset");
+    return read_bytes(c, &t->offset, sizeof t->offset, "a tensor's offset");
 }
 
 static fx_status place_tensor(const gguf_cursor *c, fxi_gguf_tensor *t, uint64_t alignment)
 {
     uint64_t end;
     if (t->offset % alignment)
-        return fxi_fail(c->err, FX_EFORMAT,
-                        "%s: tensor '%s': offset %" PRIu64
-                        " is not a multiple of the alignment %" PRIu64,
-                        c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->offset, alignment);
+        return REFUSE_TENSOR(": offset %" PRIu64 " is not a multiple of the alignment %" PRIu64,
+                             t->offset, alignment);
     if (__builtin_add_overflow(t->offset, t->size_bytes, &end) || end > bytes_left(c))
-        return fxi_fail(c->err, FX_EFORMAT,
-                        "%s: tensor '%s': offset %" PRIu64 " with %" PRIu64
-                        " bytes is past the end of the file "
-                        "(tensor data: %zu bytes from byte %zu)",
-                        c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->offset, t->size_bytes,
-                        bytes_left(c), c->pos);
+        return REFUSE_TENSOR(": offset %" PRIu64 " with %" PRIu64
+                             " bytes is past the end of the file "
+                             "(tensor data: %zu bytes from byte %zu)",
+                             t->offset, t->size_bytes, bytes_left(c), c->pos);
     t->data = c->g->data + c->pos + t->offset;
     return FX_OK;
 }
@@ -494,18 +476,6 @@ static fx_status check_overlap(const gguf_cursor *c)
 
 // ---- the passes over a file ---------------------------------------------------------------------
 
-static fx_status check_version(const gguf_cursor *c)
-{
-    uint32_t version = c->g->version;
-    if (version == 2 || version == 3) return FX_OK;
-    if (__builtin_bswap32(version) <= 255 && version)
-        return fxi_fail(c->err, FX_EFORMAT,
-                        "%s: a big-endian GGUF file; only little-endian ones are read", c->g->name);
-    return fxi_fail(c->err, FX_EFORMAT,
-                    "%s: GGUF version %" PRIu32 " at byte 4; only 2 and 3 are read", c->g->name,
-                    version);
-}
-
 static fx_status check_count(const gguf_cursor *c, uint64_t n, size_t smallest_bytes,
                              const char *what)
 {
@@ -526,79 +496,55 @@ static fx_status read_header(gguf_cursor *c)
     if (memcmp(magic, "GGUF", sizeof magic))
         return fxi_fail(c->err, FX_EFORMAT, "%s: not a GGUF file: it begins with '%s'", g->name,
                         fxi_show_text(magic, sizeof magic).s);
-    FX_TRY(read_u32(c, &g->version, "the header"));
-    FX_TRY(check_version(c));
-    FX_TRY(read_u64(c, &g->n_tensor, "the header"));
-    FX_TRY(read_u64(c, &g->n_kv, "the header"));
+    FX_TRY(read_bytes(c, &g->version, sizeof g->version, "the header"));
+    const uint32_t version = g->version;
+    if (version && version != 2 && version != 3 && __builtin_bswap32(version) <= 255)
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: a big-endian GGUF file; only little-endian ones are read", g->name);
+    if (version != 2 && version != 3)
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: GGUF version %" PRIu32 " at byte 4; only 2 and 3 are read", g->name,
+                        version);
+    FX_TRY(read_bytes(c, &g->n_tensor, sizeof g->n_tensor, "the header"));
+    FX_TRY(read_bytes(c, &g->n_kv, sizeof g->n_kv, "the header"));
     FX_TRY(check_count(c, g->n_kv, MIN_KV_BYTES, "keys"));
     return check_count(c, g->n_tensor, MIN_TENSOR_BYTES, "tensors");
-}
-
-static fx_status read_kvs(gguf_cursor *c)
-{
-    fxi_gguf *g = c->g;
-    g->kv = calloc(g->n_kv + 1, sizeof *g->kv);
-    if (!g->kv)
-        return fxi_fail(c->err, FX_ENOMEM, "%s: no memory for %" PRIu64 " keys", g->name, g->n_kv);
-    for (uint64_t i = 0; i < g->n_kv; i++) FX_TRY(read_kv(c, &g->kv[i]));
-    return index_names(c, g->kv, sizeof *g->kv, g->n_kv, "key", &g->kv_by_name);
-}
-
-static fx_status read_tensors(gguf_cursor *c)
-{
-    fxi_gguf *g = c->g;
-    FX_TRY(check_count(c, g->n_tensor, MIN_TENSOR_BYTES, "tensors"));
-    g->tensor = calloc(g->n_tensor + 1, sizeof *g->tensor);
-    if (!g->tensor)
-        return fxi_fail(c->err, FX_ENOMEM, "%s: no memory for %" PRIu64 " tensors", g->name,
-                        g->n_tensor);
-    for (uint64_t i = 0; i < g->n_tensor; i++) FX_TRY(read_tensor(c, &g->tensor[i]));
-    return index_names(c, g->tensor, sizeof *g->tensor, g->n_tensor, "tensor", &g->tensor_by_name);
 }
 
 // Moves the cursor to the tensor data and sets every tensor's address there.
 static fx_status place_tensors(gguf_cursor *c)
 {
     fxi_gguf *g = c->g;
-    uint32_t alignment;
-    alignment = DEFAULT_ALIGNMENT;
-    FX_TRY(fxi_gguf_u32(c->g, "general.alignment", false, &alignment, c->err));
-    uint32_t a = alignment;
-    if (!(a >= MIN_ALIGNMENT && a <= MAX_ALIGNMENT && !(a & (a - 1))))
+    uint32_t alignment = DEFAULT_ALIGNMENT;
+    FX_TRY(fxi_gguf_u32(g, "general.alignment", false, &alignment, c->err));
+    if (alignment < MIN_ALIGNMENT || alignment > MAX_ALIGNMENT || alignment & (alignment - 1))
         return fxi_fail(c->err, FX_EFORMAT,
                         "%s: key 'general.alignment': %" PRIu32
                         " is not a power of two from %d to %d",
-                        c->g->name, a, MIN_ALIGNMENT, MAX_ALIGNMENT);
+                        g->name, alignment, MIN_ALIGNMENT, MAX_ALIGNMENT);
     if (!g->n_tensor) return FX_OK; // a file without tensors may lack the padding
-    size_t padding = -c->pos & (alignment - 1);
+    const size_t padding = -c->pos & (alignment - 1);
     FX_TRY(need_bytes(c, padding, "the padding before the tensor data"));
     c->pos += padding;
     for (uint64_t i = 0; i < g->n_tensor; i++) FX_TRY(place_tensor(c, &g->tensor[i], alignment));
     return check_overlap(c);
 }
 
-static fx_status read_head(gguf_cursor *c)
-{
-    FX_TRY(read_header(c));
-    FX_TRY(read_kvs(c));
-    return read_tensors(c);
-}
-
-fx_status fxi_gguf_parse_bytes(fxi_gguf *g, fx_error *err)
+fx_status fxi_gguf_parse_bytes(fxi_gguf *g, bool with_data, fx_error *err)
 {
     gguf_cursor c = {.g = g, .err = err};
-    FX_TRY(read_head(&c));
-    return place_tensors(&c);
-}
-
-fx_status fxi_gguf_parse_head(fxi_gguf *g, fx_error *err)
-{
-    gguf_cursor c = {.g = g, .err = err};
-    return read_head(&c);
-}
-
-fx_status fxi_gguf_index_tensors(fxi_gguf *g, fx_error *err)
-{
-    gguf_cursor c = {.g = g, .err = err};
-    return index_names(&c, g->tensor, sizeof *g->tensor, g->n_tensor, "tensor", &g->tensor_by_name);
+    FX_TRY(read_header(&c));
+    g->kv = calloc(g->n_kv + 1, sizeof *g->kv);
+    if (!g->kv)
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory for %" PRIu64 " keys", g->name, g->n_kv);
+    for (uint64_t i = 0; i < g->n_kv; i++) FX_TRY(read_kv(&c, &g->kv[i]));
+    FX_TRY(index_names(g, g->kv, sizeof *g->kv, g->n_kv, "key", &g->kv_by_name, err));
+    FX_TRY(check_count(&c, g->n_tensor, MIN_TENSOR_BYTES, "tensors"));
+    g->tensor = calloc(g->n_tensor + 1, sizeof *g->tensor);
+    if (!g->tensor)
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory for %" PRIu64 " tensors", g->name,
+                        g->n_tensor);
+    for (uint64_t i = 0; i < g->n_tensor; i++) FX_TRY(read_tensor(&c, &g->tensor[i]));
+    FX_TRY(fxi_gguf_index_tensors(g, err));
+    return with_data ? place_tensors(&c) : FX_OK;
 }

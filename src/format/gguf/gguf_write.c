@@ -41,9 +41,7 @@ struct fxi_gguf_writer {
     fx_error err;
 };
 
-//
-// Bytes
-//
+// ---- bytes --------------------------------------------------------------------------------------
 
 static void fail_io(fxi_gguf_writer *w)
 {
@@ -84,9 +82,7 @@ static void put_padding(fxi_gguf_writer *w)
     put_raw(w, zero, -w->pos & (ALIGNMENT - 1));
 }
 
-//
-// Keys
-//
+// ---- keys ---------------------------------------------------------------------------------------
 
 static void put_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type type)
 {
@@ -94,13 +90,6 @@ static void put_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type type)
     put_str(w, fxi_str_of(key));
     put_u32(w, type);
     w->n_kv++;
-}
-
-static void put_array_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type type, size_t n)
-{
-    put_key(w, key, FXI_GGUF_ARRAY);
-    put_u32(w, type);
-    put_u64(w, n);
 }
 
 void fxi_gguf_write_kv(fxi_gguf_writer *w, const fxi_gguf_kv *kv)
@@ -119,7 +108,9 @@ void fxi_gguf_write_kv(fxi_gguf_writer *w, const fxi_gguf_kv *kv)
 void fxi_gguf_write_array(fxi_gguf_writer *w, const char *key, fxi_gguf_type elem_type,
                           const void *v, size_t n)
 {
-    put_array_key(w, key, elem_type, n);
+    put_key(w, key, FXI_GGUF_ARRAY);
+    put_u32(w, elem_type);
+    put_u64(w, n);
     put_raw(w, v, n * fxi_gguf_type_bytes(elem_type));
 }
 
@@ -147,33 +138,13 @@ void fxi_gguf_write_bool(fxi_gguf_writer *w, const char *key, bool v)
     put_raw(w, v ? "\1" : "\0", 1);
 }
 
-void fxi_gguf_write_str(fxi_gguf_writer *w, const char *key, const char *v)
-{
-    put_key(w, key, FXI_GGUF_STR);
-    put_str(w, fxi_str_of(v));
-}
-
 void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, size_t n)
 {
-    put_array_key(w, key, FXI_GGUF_STR, n);
+    fxi_gguf_write_array(w, key, FXI_GGUF_STR, NULL, n); // its strings follow
     for (size_t i = 0; i < n; i++) put_str(w, v[i]);
 }
 
-void fxi_gguf_write_f32s(fxi_gguf_writer *w, const char *key, const float *v, size_t n)
-{
-    put_array_key(w, key, FXI_GGUF_F32, n);
-    put_raw(w, v, n * sizeof *v);
-}
-
-void fxi_gguf_write_i32s(fxi_gguf_writer *w, const char *key, const int32_t *v, size_t n)
-{
-    put_array_key(w, key, FXI_GGUF_I32, n);
-    put_raw(w, v, n * sizeof *v);
-}
-
-//
-// Tensors
-//
+// ---- tensors ------------------------------------------------------------------------------------
 
 static bool shape_bytes(const fxi_dtype_info *type, uint32_t n_dim, const uint64_t *ne,
                         uint64_t *size)
@@ -208,41 +179,31 @@ void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype typ
     w->size_bytes[w->n_tensor++] = size;
 }
 
-static bool write_counts(fxi_gguf_writer *w, const uint64_t counts[2])
-{
-    const size_t n = 2 * sizeof *counts;
-    return !fseeko(w->f, COUNTS_AT, SEEK_SET) && fwrite(counts, n, 1, w->f) == 1 &&
-           !fseeko(w->f, 0, SEEK_END);
-}
-
 void fxi_gguf_begin_data(fxi_gguf_writer *w)
 {
     if (w->st != FX_OK || w->stage == DATA) return;
     put_padding(w);
     w->stage = DATA;
     const uint64_t counts[2] = {w->n_tensor, w->n_kv};
-    if (!w->in_memory && !write_counts(w, counts)) fail_io(w); // in memory: when all is written
+    if (w->in_memory) return; // set when all is written
+    if (fseeko(w->f, COUNTS_AT, SEEK_SET) || fwrite(counts, sizeof counts, 1, w->f) != 1 ||
+        fseeko(w->f, 0, SEEK_END))
+        fail_io(w);
 }
 
-// The last byte is written, so that the file is long enough wherever it ends.
-static void put_hole(fxi_gguf_writer *w, size_t n)
-{
-    if (fseeko(w->f, (off_t)(n - 1), SEEK_CUR) != 0) return fail_io(w);
-    w->pos += n - 1;
-    put_raw(w, "", 1);
-}
-
-// data NULL: zeros
-static void write_some(fxi_gguf_writer *w, const void *data, size_t n_bytes)
+void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes)
 {
     if (w->st != FX_OK || !n_bytes) return;
     if (w->stage != DATA) return fail_use(w, "data before begin_data", "tensors");
     if (w->i_tensor == w->n_tensor || n_bytes > w->size_bytes[w->i_tensor] - w->n_written)
         return fail_use(w, "more data than was declared", "tensors");
-    if (data)
+    if (data) {
         put_raw(w, data, n_bytes);
-    else
-        put_hole(w, n_bytes);
+    } else { // the last byte is written, so that the file is long enough wherever it ends
+        if (fseeko(w->f, (off_t)(n_bytes - 1), SEEK_CUR)) return fail_io(w);
+        w->pos += n_bytes - 1;
+        put_raw(w, "", 1);
+    }
     w->n_written += n_bytes;
     if (w->n_written < w->size_bytes[w->i_tensor]) return;
     put_padding(w);
@@ -250,19 +211,7 @@ static void write_some(fxi_gguf_writer *w, const void *data, size_t n_bytes)
     w->i_tensor++;
 }
 
-void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes)
-{
-    write_some(w, data, n_bytes);
-}
-
-void fxi_gguf_write_zeros(fxi_gguf_writer *w, size_t n_bytes)
-{
-    write_some(w, NULL, n_bytes);
-}
-
-//
-// Opening and closing
-//
+// ---- opening and closing ------------------------------------------------------------------------
 
 static void free_writer(fxi_gguf_writer *w)
 {
@@ -274,76 +223,56 @@ static void free_writer(fxi_gguf_writer *w)
     free(w);
 }
 
-static fx_status new_writer(const char *path, fxi_gguf_writer **out, fx_error *err)
+// Opens w->f: a new file in the target's folder, with the permissions of a new file; or path itself
+// if it is no regular file.
+static fx_status open_output(fxi_gguf_writer *w, fx_error *err)
 {
-    fxi_gguf_writer *w = calloc(1, sizeof *w);
-    if (w) w->path = strdup(path);
-    if (!w || !w->path) {
-        free(w);
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
+    struct stat st;
+    if (stat(w->path, &st) || S_ISREG(st.st_mode)) {
+        w->target = realpath(w->path, NULL); // follows a link; NULL: there is no such file yet
+        if (!w->target && errno != ENOMEM) w->target = strdup(w->path);
+        if (!w->target || asprintf(&w->temp, "%s.part-%ld", w->target, (long)getpid()) < 0) {
+            w->temp = NULL;
+            return fxi_fail(err, FX_ENOMEM, "%s: no memory", w->path);
+        }
     }
-    *out = w;
-    return FX_OK;
+    w->f = fopen(w->temp ? w->temp : w->path, "wbe");
+    return w->f ? FX_OK
+                : fxi_fail(err, fxi_errno_status(errno), "%s: %s", w->path, strerror(errno));
 }
 
-static void begin_file(fxi_gguf_writer *w)
+static fx_status open_writer(const char *path, bool in_memory, fxi_gguf_writer **out, fx_error *err)
 {
+    fxi_gguf_writer *w = calloc(1, sizeof *w);
+    fx_status st = FX_OK;
+    if (w) w->path = strdup(path);
+    if (w && in_memory) w->f = open_memstream(&w->memory, &w->memory_bytes);
+    if (!w || !w->path || (in_memory && !w->f))
+        st = fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
+    else if (!in_memory)
+        st = open_output(w, err);
+    if (st != FX_OK) {
+        if (w && w->f) fclose(w->f);
+        if (w) free_writer(w);
+        return st;
+    }
+    w->in_memory = in_memory;
     put_raw(w, "GGUF", 4);
     put_u32(w, VERSION);
     put_u64(w, 0); // n_tensor and
     put_u64(w, 0); // n_kv: set by begin_data
-}
-
-// A new file in the target's folder, with the permissions of a new file.
-static fx_status open_temp(fxi_gguf_writer *w, fx_error *err)
-{
-    w->target = realpath(w->path, NULL); // follows a link; NULL: there is no such file yet
-    if (!w->target && errno != ENOMEM) w->target = strdup(w->path);
-    if (!w->target || asprintf(&w->temp, "%s.part-%ld", w->target, (long)getpid()) < 0) {
-        w->temp = NULL;
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory", w->path);
-    }
-    w->f = fopen(w->temp, "wbe");
-    return w->f ? FX_OK
-                : fxi_fail(err, fxi_errno_status(errno), "%s: %s", w->path, strerror(errno));
-}
-
-static fx_status open_output(fxi_gguf_writer *w, fx_error *err)
-{
-    struct stat st;
-    if (stat(w->path, &st) || S_ISREG(st.st_mode)) return open_temp(w, err);
-    w->f = fopen(w->path, "wbe");
-    return w->f ? FX_OK
-                : fxi_fail(err, fxi_errno_status(errno), "%s: %s", w->path, strerror(errno));
+    *out = w;
+    return FX_OK;
 }
 
 fx_status fxi_gguf_writer_open(const char *path, fxi_gguf_writer **out, fx_error *err)
 {
-    fxi_gguf_writer *w;
-    FX_TRY(new_writer(path, &w, err));
-    fx_status st = open_output(w, err);
-    if (st != FX_OK) {
-        free_writer(w);
-        return st;
-    }
-    begin_file(w);
-    *out = w;
-    return FX_OK;
+    return open_writer(path, false, out, err);
 }
 
 fx_status fxi_gguf_writer_open_memory(const char *name, fxi_gguf_writer **out, fx_error *err)
 {
-    fxi_gguf_writer *w;
-    FX_TRY(new_writer(name, &w, err));
-    w->f = open_memstream(&w->memory, &w->memory_bytes);
-    if (!w->f) {
-        free_writer(w);
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
-    }
-    w->in_memory = true;
-    begin_file(w);
-    *out = w;
-    return FX_OK;
+    return open_writer(name, true, out, err);
 }
 
 fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w)

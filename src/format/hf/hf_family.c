@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/json_text.h"
-
 const char *const fxi_hf_prefixes[] = {"model.language_model.",
                                        "language_model.model.",
                                        "language_model.",
@@ -508,11 +506,10 @@ static const char *members_of(const fxi_hf_family *family)
 fx_status fxi_hf_add_defaults(fxi_folder *f)
 {
     char text[512];
-    json_error_t e;
-    bool no_memory;
+    const fxi_json_rules rules = {.reals = true};
     const int n = snprintf(text, sizeof text, "{%s}", members_of(f->family));
-    json_t *all = fxi_json_text(text, (size_t)n, JSON_DECODE_INT_AS_REAL, &no_memory, &e);
-    const int failed = json_object_update_missing(f->config.root, all);
-    json_decref(all);
-    return failed ? fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path) : FX_OK;
+    if (fxi_json_parse(&f->defaults, (fxi_str){text, (size_t)n}, &rules, NULL) != FX_OK)
+        return fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path);
+    f->config.presets = f->defaults.root;
+    return FX_OK;
 }

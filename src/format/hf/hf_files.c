@@ -10,10 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json/json_shape.h"
 #include "base/system/regions.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_vprint
-#include "format/json_text.h"
 #include "format/show.h"
 
 // ---- a safetensors file -------------------------------------------------------------------------
@@ -64,26 +62,26 @@ fx_status fxi_st_fail(fx_error *err, const fxi_st_tensor *t, const char *fmt, ..
 // ---- safetensors: one tensor --------------------------------------------------------------------
 
 // A whole number from 0 to 2^53, which JSON's numbers hold exactly.
-static bool read_count(const json_t *v, uint64_t *out)
+static bool read_count(const fxi_json *v, uint64_t *out)
 {
-    if (!json_is_integer(v)) return false;
-    const json_int_t n = json_integer_value(v);
+    if (!fxi_json_is_int(v)) return false;
+    const int64_t n = fxi_json_int(v);
     *out = (uint64_t)n;
-    return n >= 0 && n <= (json_int_t)1 << 53;
+    return n >= 0 && n <= (int64_t)1 << 53;
 }
 
-static fx_status read_st_shape(const st_cursor *c, const json_t *of, fxi_st_tensor *t)
+static fx_status read_st_shape(const st_cursor *c, const fxi_json *of, fxi_st_tensor *t)
 {
-    const json_t *shape = json_object_get(of, "shape");
-    if (!json_is_array(shape)) return fxi_st_fail(c->err, t, "has no shape");
-    const size_t n = json_array_size(shape);
+    const fxi_json *shape = fxi_json_get(of, "shape");
+    if (!fxi_json_is_array(shape)) return fxi_st_fail(c->err, t, "has no shape");
+    const size_t n = fxi_json_array_size(shape);
     if (n > FXI_ST_MAX_DIM)
         return fxi_st_fail(c->err, t, "has %zu dimensions (at most %d)", n, FXI_ST_MAX_DIM);
     t->n_dim = (int)n;
     t->n_elem = 1;
     for (size_t i = 0; i < FXI_ST_MAX_DIM; i++) t->dim[i] = 1;
     for (size_t i = 0; i < n; i++) {
-        if (!read_count(json_array_get(shape, i), &t->dim[i]))
+        if (!read_count(fxi_json_at(shape, i), &t->dim[i]))
             return fxi_st_fail(c->err, t, "dimension %zu is not a count", i);
         if (__builtin_mul_overflow(t->n_elem, t->dim[i], &t->n_elem))
             return fxi_st_fail(c->err, t, "its dimensions' product is too large");
@@ -91,9 +89,9 @@ static fx_status read_st_shape(const st_cursor *c, const json_t *of, fxi_st_tens
     return FX_OK;
 }
 
-static fx_status read_st_type(const st_cursor *c, const json_t *of, fxi_st_tensor *t)
+static fx_status read_st_type(const st_cursor *c, const fxi_json *of, fxi_st_tensor *t)
 {
-    const char *name = json_string_value(json_object_get(of, "dtype"));
+    const char *name = fxi_json_text(fxi_json_get(of, "dtype"));
     if (!name) return fxi_st_fail(c->err, t, "has no dtype");
     const struct st_type *type = find_st_type(name);
     if (!type)
@@ -105,12 +103,12 @@ static fx_status read_st_type(const st_cursor *c, const json_t *of, fxi_st_tenso
     return FX_OK;
 }
 
-static fx_status read_range(const st_cursor *c, const json_t *of, fxi_st_tensor *t)
+static fx_status read_range(const st_cursor *c, const fxi_json *of, fxi_st_tensor *t)
 {
-    const json_t *range = json_object_get(of, "data_offsets");
+    const fxi_json *range = fxi_json_get(of, "data_offsets");
     uint64_t from, to, want;
-    if (json_array_size(range) != 2 || !read_count(json_array_get(range, 0), &from) ||
-        !read_count(json_array_get(range, 1), &to))
+    if (fxi_json_array_size(range) != 2 || !read_count(fxi_json_at(range, 0), &from) ||
+        !read_count(fxi_json_at(range, 1), &to))
         return fxi_st_fail(c->err, t, "data_offsets are not two counts");
     if (from > to || to > c->data_bytes)
         return fxi_st_fail(c->err, t,
@@ -126,14 +124,14 @@ static fx_status read_range(const st_cursor *c, const json_t *of, fxi_st_tensor 
     return FX_OK;
 }
 
-static fx_status read_entry(const st_cursor *c, const char *name, const json_t *of,
+static fx_status read_entry(const st_cursor *c, const char *name, const fxi_json *of,
                             fxi_st_tensor *t)
 {
     *t = (fxi_st_tensor){.name = name, .file = c->s->path};
     const size_t n = strlen(name);
     if (!n || n > MAX_NAME_BYTES)
         return fxi_st_fail(c->err, t, "a name of %zu bytes (1 to %d allowed)", n, MAX_NAME_BYTES);
-    if (!json_is_object(of)) return fxi_st_fail(c->err, t, "is not an object");
+    if (!fxi_json_is_object(of)) return fxi_st_fail(c->err, t, "is not an object");
     FX_TRY(read_st_type(c, of, t));
     FX_TRY(read_st_shape(c, of, t));
     return read_range(c, of, t);
@@ -176,12 +174,11 @@ static fx_status check_gaps(const st_cursor *c, const fxi_st_tensor *const *by_d
 static fx_status read_entries(const st_cursor *c)
 {
     fxi_safetensors *s = c->s;
-    const char *name;
-    json_t *of;
-    s->tensor = calloc(json_object_size(s->header) + 1, sizeof *s->tensor);
+    s->tensor = calloc(fxi_json_object_size(s->header.root) + 1, sizeof *s->tensor);
     if (!s->tensor) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", s->path);
-    json_object_foreach(s->header, name, of) if (strcmp(name, "__metadata__"))
-        FX_TRY(read_entry(c, name, of, &s->tensor[s->n_tensor++]));
+    for (fxi_json_iter it = fxi_json_members(s->header.root); fxi_json_next(&it);)
+        if (strcmp(it.key, "__metadata__"))
+            FX_TRY(read_entry(c, it.key, it.value, &s->tensor[s->n_tensor++]));
     qsort(s->tensor, s->n_tensor, sizeof *s->tensor, compare_st_names);
     const fxi_st_tensor **by_data = malloc((c->s->n_tensor + 1) * sizeof *by_data);
     if (!by_data) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", c->s->path);
@@ -194,21 +191,17 @@ static fx_status read_entries(const st_cursor *c)
 
 // ---- safetensors: the file ----------------------------------------------------------------------
 
-static fx_status parse_header(fxi_safetensors *s, const char *text, size_t n, fx_error *err)
+static fx_status parse_header(fxi_safetensors *s, fxi_str text, fx_error *err)
 {
-    json_error_t e;
-    bool no_memory;
-    const fxi_json_shape shape = fxi_json_measure(text, n);
-    if (shape.max_depth > MAX_HEADER_DEPTH || shape.n_value > MAX_HEADER_VALUES)
-        return fxi_fail(
-            err, FX_EFORMAT, "%s: the header has %zu values, %zu deep (%d, %d deep are allowed)",
-            s->path, shape.n_value, shape.max_depth, MAX_HEADER_VALUES, MAX_HEADER_DEPTH);
-    s->header = fxi_json_text(text, n, JSON_REJECT_DUPLICATES, &no_memory, &e);
-    if (no_memory) return fxi_fail(err, FX_ENOMEM, "%s: no memory for the header", s->path);
-    if (!s->header)
-        return fxi_fail(err, FX_EFORMAT, "%s: the header is not JSON: %s at byte %d", s->path,
-                        fxi_show_text(e.text, strlen(e.text)).s, LENGTH_BYTES + e.position);
-    if (json_is_object(s->header)) return FX_OK;
+    static const fxi_json_rules rules = {
+        .max_depth = MAX_HEADER_DEPTH, .max_value = MAX_HEADER_VALUES, .unique = true};
+    fx_error e;
+    const fx_status st = fxi_json_parse(&s->header, text, &rules, &e);
+    if (st == FX_ENOMEM) return fxi_fail(err, st, "%s: no memory for the header", s->path);
+    if (st == FX_EFORMAT)
+        return fxi_fail(err, st, "%s: the header is not JSON: %s", s->path, e.text);
+    if (st != FX_OK) return fxi_fail(err, FX_EFORMAT, "%s: the header %s", s->path, e.text);
+    if (fxi_json_is_object(s->header.root)) return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: the header is not an object", s->path);
 }
 
@@ -227,7 +220,7 @@ static fx_status parse_st_bytes(fxi_safetensors *s, const unsigned char *p, size
         return fxi_fail(err, FX_EFORMAT,
                         "%s: the file ends inside the header of %" PRIu64 " bytes (%zu left)",
                         s->path, head, n - LENGTH_BYTES);
-    FX_TRY(parse_header(s, (const char *)p + LENGTH_BYTES, head, err));
+    FX_TRY(parse_header(s, (fxi_str){(const char *)p + LENGTH_BYTES, head}, err));
     const st_cursor c = {s, p + LENGTH_BYTES + head, n - LENGTH_BYTES - head, err};
     return read_entries(&c);
 }
@@ -251,7 +244,7 @@ fx_status fxi_safetensors_open(const char *path, fxi_safetensors *out, fx_error 
 void fxi_safetensors_close(fxi_safetensors *s)
 {
     free(s->tensor);
-    json_decref(s->header);
+    fxi_json_doc_free(&s->header);
     fxi_mapping_close(&s->map);
     free(s->path);
     *s = (fxi_safetensors){0};
@@ -261,22 +254,21 @@ void fxi_safetensors_close(fxi_safetensors *s)
 
 enum { MAX_CONFIG_BYTES = 64 << 20, MAX_CONFIG_VALUES = 2000000 };
 
-static fx_status parse_config(const char *text, size_t n, fxi_config *out, fx_error *err)
+static fx_status parse_config(fxi_str text, fxi_config *out, fx_error *err)
 {
-    json_error_t e;
-    bool no_memory;
-    const fxi_json_shape shape = fxi_json_measure(text, n);
-    if (n > MAX_CONFIG_BYTES || shape.max_depth > FXI_JSON_MAX_DEPTH ||
-        shape.n_value > MAX_CONFIG_VALUES)
-        return fxi_fail(err, FX_EFORMAT, "%s: too large: %zu bytes, %zu values, nested %zu deep",
-                        out->path, n, shape.n_value, shape.max_depth);
-    out->root =
-        fxi_json_text(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &no_memory, &e);
-    if (no_memory) return fxi_fail(err, FX_ENOMEM, "%s: no memory", out->path);
-    if (!out->root)
-        return fxi_fail(err, FX_EFORMAT, "%s: line %d: %s", out->path, e.line,
-                        fxi_show_text(e.text, strlen(e.text)).s);
-    if (json_is_object(out->root) || (json_is_array(out->root) && out->may_be_list)) return FX_OK;
+    static const fxi_json_rules rules = {.max_depth = FXI_JSON_MAX_DEPTH,
+                                         .max_value = MAX_CONFIG_VALUES,
+                                         .unique = true,
+                                         .reals = true};
+    fx_error e;
+    if (text.n > MAX_CONFIG_BYTES)
+        return fxi_fail(err, FX_EFORMAT, "%s: too large: %zu bytes", out->path, text.n);
+    const fx_status st = fxi_json_parse(&out->doc, text, &rules, &e);
+    if (st == FX_ENOMEM) return fxi_fail(err, st, "%s: no memory", out->path);
+    if (st != FX_OK) return fxi_fail(err, FX_EFORMAT, "%s: %s", out->path, e.text);
+    out->root = out->doc.root;
+    if (fxi_json_is_object(out->root) || (fxi_json_is_array(out->root) && out->may_be_list))
+        return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: not a JSON object", out->path);
 }
 
@@ -285,7 +277,7 @@ fx_status fxi_config_parse(const char *text, size_t n, const char *name, fxi_con
 {
     *out = (fxi_config){.path = strdup(name), .part = "", .err = err};
     if (!out->path) return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
-    return parse_config(text, n, out, err);
+    return parse_config((fxi_str){text, n}, out, err);
 }
 
 static fx_status open_config(const char *folder, const char *name, bool must, fxi_config *out,
@@ -295,15 +287,12 @@ static fx_status open_config(const char *folder, const char *name, bool must, fx
         out->path = NULL;
         return fxi_fail(err, FX_ENOMEM, "%s: no memory", folder);
     }
-    if (!must && access(out->path, F_OK)) {
-        out->root = json_object();
-        return out->root ? FX_OK : fxi_fail(err, FX_ENOMEM, "%s: no memory", folder);
-    }
+    if (!must && access(out->path, F_OK)) return parse_config(fxi_str_of("{}"), out, err);
     if (access(out->path, F_OK))
         return fxi_fail(err, FX_EIO, "%s: a directory without %s", folder, name);
     fxi_mapping map;
     FX_TRY(fxi_mapping_open(out->path, &map, err));
-    fx_status st = parse_config((const char *)map.data, map.size_bytes, out, err);
+    fx_status st = parse_config((fxi_str){(const char *)map.data, map.size_bytes}, out, err);
     fxi_mapping_close(&map);
     return st;
 }
@@ -323,24 +312,26 @@ fx_status fxi_config_open_list(const char *folder, const char *name, fxi_config 
 
 void fxi_config_close(fxi_config *c)
 {
-    json_decref(c->root);
+    fxi_json_doc_free(&c->doc);
     free(c->path);
     *c = (fxi_config){0};
 }
 
 fxi_config fxi_config_part(const fxi_config *c, const char *name, const char *part)
 {
-    json_t *of = json_object_get(c->root, name);
+    const fxi_json *of = fxi_json_get(c->root, name);
     fxi_config out = *c;
-    out.root = json_is_object(of) ? of : NULL;
+    out.root = fxi_json_is_object(of) ? of : NULL;
+    out.presets = NULL;
     out.part = part;
     return out;
 }
 
-const json_t *fxi_config_get(const fxi_config *c, const char *key)
+const fxi_json *fxi_config_get(const fxi_config *c, const char *key)
 {
-    const json_t *v = json_object_get(c->root, key);
-    return json_is_null(v) ? NULL : v;
+    const fxi_json *v = fxi_json_get(c->root, key);
+    if (!v) v = fxi_json_get(c->presets, key);
+    return fxi_json_is_null(v) ? NULL : v;
 }
 
 fx_status fxi_config_fail(const fxi_config *c, const char *key, const char *fmt, ...)
@@ -354,7 +345,7 @@ fx_status fxi_config_fail(const fxi_config *c, const char *key, const char *fmt,
 }
 
 // *v is NULL if the member is absent and not `must`.
-static fx_status find_member(const fxi_config *c, const char *key, bool must, const json_t **v)
+static fx_status find_member(const fxi_config *c, const char *key, bool must, const fxi_json **v)
 {
     *v = fxi_config_get(c, key);
     return *v || !must ? FX_OK : fxi_config_fail(c, key, "missing");
@@ -362,11 +353,11 @@ static fx_status find_member(const fxi_config *c, const char *key, bool must, co
 
 fx_status fxi_config_f64(const fxi_config *c, const char *key, bool must, double *out)
 {
-    const json_t *v;
+    const fxi_json *v;
     FX_TRY(find_member(c, key, must, &v));
     if (!v) return FX_OK;
-    const double d = json_number_value(v);
-    if (!json_is_number(v) || !isfinite(d)) return fxi_config_fail(c, key, "not a number");
+    const double d = fxi_json_number(v);
+    if (!fxi_json_is_number(v) || !isfinite(d)) return fxi_config_fail(c, key, "not a number");
     *out = d;
     return FX_OK;
 }
@@ -384,20 +375,20 @@ fx_status fxi_config_u32(const fxi_config *c, const char *key, bool must, uint32
 
 fx_status fxi_config_bool(const fxi_config *c, const char *key, bool *out)
 {
-    const json_t *v = fxi_config_get(c, key);
+    const fxi_json *v = fxi_config_get(c, key);
     if (!v) return FX_OK;
-    if (!json_is_boolean(v)) return fxi_config_fail(c, key, "not true or false");
-    *out = json_is_true(v);
+    if (!fxi_json_is_bool(v)) return fxi_config_fail(c, key, "not true or false");
+    *out = fxi_json_is_true(v);
     return FX_OK;
 }
 
 fx_status fxi_config_str(const fxi_config *c, const char *key, bool must, const char **out)
 {
-    const json_t *v;
+    const fxi_json *v;
     FX_TRY(find_member(c, key, must, &v));
     if (!v) return FX_OK;
-    if (!json_is_string(v)) return fxi_config_fail(c, key, "not a string");
-    *out = json_string_value(v);
+    if (!fxi_json_is_string(v)) return fxi_config_fail(c, key, "not a string");
+    *out = fxi_json_text(v);
     return FX_OK;
 }
 
@@ -430,18 +421,15 @@ static bool is_plain_name(const char *name)
     return n > 0 && n < 256 && name[0] != '.' && !strchr(name, '/');
 }
 
-static fx_status list_names(const fxi_config *index, const json_t *map, const char **name,
+static fx_status list_names(const fxi_config *index, const fxi_json *map, const char **name,
                             fx_error *err)
 {
-    const char *tensor;
-    json_t *file;
     size_t n = 0;
-    json_object_foreach((json_t *)map, tensor, file)
-    {
-        const char *text = json_string_value(file);
+    for (fxi_json_iter it = fxi_json_members(map); fxi_json_next(&it);) {
+        const char *text = fxi_json_text(it.value);
         if (!text || !is_plain_name(text))
             return fxi_fail(err, FX_EFORMAT, "%s: weight_map: '%s' is not mapped to a file name",
-                            index->path, fxi_show_text(tensor, strlen(tensor)).s);
+                            index->path, fxi_show_text(it.key, strlen(it.key)).s);
         name[n++] = text;
     }
     return FX_OK;
@@ -463,10 +451,10 @@ static fx_status each_name(const fxi_config *index, const char **name, size_t n,
 
 fx_status fxi_hf_index_each(const fxi_config *index, fxi_hf_file_fn *fn, void *ud, fx_error *err)
 {
-    const json_t *map = fxi_config_get(index, "weight_map");
-    if (!json_is_object(map) || !json_object_size(map))
+    const fxi_json *map = fxi_config_get(index, "weight_map");
+    if (!fxi_json_is_object(map) || !fxi_json_object_size(map))
         return fxi_config_fail(index, "weight_map", "not an object that maps tensors to files");
-    const size_t n = json_object_size(map);
+    const size_t n = fxi_json_object_size(map);
     const char **name = calloc(n, sizeof *name);
     if (!name) return files_memory(index->path, err);
     fx_status st = list_names(index, map, name, err);
@@ -547,15 +535,13 @@ const fxi_st_tensor *fxi_hf_files_find(const fxi_hf_files *f, const char *name)
 // Every tensor of the index must be in the file that it names.
 static fx_status check_index(const fxi_config *index, const fxi_hf_files *f, fx_error *err)
 {
-    const char *name;
-    json_t *file;
-    json_object_foreach(json_object_get(index->root, "weight_map"), name, file)
-    {
-        const fxi_st_tensor *t = fxi_hf_files_find(f, name);
+    for (fxi_json_iter it = fxi_json_members(fxi_json_get(index->root, "weight_map"));
+         fxi_json_next(&it);) {
+        const fxi_st_tensor *t = fxi_hf_files_find(f, it.key);
         const char *slash = t ? strrchr(t->file, '/') : NULL;
-        if (slash && !strcmp(slash + 1, json_string_value(file))) continue;
+        if (slash && !strcmp(slash + 1, fxi_json_text(it.value))) continue;
         return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is not in %s", index->path,
-                        fxi_show_text(name, strlen(name)).s, json_string_value(file));
+                        fxi_show_text(it.key, strlen(it.key)).s, fxi_json_text(it.value));
     }
     return FX_OK;
 }

@@ -15,7 +15,7 @@
 #ifndef FXI_FORMAT_HF_FILES_H
 #define FXI_FORMAT_HF_FILES_H
 
-#include <jansson.h>
+#include "base/json/json.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -52,7 +52,7 @@ typedef struct fxi_st_tensor {
 typedef struct fxi_safetensors { // all zero: closed
     char *path;
     fxi_mapping map;
-    struct json_t *header; // owns the names
+    fxi_json_doc header;   // owns the names
     fxi_st_tensor *tensor; // [n_tensor], by name, ascending
     size_t n_tensor;
 } fxi_safetensors;
@@ -72,11 +72,13 @@ __attribute__((format(printf, 3, 4))) fx_status fxi_st_fail(fx_error *err, const
 // ---- JSON files, and all safetensors files as one -----------------------------------------------
 
 typedef struct fxi_config {
-    char *path;       // the file's path; NULL: closed
-    json_t *root;     // an object; empty for an optional file that is absent
-    const char *part; // "rope_scaling." in the part of that name, otherwise ""
-    bool may_be_list; // the file may hold an array instead
-    fx_error *err;    // gets the errors of the functions below
+    char *path;           // the file's path; NULL: closed
+    const fxi_json *root; // of doc: an object; empty for an optional file that is absent
+    fxi_json_doc doc;
+    const fxi_json *presets; // members that count where root has none; NULL: none
+    const char *part;        // "rope_scaling." in the part of that name, otherwise ""
+    bool may_be_list;        // the file may hold an array instead
+    fx_error *err;           // gets the errors of the functions below
 } fxi_config;
 
 // Reads FOLDER/NAME; the caller closes *out, on errors too. Numbers are read as real ones. Errors:
@@ -95,7 +97,7 @@ void fxi_config_close(fxi_config *c);
 // NULL if there is none. `part` is "NAME.".
 fxi_config fxi_config_part(const fxi_config *c, const char *name, const char *part);
 
-const json_t *fxi_config_get(const fxi_config *c, const char *key); // NULL: absent or null
+const fxi_json *fxi_config_get(const fxi_config *c, const char *key); // NULL: absent or null
 fx_status fxi_config_u32(const fxi_config *c, const char *key, bool must, uint32_t *out);
 fx_status fxi_config_f64(const fxi_config *c, const char *key, bool must, double *out);
 fx_status fxi_config_bool(const fxi_config *c, const char *key, bool *out);

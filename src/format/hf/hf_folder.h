@@ -99,8 +99,9 @@ extern const char *const fxi_hf_prefixes[];
 
 typedef struct fxi_folder {
     const char *path;
-    fxi_config whole;  // config.json
-    fxi_config config; // the part about text, or the whole
+    fxi_config whole;      // config.json
+    fxi_config config;     // the part about text, or the whole
+    fxi_json_doc defaults; // what config.json may leave out
     fxi_hf_files files;
     const fxi_hf_family *family;
     uint32_t n_layer, dim, n_head, n_kv_head, head_dim, n_expert, ctx_tok;

@@ -147,15 +147,15 @@ static fx_status write_llama3(rope_reader *r)
 
 static fx_status write_factors(rope_reader *r, const char *key, const char *name)
 {
-    const json_t *list = fxi_config_get(&r->p, key);
+    const fxi_json *list = fxi_config_get(&r->p, key);
     const uint32_t n = r->n_rot / 2;
-    if (json_array_size(list) != n) return fxi_config_fail(&r->p, key, "not a list of %u", n);
+    if (fxi_json_array_size(list) != n) return fxi_config_fail(&r->p, key, "not a list of %u", n);
     for (uint32_t i = 0; i < n; i++)
-        if (!(json_number_value(json_array_get(list, i)) > 0))
+        if (!(fxi_json_number(fxi_json_at(list, i)) > 0))
             return fxi_config_fail(&r->p, key, "number %u is not positive", i);
     float *v = malloc(n * sizeof *v);
     if (!v) return fxi_fail(r->f->err, FX_ENOMEM, "%s: no memory", r->f->path);
-    for (uint32_t i = 0; i < n; i++) v[i] = (float)json_number_value(json_array_get(list, i));
+    for (uint32_t i = 0; i < n; i++) v[i] = (float)fxi_json_number(fxi_json_at(list, i));
     return fxi_hf_plan_vector(r->f, name, v, n);
 }
 
@@ -357,16 +357,16 @@ fx_status fxi_hf_read_numbers(fxi_folder *f)
 
 // ---- what is not supported ---------------------------------------------------------------------
 
-static bool is_value(const json_t *v, const char *text)
+static bool is_value(const fxi_json *v, const char *text)
 {
-    if (json_is_boolean(v)) return !strcmp(json_is_true(v) ? "true" : "false", text);
-    return json_is_string(v) && !strcmp(json_string_value(v), text);
+    if (fxi_json_is_bool(v)) return !strcmp(fxi_json_is_true(v) ? "true" : "false", text);
+    return fxi_json_is_string(v) && !strcmp(fxi_json_text(v), text);
 }
 
 static fx_status check_neutral(const fxi_folder *f, const fxi_hf_neutral *n)
 {
     for (; n && n->key; n++) {
-        const json_t *v = fxi_config_get(&f->config, n->key);
+        const fxi_json *v = fxi_config_get(&f->config, n->key);
         if (v && !is_value(v, n->value))
             return fxi_config_fail(&f->config, n->key, "only %s is supported", n->value);
     }
@@ -424,12 +424,12 @@ static fx_status write_activation(const fxi_folder *f)
 enum { MAX_LAYER = 1024 };
 
 // layer_types: the layers that see a window.
-static fx_status read_layer_types(const fxi_folder *f, const json_t *types, uint8_t *windowed)
+static fx_status read_layer_types(const fxi_folder *f, const fxi_json *types, uint8_t *windowed)
 {
-    if (json_array_size(types) != f->n_layer)
+    if (fxi_json_array_size(types) != f->n_layer)
         return fxi_config_fail(&f->config, "layer_types", "not a list of %u", f->n_layer);
     for (uint32_t i = 0; i < f->n_layer; i++) {
-        const char *type = json_string_value(json_array_get(types, i));
+        const char *type = fxi_json_text(fxi_json_at(types, i));
         windowed[i] = type && !strcmp(type, "sliding_attention");
         if (windowed[i] || (type && !strcmp(type, "full_attention"))) continue;
         return fxi_config_fail(&f->config, "layer_types", "layer %u: '%s' is not supported", i,
@@ -459,7 +459,7 @@ static fx_status write_windows(const fxi_folder *f)
     if (f->family->window == FXI_HF_FROM_LAYER) used = false; // unless config.json says so
     FX_TRY(fxi_config_bool(&f->config, "use_sliding_window", &used));
     FX_TRY(fxi_config_u32(&f->config, "sliding_window", false, &window));
-    const json_t *types = fxi_config_get(&f->config, "layer_types");
+    const fxi_json *types = fxi_config_get(&f->config, "layer_types");
     if (!window || (!used && !types)) return FX_OK;
     FX_TRY(types ? read_layer_types(f, types, windowed) : guess_windows(f, windowed));
     char key[FXI_HF_KEY_BYTES];
@@ -570,13 +570,13 @@ static fx_status write_expert_length(const fxi_folder *f)
 static fx_status write_no_rope_layers(const fxi_folder *f)
 {
     uint8_t has[MAX_LAYER];
-    const json_t *list = fxi_config_get(&f->config, "no_rope_layers");
+    const fxi_json *list = fxi_config_get(&f->config, "no_rope_layers");
     if (!list || strcmp(f->family->arch, "smollm3")) return FX_OK;
-    if (json_array_size(list) != f->n_layer)
+    if (fxi_json_array_size(list) != f->n_layer)
         return fxi_config_fail(&f->config, "no_rope_layers", "not a list of %u", f->n_layer);
     bool usual = true;
     for (uint32_t i = 0; i < f->n_layer; i++) {
-        has[i] = json_number_value(json_array_get(list, i)) != 0;
+        has[i] = fxi_json_number(fxi_json_at(list, i)) != 0;
         usual = usual && has[i] == (i % 4 != 3);
     }
     if (!usual)

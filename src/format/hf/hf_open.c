@@ -15,9 +15,9 @@
 
 // ---- the tokenizer: what ends a generation ------------------------------------------------------
 
-static fx_status add_end(const fxi_folder *f, const fxi_config *c, const json_t *v, fxi_ids *ends)
+static fx_status add_end(const fxi_folder *f, const fxi_config *c, const fxi_json *v, fxi_ids *ends)
 {
-    const double id = json_is_number(v) ? json_number_value(v) : -1;
+    const double id = fxi_json_is_number(v) ? fxi_json_number(v) : -1;
     if (!(id >= 0 && id < INT32_MAX)) return fxi_config_fail(c, "eos_token_id", "not a token's id");
     for (size_t i = 0; i < ends->n; i++)
         if (ends->id[i] == (int32_t)id) return FX_OK;
@@ -28,11 +28,11 @@ static fx_status add_end(const fxi_folder *f, const fxi_config *c, const json_t 
 // An id, or a list of ids.
 static fx_status add_ends(const fxi_folder *f, const fxi_config *c, fxi_ids *ends)
 {
-    const json_t *v = fxi_config_get(c, "eos_token_id");
+    const fxi_json *v = fxi_config_get(c, "eos_token_id");
     if (!v) return FX_OK;
-    if (!json_is_array(v)) return add_end(f, c, v, ends);
-    for (size_t i = 0; i < json_array_size(v); i++)
-        FX_TRY(add_end(f, c, json_array_get(v, i), ends));
+    if (!fxi_json_is_array(v)) return add_end(f, c, v, ends);
+    for (size_t i = 0; i < fxi_json_array_size(v); i++)
+        FX_TRY(add_end(f, c, fxi_json_at(v, i), ends));
     return FX_OK;
 }
 
@@ -51,16 +51,14 @@ static fx_status read_ends(const fxi_folder *f, fxi_ids *ends)
 // Models may have several: tokenizer_config.json lists them by name.
 static void write_templates(const fxi_folder *f, const fxi_config *c)
 {
-    const json_t *list = fxi_config_get(c, "chat_template");
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *of = json_array_get(list, i), *text = json_object_get(of, "template");
-        const char *name = json_string_value(json_object_get(of, "name"));
+    const fxi_json *list = fxi_config_get(c, "chat_template");
+    for (size_t i = 0; i < fxi_json_array_size(list); i++) {
+        const fxi_json *of = fxi_json_at(list, i), *text = fxi_json_get(of, "template");
+        const char *name = fxi_json_text(fxi_json_get(of, "name"));
         char key[128];
-        if (!name || !json_is_string(text) || !strcmp(name, "default")) continue;
+        if (!name || !fxi_json_is_string(text) || !strcmp(name, "default")) continue;
         const int n = snprintf(key, sizeof key, "tokenizer.chat_template.%s", name);
-        if (n > 0 && (size_t)n < sizeof key)
-            fxi_gguf_write_text(f->w, key,
-                                (fxi_str){json_string_value(text), json_string_length(text)});
+        if (n > 0 && (size_t)n < sizeof key) fxi_gguf_write_text(f->w, key, fxi_json_string(text));
     }
 }
 
@@ -132,7 +130,7 @@ static fx_status read_flags(const fxi_config *c, uint32_t *type)
 static fx_status read_mode(const fxi_config *c, uint32_t *type)
 {
     const char *name = "";
-    if (!json_object_size(c->root)) return FX_OK;
+    if (!fxi_json_object_size(c->root)) return FX_OK;
     if (!fxi_config_get(c, "pooling_mode")) return read_flags(c, type);
     FX_TRY(fxi_config_str(c, "pooling_mode", true, &name));
     for (size_t i = 0; i < N_MODE; i++)
@@ -152,9 +150,9 @@ static fx_status read_pooling_file(const fxi_folder *f, uint32_t *type)
 // ---- pooling: modules.json ----------------------------------------------------------------------
 
 // The last word of a module's type, "sentence_transformers.models.Pooling".
-static const char *module_name(const json_t *module)
+static const char *module_name(const fxi_json *module)
 {
-    const char *type = json_string_value(json_object_get(module, "type"));
+    const char *type = fxi_json_text(fxi_json_get(module, "type"));
     const char *dot = type ? strrchr(type, '.') : NULL;
     return dot ? dot + 1 : type ? type : "";
 }
@@ -162,8 +160,8 @@ static const char *module_name(const json_t *module)
 // Steps of other kinds, such as Dense, change the vector.
 static fx_status read_modules(const fxi_config *c, bool *normalizes)
 {
-    for (size_t i = 0; i < json_array_size(c->root); i++) {
-        const char *name = module_name(json_array_get(c->root, i));
+    for (size_t i = 0; i < fxi_json_array_size(c->root); i++) {
+        const char *name = module_name(fxi_json_at(c->root, i));
         *normalizes |= !strcmp(name, "Normalize");
         if (strcmp(name, "Transformer") && strcmp(name, "Pooling") && strcmp(name, "Normalize"))
             return fxi_config_fail(c, "type", "module '%s' is not supported",
@@ -179,7 +177,7 @@ static fx_status write_modules(const fxi_folder *f, uint32_t type, const fxi_con
     FX_TRY(read_modules(modules, &normalizes));
     if (!type) return FX_OK;
     fxi_gguf_write_u32(f->w, fxi_hf_arch_key(f, "pooling_type", key), type);
-    if (json_is_array(modules->root))
+    if (fxi_json_is_array(modules->root))
         fxi_gguf_write_bool(f->w, fxi_hf_arch_key(f, "pooling_normalize", key), normalizes);
     return FX_OK;
 }
@@ -238,6 +236,7 @@ static void close_folder(void *ud)
     fxi_folder *f = ud;
     fxi_hf_free_recipes(f);
     fxi_hf_files_close(&f->files);
+    fxi_json_doc_free(&f->defaults);
     fxi_config_close(&f->whole);
     free(f);
 }

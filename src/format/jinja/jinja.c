@@ -11,112 +11,87 @@
 
 // ---- JSON to values -----------------------------------------------------------------------------
 
-typedef struct json_source {
-    fxi_jrun *r;
-    char *marks; // [n_marks] all set: marks for the template's own strings, which share them
-    size_t n_marks;
-} json_source;
-
-static fx_status input_value(json_source *in, const json_t *j, bool own, fxi_jval *out);
-
-static fx_status marks_for(json_source *in, size_t n, const char **out)
+static fx_status marks_for(fxi_jrun *r, size_t n, const char **out)
 {
-    if (in->n_marks < n) {
-        FX_TRY(fxi_jrun_take(in->r, n, &in->marks));
-        memset(in->marks, 1, n);
-        in->n_marks = n;
-    }
-    *out = in->marks;
+    char *marks;
+    FX_TRY(fxi_jrun_take(r, n, &marks));
+    *out = memset(marks, 1, n);
     return FX_OK;
 }
 
-static fx_status input_text(json_source *in, const char *p, size_t n, bool own, fxi_jval *out)
+static fx_status input_text(fxi_jrun *r, const char *p, size_t n, bool own, fxi_jval *out)
 {
     const char *marks = NULL;
-    if (own && n) FX_TRY(marks_for(in, n, &marks));
-    return fxi_jstr_make(in->r, p, marks, n, out);
+    if (own) FX_TRY(marks_for(r, n, &marks));
+    return fxi_jstr_make(r, p, marks, n, out);
 }
 
-static fx_status input_array(json_source *in, const json_t *j, bool own, fxi_jval *out)
+static fx_status input_value(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval *out);
+
+static fx_status input_array(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval *out)
 {
-    const size_t n = json_array_size(j);
+    const size_t n = fxi_json_array_size(j);
     fxi_jval *v;
-    FX_TRY(fxi_jrun_take(in->r, n * sizeof *v, &v));
-    for (size_t i = 0; i < n; i++) FX_TRY(input_value(in, json_array_get(j, i), own, &v[i]));
-    return fxi_jval_make_seq(in->r, FXI_JVAL_LIST, v, n, out);
+    FX_TRY(fxi_jrun_take(r, n * sizeof *v, &v));
+    for (size_t i = 0; i < n; i++) FX_TRY(input_value(r, fxi_json_at(j, i), own, &v[i]));
+    return fxi_jval_make_seq(r, FXI_JVAL_LIST, v, n, out);
 }
 
-static fx_status input_object(json_source *in, const json_t *j, bool own, fxi_jval *out)
+static fx_status input_object(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval *out)
 {
     fxi_jpair *e;
     size_t i = 0;
-    const char *key;
-    json_t *value;
-    FX_TRY(fxi_jrun_take(in->r, json_object_size(j) * sizeof *e, &e));
-    json_object_foreach((json_t *)j, key, value)
-    {
-        FX_TRY(input_text(in, key, strlen(key), own, &e[i].key));
-        FX_TRY(input_value(in, value, own, &e[i++].value));
+    FX_TRY(fxi_jrun_take(r, fxi_json_object_size(j) * sizeof *e, &e));
+    for (fxi_json_iter it = fxi_json_members(j); fxi_json_next(&it);) {
+        FX_TRY(input_text(r, it.key, it.key_bytes, own, &e[i].key));
+        FX_TRY(input_value(r, it.value, own, &e[i++].value));
     }
-    return fxi_jdict_make(in->r, e, i, out);
+    return fxi_jdict_make(r, e, i, out);
 }
 
-static fx_status input_any(json_source *in, const json_t *j, bool own, fxi_jval *out)
+static fx_status input_any(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval *out)
 {
     *out = fxi_jval_none();
-    switch (json_typeof(j)) {
-    case JSON_OBJECT: return input_object(in, j, own, out);
-    case JSON_ARRAY: return input_array(in, j, own, out);
-    case JSON_STRING: return input_text(in, json_string_value(j), json_string_length(j), own, out);
-    case JSON_INTEGER: *out = fxi_jval_int(json_integer_value(j)); break;
-    case JSON_REAL: *out = fxi_jval_float(json_real_value(j)); break;
-    case JSON_TRUE:
-    case JSON_FALSE: *out = fxi_jval_bool(json_is_true(j)); break;
-    case JSON_NULL: break;
+    switch (fxi_json_type_of(j)) {
+    case FXI_JSON_OBJECT: return input_object(r, j, own, out);
+    case FXI_JSON_ARRAY: return input_array(r, j, own, out);
+    case FXI_JSON_STRING: return input_text(r, fxi_json_text(j), fxi_json_string(j).n, own, out);
+    case FXI_JSON_INT: *out = fxi_jval_int(fxi_json_int(j)); break;
+    case FXI_JSON_REAL: *out = fxi_jval_float(fxi_json_number(j)); break;
+    case FXI_JSON_BOOL: *out = fxi_jval_bool(fxi_json_is_true(j)); break;
+    default: break;
     }
     out->own = own;
     return FX_OK;
 }
 
-static fx_status input_value(json_source *in, const json_t *j, bool own, fxi_jval *out)
+static fx_status input_value(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval *out)
 {
-    FX_TRY(fxi_jrun_enter(in->r));
-    fx_status st = input_any(in, j, own, out);
-    fxi_jrun_leave(in->r);
-    return st;
+    FX_TRY(fxi_jrun_enter(r));
+    FX_TRY(input_any(r, j, own, out));
+    fxi_jrun_leave(r);
+    return FX_OK;
 }
 
 // The roles that published templates know. None spells a control token by itself.
-static bool is_role(const fxi_jstr *s)
-{
-    static const char *const words[] = {"system",      "user",     "assistant",  "tool",
-                                        "developer",   "function", "ipython",    "model",
-                                        "observation", "context",  "environment"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (fxi_jstr_is(s, words[i])) return true;
-    return false;
-}
+static const char *const roles[] = {"system",      "user",     "assistant",  "tool",
+                                    "developer",   "function", "ipython",    "model",
+                                    "observation", "context",  "environment"};
 
 // Marks messages[i].role as the template's own if it is one of these words.
-static fx_status own_roles(json_source *in, const fxi_jval *messages)
+static fx_status own_roles(fxi_jrun *r, const fxi_jval *messages)
 {
     for (size_t i = 0; messages->type == FXI_JVAL_LIST && i < messages->seq->n; i++) {
         fxi_jval m = messages->seq->v[i];
         for (size_t k = 0; m.type == FXI_JVAL_DICT && k < m.dict->n; k++) {
             const fxi_jpair *e = &m.dict->e[k];
             if (!fxi_jstr_is(e->key.s, "role") || e->value.type != FXI_JVAL_STR) continue;
-            if (is_role(e->value.s))
-                FX_TRY(marks_for(in, e->value.s->n, &((fxi_jstr *)e->value.s)->own));
+            if (fxi_str_is_any((fxi_str){e->value.s->p, e->value.s->n}, roles,
+                               sizeof roles / sizeof *roles))
+                FX_TRY(marks_for(r, e->value.s->n, &((fxi_jstr *)e->value.s)->own));
         }
     }
     return FX_OK;
-}
-
-static fx_status value_from_json(fxi_jrun *r, const json_t *j, fxi_jinja_owner owner, fxi_jval *out)
-{
-    json_source in = {.r = r};
-    FX_TRY(input_value(&in, j, owner == FXI_JINJA_TEMPLATE, out));
-    return owner == FXI_JINJA_MESSAGES ? own_roles(&in, out) : FX_OK;
 }
 
 const fxi_jinja_limits fxi_jinja_usual_limits = {
@@ -152,31 +127,22 @@ static char *normal_text(fxi_jmem *mem, const char *text, size_t n, size_t *n_ou
     return s;
 }
 
-static fx_status compile_text(fxi_jinja *t, const char *text, size_t n_bytes, fx_error *err)
-{
-    size_t n = 0, bad = fxi_utf8_check(text, n_bytes);
-    if (bad < n_bytes)
-        return fxi_fail(err, FX_EFORMAT, "chat template: bad UTF-8 at byte %zu", bad);
-    char *s = normal_text(&t->mem, text, n_bytes, &n);
-    if (!s) return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
-    fxi_jparse p = {.lib = t->lib, .mem = &t->mem, .names = &t->names, .err = err};
-    p.lex = (fxi_jlex){.s = s, .n = n, .line = 1, .line_starts = true, .err = err};
-    FX_TRY(fxi_jparse_template(&p, &t->body));
-    t->reads_parts = p.reads_parts;
-    return FX_OK;
-}
-
 fx_status fxi_jinja_compile(const char *text, size_t n_bytes, fxi_jinja **out, fx_error *err)
 {
     *out = NULL;
     if (n_bytes > FXI_JINJA_MAX_BYTES)
         return fxi_fail(err, FX_EFORMAT, "chat template: %zu bytes, at most %d are read", n_bytes,
                         FXI_JINJA_MAX_BYTES);
+    size_t n = 0, bad = fxi_utf8_check(text, n_bytes);
+    if (bad < n_bytes)
+        return fxi_fail(err, FX_EFORMAT, "chat template: bad UTF-8 at byte %zu", bad);
     fxi_jinja *t = calloc(1, sizeof *t);
     if (!t) return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
     t->mem.limit_bytes = TREE_BYTES;
     t->lib = &fxi_jlibrary_chat;
-    fx_status st = compile_text(t, text, n_bytes, err);
+    const char *s = normal_text(&t->mem, text, n_bytes, &n);
+    fx_status st = s ? fxi_jinja_parse(t, s, n, err)
+                     : fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
     if (st == FX_OK)
         *out = t;
     else
@@ -198,33 +164,21 @@ void fxi_jinja_free(fxi_jinja *t)
 
 // ---- render -------------------------------------------------------------------------------------
 
-// Variables that the template does not mention are skipped.
-static fx_status bind_context(fxi_jrun *r, fxi_jscope *top)
-{
-    for (size_t i = 0; i < r->c->n_var; i++) {
-        const fxi_jinja_var *var = &r->c->var[i];
-        const fxi_jstr *name = fxi_jnames_find(r->t->names, var->name, strlen(var->name));
-        fxi_jval v;
-        if (!name) continue;
-        FX_TRY(value_from_json(r, var->value, var->owner, &v));
-        FX_TRY(fxi_jscope_bind(r, top, name, v));
-    }
-    return FX_OK;
-}
-
 static fx_status run_template(fxi_jrun *r, fxi_jout *out)
 {
     fxi_jscope context = {0}, top = {.up = &context};
     r->out = out;
     r->scope = &top;
-    FX_TRY(bind_context(r, &context));
+    for (size_t i = 0; i < r->c->n_var; i++) {
+        const fxi_jinja_var *var = &r->c->var[i];
+        const fxi_jstr *name = fxi_jnames_find(&r->t->names, var->name, strlen(var->name));
+        fxi_jval v;
+        if (!name) continue; // the template does not mention it
+        FX_TRY(input_value(r, var->value, var->owner == FXI_JINJA_TEMPLATE, &v));
+        if (var->owner == FXI_JINJA_MESSAGES) FX_TRY(own_roles(r, &v));
+        FX_TRY(fxi_jscope_bind(r, &context, name, v));
+    }
     return fxi_jnode_exec(r, r->t->body);
-}
-
-static bool append_marked(fxi_marked *m, const fxi_jout *o)
-{
-    if (!fxi_buf_reserve(&m->text, o->n) || !fxi_buf_reserve(&m->own, o->n)) return false;
-    return fxi_buf_add(&m->text, o->p, o->n) && fxi_buf_add(&m->own, o->own, o->n);
 }
 
 fx_status fxi_jinja_render(const fxi_jinja *t, const fxi_jinja_context *c, fxi_marked *out,
@@ -240,7 +194,10 @@ fx_status fxi_jinja_render(const fxi_jinja *t, const fxi_jinja_context *c, fxi_m
                   .err = err};
     fxi_jout text = {0};
     fx_status st = run_template(&r, &text);
-    if (st == FX_OK && !append_marked(out, &text))
+    // Room for both first, so that neither grows alone.
+    if (st == FX_OK &&
+        (!fxi_buf_reserve(&out->text, text.n) || !fxi_buf_reserve(&out->own, text.n) ||
+         !fxi_buf_add(&out->text, text.p, text.n) || !fxi_buf_add(&out->own, text.own, text.n)))
         st = fxi_fail(err, FX_ENOMEM, "no memory to render the chat template");
     fxi_jmem_free(&r.mem);
     return st;

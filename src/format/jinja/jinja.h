@@ -15,7 +15,7 @@
 #ifndef FXI_FORMAT_JINJA_JINJA_H
 #define FXI_FORMAT_JINJA_JINJA_H
 
-#include <jansson.h>
+#include "base/json/json.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,7 +46,7 @@ typedef enum fxi_jinja_owner {
 
 typedef struct fxi_jinja_var {
     const char *name;
-    const json_t *value; // not changed, not kept
+    const fxi_json *value; // not changed, not kept
     fxi_jinja_owner owner;
 } fxi_jinja_var;
 

@@ -1,5 +1,4 @@
-// jinja_exec.c - walks the tree: variables, expressions, calls, statements; a function for each
-// kind of node.
+// jinja_exec.c - walks the tree: variables, expressions, calls, statements.
 //
 // Each round of a loop, a macro's body, and the bodies of with, filter, call and generation blocks
 // are scopes: what they set is gone afterwards. The body of an if is not.
@@ -45,84 +44,64 @@ static fx_status lookup_variable(fxi_jrun *r, const fxi_jstr *name, fxi_jval *ou
 
 // ---- calls of a library's rows: arguments to parameters -----------------------------------------
 
-static int count_params(const fxi_jroutine *row)
+fx_status fxi_jcall_need(fxi_jrun *r, const fxi_jcall *c, char type, fxi_jval *v)
 {
-    int n = 0;
-    while (n < FXI_JROUTINE_MAX_PARAM && row->param[n]) n++;
-    return n;
+    const char *expected = NULL;
+    if (type == 'v') return FX_OK;
+    if (type == 't') {
+        const fxi_jstr *s;
+        FX_TRY(fxi_jval_to_str(r, *v, &s));
+        *v = fxi_jval_str(s);
+        return FX_OK;
+    }
+    FX_TRY(fxi_jval_need_defined(r, *v));
+    if (type == 's' && v->type != FXI_JVAL_STR) expected = "a string";
+    if (type == 'i' && !fxi_jval_is_integer(*v)) expected = "an integer";
+    if (type == 'n' && !fxi_jval_is_number(*v)) expected = "a number";
+    if (!expected) return FX_OK;
+    return fxi_jrun_fail(r, "%s: expected %s, got a %s", c->row->name, expected,
+                         fxi_jval_type_name(*v));
 }
 
-static fx_status bind_named(fxi_jrun *r, fxi_jcall *c, const fxi_jkeyword *kw)
+static fx_status bind_named(fxi_jrun *r, fxi_jcall *c, size_t n_param, const fxi_jkeyword *kw)
 {
     const fxi_jroutine *row = c->row;
-    for (int i = 0; i < count_params(row); i++) {
-        if (!fxi_jstr_is(kw->name, row->param[i])) continue;
-        if (c->arg[i].type != FXI_JVAL_ABSENT)
+    for (size_t i = 0; i < n_param; i++) {
+        if (!row->param[i] || !fxi_jstr_is(kw->name, row->param[i])) continue;
+        if (fxi_jcall_given(c, (int)i))
             return fxi_jrun_fail(r, "%s: '%s' is given twice", row->name, row->param[i]);
         c->arg[i] = kw->value;
         return FX_OK;
     }
-    return fxi_jrun_fail(r, "%s: has no argument '%.*s'", row->name,
-                         kw->name->n < 40 ? (int)kw->name->n : 40, kw->name->p);
-}
-
-static fx_status bind_all(fxi_jrun *r, fxi_jcall *c, const fxi_jargs *a)
-{
-    const fxi_jroutine *row = c->row;
-    const int n = count_params(row);
-    for (int i = 0; i < FXI_JROUTINE_MAX_PARAM; i++)
-        c->arg[i] = (fxi_jval){.type = FXI_JVAL_ABSENT};
-    if (n && row->param[0][0] == '*') return FX_OK;
-    if (a->n > (size_t)n)
-        return fxi_jrun_fail(r, "%s: takes %d arguments at most, got %zu", row->name, n, a->n);
-    if (a->n) memcpy(c->arg, a->v, a->n * sizeof *a->v);
-    for (size_t i = 0; i < a->n_kw; i++) FX_TRY(bind_named(r, c, &a->kw[i]));
-    for (int i = 0; i < row->n_must; i++)
-        if (c->arg[i].type == FXI_JVAL_ABSENT)
-            return fxi_jrun_fail(r, "%s: needs %d arguments", row->name, row->n_must);
-    return FX_OK;
+    return fxi_jrun_fail(r, "%s: has no argument '%.*s'", row->name, FXI_JINJA_HEAD(kw->name));
 }
 
 fx_status fxi_jroutine_call(fxi_jrun *r, const fxi_jroutine *row, fxi_jval self, const fxi_jargs *a,
                             fxi_jval *out)
 {
     fxi_jcall c = {.row = row, .self = self, .all = a};
-    FX_TRY(bind_all(r, &c, a));
+    const size_t n = row->types ? strlen(row->types) : 0;
+    for (int i = 0; i < FXI_JROUTINE_MAX_PARAM; i++) c.arg[i].type = FXI_JVAL_ABSENT;
+    if (n && *row->types == '*') return row->run(r, &c, out);
+    if (a->n > n)
+        return fxi_jrun_fail(r, "%s: takes %zu arguments at most, got %zu", row->name, n, a->n);
+    if (a->n) memcpy(c.arg, a->v, a->n * sizeof *a->v);
+    for (size_t i = 0; i < a->n_kw; i++) FX_TRY(bind_named(r, &c, n, &a->kw[i]));
+    if (row->self) FX_TRY(fxi_jcall_need(r, &c, row->self, &c.self));
+    for (int i = 0; i < (int)n; i++) {
+        const bool optional = row->types[i] < 'a'; // a capital
+        if (i < row->n_must && !fxi_jcall_given(&c, i))
+            return fxi_jrun_fail(r, "%s: needs %d arguments", row->name, row->n_must);
+        if (optional && c.arg[i].type == FXI_JVAL_NONE) c.arg[i].type = FXI_JVAL_ABSENT;
+        if (fxi_jcall_given(&c, i))
+            FX_TRY(fxi_jcall_need(r, &c, (char)(row->types[i] | 0x20), &c.arg[i]));
+    }
     return row->run(r, &c, out);
-}
-
-// ---- a routine's arguments ----------------------------------------------------------------------
-
-bool fxi_jcall_given(const fxi_jcall *c, int i)
-{
-    return c->arg[i].type != FXI_JVAL_ABSENT && c->arg[i].type != FXI_JVAL_NONE;
 }
 
 bool fxi_jcall_true(const fxi_jcall *c, int i)
 {
-    return c->arg[i].type != FXI_JVAL_ABSENT && fxi_jval_truth(c->arg[i]);
-}
-
-fx_status fxi_jcall_int(fxi_jrun *r, const fxi_jcall *c, int i, int64_t preset, int64_t *out)
-{
-    *out = preset;
-    if (c->arg[i].type == FXI_JVAL_ABSENT) return FX_OK;
-    FX_TRY(fxi_jval_need_defined(r, c->arg[i]));
-    if (!fxi_jval_is_integer(c->arg[i]))
-        return fxi_jrun_fail(r, "%s: expected an integer, got a %s", c->row->name,
-                             fxi_jval_type_name(c->arg[i]));
-    *out = fxi_jval_to_int(c->arg[i]);
-    return FX_OK;
-}
-
-fx_status fxi_jcall_str(fxi_jrun *r, const fxi_jcall *c, int i, const fxi_jstr **out)
-{
-    FX_TRY(fxi_jval_need_defined(r, c->arg[i]));
-    if (c->arg[i].type != FXI_JVAL_STR)
-        return fxi_jrun_fail(r, "%s: expected a string, got a %s", c->row->name,
-                             fxi_jval_type_name(c->arg[i]));
-    *out = c->arg[i].s;
-    return FX_OK;
+    return fxi_jcall_given(c, i) && fxi_jval_truth(c->arg[i]);
 }
 
 // ---- expressions --------------------------------------------------------------------------------
@@ -147,14 +126,6 @@ static fx_status eval_list(fxi_jrun *r, const fxi_jnode *list, fxi_jseq *out)
     return FX_OK;
 }
 
-static fx_status eval_seq(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
-{
-    fxi_jseq s;
-    FX_TRY(eval_list(r, n->a, &s));
-    return fxi_jval_make_seq(r, n->kind == FXI_JNODE_MAKE_LIST ? FXI_JVAL_LIST : FXI_JVAL_TUPLE,
-                             s.v, s.n, out);
-}
-
 static fx_status eval_dict(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
 {
     fxi_jpair *e;
@@ -167,38 +138,11 @@ static fx_status eval_dict(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
     return fxi_jdict_merge(r, e, i, out);
 }
 
-static fx_status eval_unary(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+// a < b <= c, from the first side.
+static fx_status eval_compare(fxi_jrun *r, const fxi_jnode *n, fxi_jval a, fxi_jval *out)
 {
-    fxi_jval a;
-    FX_TRY(eval_node(r, n->a, &a));
-    if (n->kind == FXI_JNODE_NEG) return fxi_jop_negate(r, a, out);
-    if (n->kind == FXI_JNODE_POS) return fxi_jop_plus(r, a, out);
-    *out = fxi_jval_bool(!fxi_jval_truth(a));
-    return FX_OK;
-}
-
-static fx_status eval_binary(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
-{
-    fxi_jval a, b;
-    FX_TRY(eval_node(r, n->a, &a));
-    FX_TRY(eval_node(r, n->b, &b));
-    r->line = n->line;
-    return fxi_jop_binary(r, n->op, a, b, out);
-}
-
-// The value of the side that decides.
-static fx_status eval_logic(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
-{
-    FX_TRY(eval_node(r, n->a, out));
-    bool decided = fxi_jval_truth(*out) == (n->kind == FXI_JNODE_OR);
-    return decided ? FX_OK : eval_node(r, n->b, out);
-}
-
-static fx_status eval_compare(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
-{
-    fxi_jval a, b;
+    fxi_jval b;
     bool holds = true;
-    FX_TRY(eval_node(r, n->a, &a));
     for (const fxi_jnode *next = n->b; next && holds; next = next->next, a = b) {
         FX_TRY(eval_node(r, next->b, &b));
         r->line = next->line;
@@ -208,37 +152,10 @@ static fx_status eval_compare(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
     return FX_OK;
 }
 
-static fx_status eval_cond(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+static fx_status eval_getslice(fxi_jrun *r, const fxi_jnode *n, fxi_jval a, fxi_jval *out)
 {
-    fxi_jval test;
-    FX_TRY(eval_node(r, n->a, &test));
-    if (fxi_jval_truth(test)) return eval_node(r, n->b, out);
-    *out = fxi_jval_undefined(NULL);
-    return n->c ? eval_node(r, n->c, out) : FX_OK;
-}
-
-static fx_status eval_getattr(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
-{
-    fxi_jval a;
-    FX_TRY(eval_node(r, n->a, &a));
-    r->line = n->line;
-    return fxi_jval_attribute(r, a, n->name, out);
-}
-
-static fx_status eval_getitem(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
-{
-    fxi_jval a, key;
-    FX_TRY(eval_node(r, n->a, &a));
-    FX_TRY(eval_node(r, n->b, &key));
-    r->line = n->line;
-    return fxi_jval_subscript(r, a, key, out);
-}
-
-static fx_status eval_getslice(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
-{
-    fxi_jval a, bound[3];
     const fxi_jnode *const bounds[3] = {n->b, n->c, n->d};
-    FX_TRY(eval_node(r, n->a, &a));
+    fxi_jval bound[3];
     for (int i = 0; i < 3; i++) {
         bound[i] = fxi_jval_none();
         if (bounds[i]) FX_TRY(eval_node(r, bounds[i], &bound[i]));
@@ -267,38 +184,58 @@ static fx_status eval_args(fxi_jrun *r, const fxi_jnode *n, fxi_jargs *out)
 }
 
 // A call, or a filter or test: the row says which.
-static fx_status eval_call(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+static fx_status eval_call(fxi_jrun *r, const fxi_jnode *n, fxi_jval first, fxi_jval *out)
 {
-    fxi_jval first;
     fxi_jargs args;
-    FX_TRY(eval_node(r, n->a, &first));
     FX_TRY(eval_args(r, n, &args));
     r->line = n->line;
     if (n->kind == FXI_JNODE_CALL) return call_value(r, first, &args, out);
     return fxi_jroutine_call(r, n->row, first, &args, out);
 }
 
+// The kinds whose first child is evaluated first.
+static fx_status eval_operation(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
+{
+    fxi_jval a, b;
+    FX_TRY(eval_node(r, n->a, &a));
+    *out = a;
+    switch (n->kind) {
+    case FXI_JNODE_NEG: return fxi_jop_sign(r, '-', a, out);
+    case FXI_JNODE_POS: return fxi_jop_sign(r, '+', a, out);
+    case FXI_JNODE_NOT: *out = fxi_jval_bool(!fxi_jval_truth(a)); return FX_OK;
+    case FXI_JNODE_AND: return fxi_jval_truth(a) ? eval_node(r, n->b, out) : FX_OK;
+    case FXI_JNODE_OR: return fxi_jval_truth(a) ? FX_OK : eval_node(r, n->b, out);
+    case FXI_JNODE_COND:
+        *out = fxi_jval_undefined(NULL);
+        if (fxi_jval_truth(a)) return eval_node(r, n->b, out);
+        return n->c ? eval_node(r, n->c, out) : FX_OK;
+    case FXI_JNODE_COMPARE: return eval_compare(r, n, a, out);
+    case FXI_JNODE_GETSLICE: return eval_getslice(r, n, a, out);
+    case FXI_JNODE_GETATTR: r->line = n->line; return fxi_jval_attribute(r, a, n->name, out);
+    case FXI_JNODE_BINARY:
+    case FXI_JNODE_GETITEM: break;
+    default: return eval_call(r, n, a, out);
+    }
+    FX_TRY(eval_node(r, n->b, &b));
+    r->line = n->line;
+    if (n->kind == FXI_JNODE_BINARY) return fxi_jop_binary(r, n->op, a, b, out);
+    return fxi_jval_subscript(r, a, b, out);
+}
+
 static fx_status eval_kind(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
 {
+    fxi_jseq s;
     switch (n->kind) {
     case FXI_JNODE_CONST: *out = n->value; return FX_OK;
     case FXI_JNODE_CAPTURED: *out = r->captured; return FX_OK;
     case FXI_JNODE_NAME: return lookup_variable(r, n->name, out);
-    case FXI_JNODE_MAKE_LIST:
-    case FXI_JNODE_MAKE_TUPLE: return eval_seq(r, n, out);
     case FXI_JNODE_MAKE_DICT: return eval_dict(r, n, out);
-    case FXI_JNODE_NEG:
-    case FXI_JNODE_POS:
-    case FXI_JNODE_NOT: return eval_unary(r, n, out);
-    case FXI_JNODE_BINARY: return eval_binary(r, n, out);
-    case FXI_JNODE_AND:
-    case FXI_JNODE_OR: return eval_logic(r, n, out);
-    case FXI_JNODE_COMPARE: return eval_compare(r, n, out);
-    case FXI_JNODE_COND: return eval_cond(r, n, out);
-    case FXI_JNODE_GETATTR: return eval_getattr(r, n, out);
-    case FXI_JNODE_GETITEM: return eval_getitem(r, n, out);
-    case FXI_JNODE_GETSLICE: return eval_getslice(r, n, out);
-    default: return eval_call(r, n, out);
+    case FXI_JNODE_MAKE_LIST:
+    case FXI_JNODE_MAKE_TUPLE:
+        FX_TRY(eval_list(r, n->a, &s));
+        return fxi_jval_make_seq(r, n->kind == FXI_JNODE_MAKE_LIST ? FXI_JVAL_LIST : FXI_JVAL_TUPLE,
+                                 s.v, s.n, out);
+    default: return eval_operation(r, n, out);
     }
 }
 
@@ -306,57 +243,47 @@ static fx_status eval_node(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
 {
     r->line = n->line;
     FX_TRY(fxi_jrun_enter(r));
-    fx_status st = eval_kind(r, n, out);
+    FX_TRY(eval_kind(r, n, out));
     fxi_jrun_leave(r);
-    return st;
+    return FX_OK;
 }
 
-// ---- output -------------------------------------------------------------------------------------
+// ---- scopes and captured text -------------------------------------------------------------------
 
-static fx_status exec_output(fxi_jrun *r, const fxi_jnode *n)
+static fx_status open_scope(fxi_jrun *r, fxi_jscope *up)
 {
-    fxi_jval v;
-    FX_TRY(eval_node(r, n->a, &v));
-    r->line = n->line;
-    return fxi_jval_show(r, r->out, v, false);
+    fxi_jscope *s; // macros defined in it may outlive it
+    FX_TRY(fxi_jrun_take(r, sizeof *s, &s));
+    *s = (fxi_jscope){.up = up};
+    r->scope = s;
+    return FX_OK;
 }
 
 static fx_status exec_scoped(fxi_jrun *r, const fxi_jnode *body)
 {
     fxi_jscope *const around = r->scope;
-    fxi_jscope *inner;
-    FX_TRY(fxi_jrun_take(r, sizeof *inner, &inner));
-    *inner = (fxi_jscope){.up = around};
-    r->scope = inner;
-    fx_status st = fxi_jnode_exec(r, body);
+    FX_TRY(open_scope(r, around));
+    FX_TRY(fxi_jnode_exec(r, body));
     r->scope = around;
-    return st;
+    return FX_OK;
 }
 
 // What a body writes, as a string.
-static fx_status capture_text(fxi_jrun *r, const fxi_jnode *body, bool scoped, fxi_jval *out)
+static fx_status capture_text(fxi_jrun *r, const fxi_jnode *body, fxi_jval *out)
 {
     fxi_jout *const around = r->out;
     fxi_jout text = {0};
     r->out = &text;
-    fx_status st = scoped ? exec_scoped(r, body) : fxi_jnode_exec(r, body);
+    FX_TRY(exec_scoped(r, body));
     r->out = around;
-    return st == FX_OK ? fxi_jout_finish(r, &text, out) : st;
+    return fxi_jout_finish(r, &text, out);
 }
 
-static fx_status apply_filters(fxi_jrun *r, const fxi_jnode *filters, fxi_jval *text)
+// The same, after the filters of its block.
+static fx_status capture_filtered(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
 {
-    if (!filters) return FX_OK;
-    r->captured = *text;
-    return eval_node(r, filters, text);
-}
-
-static fx_status exec_filter_block(fxi_jrun *r, const fxi_jnode *n)
-{
-    fxi_jval text;
-    FX_TRY(capture_text(r, n->d, true, &text));
-    FX_TRY(apply_filters(r, n->b, &text));
-    return fxi_jval_show(r, r->out, text, false);
+    FX_TRY(capture_text(r, n->d, &r->captured));
+    return eval_node(r, n->b, out);
 }
 
 // ---- assignments --------------------------------------------------------------------------------
@@ -364,23 +291,21 @@ static fx_status exec_filter_block(fxi_jrun *r, const fxi_jnode *n)
 static fx_status set_member(fxi_jrun *r, struct fxi_jnamespace *ns, const fxi_jstr *name,
                             fxi_jval v)
 {
-    fxi_jpair *e;
-    for (size_t i = 0; i < ns->n; i++) {
-        if (fxi_jstr_compare(ns->e[i].key.s, name)) continue;
-        ns->e[i].value = v;
+    fxi_jval *old = fxi_jnamespace_find(ns, name);
+    if (old) {
+        *old = v;
         return FX_OK;
     }
     if (ns->n == ns->cap) {
-        FX_TRY(fxi_jrun_take(r, (2 * ns->cap + 4) * sizeof *e, &e));
+        fxi_jpair *e;
+        ns->cap = 2 * ns->cap + 4;
+        FX_TRY(fxi_jrun_take(r, ns->cap * sizeof *e, &e));
         if (ns->n) memcpy(e, ns->e, ns->n * sizeof *e);
         ns->e = e;
-        ns->cap = 2 * ns->cap + 4;
     }
-    ns->e[ns->n++] = (fxi_jpair){{.type = FXI_JVAL_STR, .s = name}, v};
+    ns->e[ns->n++] = (fxi_jpair){fxi_jval_str(name), v};
     return fxi_jrun_work(r, ns->n);
 }
-
-static fx_status assign_value(fxi_jrun *r, const fxi_jnode *target, fxi_jval v);
 
 static fx_status assign_value(fxi_jrun *r, const fxi_jnode *target, fxi_jval v)
 {
@@ -403,36 +328,23 @@ static fx_status assign_value(fxi_jrun *r, const fxi_jnode *target, fxi_jval v)
     return FX_OK;
 }
 
-static fx_status exec_set_block(fxi_jrun *r, const fxi_jnode *n)
-{
-    fxi_jval text;
-    FX_TRY(capture_text(r, n->d, true, &text));
-    FX_TRY(apply_filters(r, n->b, &text));
-    return assign_value(r, n->a, text);
-}
-
 // Values are computed outside the block's scope.
 static fx_status exec_with(fxi_jrun *r, const fxi_jnode *n)
 {
     fxi_jscope *const around = r->scope;
-    fxi_jscope *inner;
-    fx_status st = FX_OK;
-    FX_TRY(fxi_jrun_take(r, sizeof *inner, &inner));
-    *inner = (fxi_jscope){.up = around};
-    const fxi_jnode *value = n->b;
-    for (const fxi_jnode *target = n->a; st == FX_OK && target;
+    FX_TRY(open_scope(r, around));
+    fxi_jscope *const inner = r->scope;
+    for (const fxi_jnode *target = n->a, *value = n->b; target;
          target = target->next, value = value->next) {
         fxi_jval v;
+        r->scope = around;
         FX_TRY(eval_node(r, value, &v));
         r->scope = inner;
-        st = assign_value(r, target, v);
-        r->scope = around;
+        FX_TRY(assign_value(r, target, v));
     }
-    if (st != FX_OK) return st;
-    r->scope = inner;
-    st = fxi_jnode_exec(r, n->d);
+    FX_TRY(fxi_jnode_exec(r, n->d));
     r->scope = around;
-    return st;
+    return FX_OK;
 }
 
 // ---- conditions and loops -----------------------------------------------------------------------
@@ -454,60 +366,44 @@ static fx_status filter_items(fxi_jrun *r, const fxi_jnode *n, fxi_jseq *items)
     fxi_jscope *const around = r->scope;
     fxi_jval *kept, test;
     size_t n_kept = 0;
-    fx_status st = FX_OK;
-    if (!n->c) return FX_OK;
     FX_TRY(fxi_jrun_take(r, items->n * sizeof *kept, &kept));
-    for (size_t i = 0; st == FX_OK && i < items->n; i++) {
-        fxi_jscope s = {.up = around};
-        r->scope = &s;
-        st = assign_value(r, n->a, items->v[i]);
-        if (st == FX_OK) st = eval_node(r, n->c, &test);
-        if (st == FX_OK && fxi_jval_truth(test)) kept[n_kept++] = items->v[i];
+    for (size_t i = 0; i < items->n; i++) {
+        FX_TRY(open_scope(r, around));
+        FX_TRY(assign_value(r, n->a, items->v[i]));
+        FX_TRY(eval_node(r, n->c, &test));
+        if (fxi_jval_truth(test)) kept[n_kept++] = items->v[i];
     }
     r->scope = around;
     *items = (fxi_jseq){kept, n_kept};
-    return st;
-}
-
-static fx_status bind_loop(fxi_jrun *r, struct fxi_jloop *l, const fxi_jnode *n)
-{
-    const fxi_jstr *name = fxi_jnames_find(r->t->names, "loop", 4);
-    FX_TRY(assign_value(r, n->a, l->v[l->i]));
-    if (!name) return FX_OK;
-    return fxi_jscope_bind(r, r->scope, name, (fxi_jval){.type = FXI_JVAL_LOOP, .loop = l});
-}
-
-static fx_status run_loop(fxi_jrun *r, const fxi_jnode *n, struct fxi_jloop *l)
-{
-    fxi_jscope *const around = r->scope;
-    fx_status st = FX_OK;
-    for (; st == FX_OK && l->i < l->n && r->flow != FXI_JFLOW_BREAK; l->i++) {
-        fxi_jscope *s; // macros defined in the body may outlive the round
-        r->flow = FXI_JFLOW_GO_ON;
-        FX_TRY(fxi_jrun_take(r, sizeof *s, &s));
-        *s = (fxi_jscope){.up = around};
-        r->scope = s;
-        st = bind_loop(r, l, n);
-        if (st == FX_OK) st = fxi_jnode_exec(r, n->d);
-        r->scope = around;
-    }
-    r->flow = FXI_JFLOW_GO_ON;
-    return st;
+    return FX_OK;
 }
 
 static fx_status exec_for(fxi_jrun *r, const fxi_jnode *n)
 {
+    fxi_jscope *const around = r->scope;
+    const fxi_jstr *name = fxi_jnames_find(&r->t->names, "loop", 4);
     fxi_jval what;
     fxi_jseq items;
     struct fxi_jloop *l;
     FX_TRY(eval_node(r, n->b, &what));
     r->line = n->line;
     FX_TRY(fxi_jval_items(r, what, &items));
-    FX_TRY(filter_items(r, n, &items));
+    if (n->c) FX_TRY(filter_items(r, n, &items));
     if (!items.n) return n->e ? exec_scoped(r, n->e) : FX_OK;
     FX_TRY(fxi_jrun_take(r, sizeof *l, &l));
     *l = (struct fxi_jloop){.v = items.v, .n = items.n};
-    return run_loop(r, n, l);
+    for (; l->i < l->n && r->flow != FXI_JFLOW_BREAK; l->i++) {
+        r->flow = FXI_JFLOW_GO_ON;
+        FX_TRY(open_scope(r, around));
+        FX_TRY(assign_value(r, n->a, l->v[l->i]));
+        if (name)
+            FX_TRY(
+                fxi_jscope_bind(r, r->scope, name, (fxi_jval){.type = FXI_JVAL_LOOP, .loop = l}));
+        FX_TRY(fxi_jnode_exec(r, n->d));
+    }
+    r->scope = around;
+    r->flow = FXI_JFLOW_GO_ON;
+    return FX_OK;
 }
 
 // ---- macros and calls ---------------------------------------------------------------------------
@@ -521,25 +417,19 @@ static fx_status make_macro(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
     return FX_OK;
 }
 
-static const fxi_jkeyword *find_kw(const fxi_jargs *a, const fxi_jstr *name)
-{
-    for (size_t i = 0; i < a->n_kw; i++)
-        if (a->kw[i].name == name) return &a->kw[i];
-    return NULL;
-}
-
 // Parameters in order: by position, by name, or by a default that may use earlier ones.
 static fx_status bind_params(fxi_jrun *r, const fxi_jnode *m, const fxi_jargs *a)
 {
     size_t i = 0;
     for (const fxi_jnode *p = m->a; p; p = p->next, i++) {
-        const fxi_jkeyword *kw = find_kw(a, p->name);
+        size_t k = 0;
+        while (k < a->n_kw && a->kw[k].name != p->name) k++;
         fxi_jval v = fxi_jval_undefined(p->name);
-        if (i < a->n && kw) return fxi_jrun_fail(r, "a macro's argument is given twice");
+        if (i < a->n && k < a->n_kw) return fxi_jrun_fail(r, "a macro's argument is given twice");
         if (i < a->n)
             v = a->v[i];
-        else if (kw)
-            v = kw->value;
+        else if (k < a->n_kw)
+            v = a->kw[k].value;
         else if (p->a)
             FX_TRY(eval_node(r, p->a, &v));
         FX_TRY(fxi_jscope_bind(r, r->scope, p->name, v));
@@ -547,62 +437,48 @@ static fx_status bind_params(fxi_jrun *r, const fxi_jnode *m, const fxi_jargs *a
     return FX_OK;
 }
 
-static bool is_param(const fxi_jnode *m, const fxi_jstr *name)
-{
-    for (const fxi_jnode *p = m->a; p; p = p->next)
-        if (p->name == name) return true;
-    return false;
-}
-
 // The rest: varargs and kwargs where the body mentions them; caller.
 static fx_status bind_rest(fxi_jrun *r, const fxi_jnode *m, const fxi_jargs *a)
 {
-    size_t n_param = 0, n_pair = 0;
+    const size_t n_param = count_nodes(m->a), n_more = a->n > n_param ? a->n - n_param : 0;
+    size_t n_pair = 0;
     fxi_jpair *pairs;
     fxi_jval v;
-    for (const fxi_jnode *p = m->a; p; p = p->next) n_param++;
-    size_t n_more = a->n > n_param ? a->n - n_param : 0;
-    if (n_more && !m->takes_more) return fxi_jrun_fail(r, "a macro got too many arguments");
+    if (n_more && !m->sees.varargs) return fxi_jrun_fail(r, "a macro got too many arguments");
     FX_TRY(fxi_jrun_take(r, a->n_kw * sizeof *pairs, &pairs));
     for (size_t i = 0; i < a->n_kw; i++) {
         const fxi_jstr *name = a->kw[i].name;
-        if (is_param(m, name)) continue;
-        if (m->op && fxi_jstr_is(name, "caller"))
+        const fxi_jnode *param = m->a;
+        while (param && param->name != name) param = param->next;
+        if (param) continue;
+        if (m->sees.caller && fxi_jstr_is(name, "caller"))
             FX_TRY(fxi_jscope_bind(r, r->scope, name, a->kw[i].value));
         else
-            pairs[n_pair++] = (fxi_jpair){{.type = FXI_JVAL_STR, .s = name}, a->kw[i].value};
+            pairs[n_pair++] = (fxi_jpair){fxi_jval_str(name), a->kw[i].value};
     }
-    if (n_pair && !m->takes_more_kw)
+    if (n_pair && !m->sees.kwargs)
         return fxi_jrun_fail(r, "a macro got an unexpected keyword argument");
-    if (m->takes_more) {
+    if (m->sees.varargs) {
         FX_TRY(fxi_jval_make_seq(r, FXI_JVAL_TUPLE, n_more ? a->v + n_param : NULL, n_more, &v));
-        FX_TRY(fxi_jscope_bind(r, r->scope, fxi_jnames_find(r->t->names, "varargs", 7), v));
+        FX_TRY(fxi_jscope_bind(r, r->scope, fxi_jnames_find(&r->t->names, "varargs", 7), v));
     }
-    if (!m->takes_more_kw) return FX_OK;
+    if (!m->sees.kwargs) return FX_OK;
     FX_TRY(fxi_jdict_merge(r, pairs, n_pair, &v));
-    return fxi_jscope_bind(r, r->scope, fxi_jnames_find(r->t->names, "kwargs", 6), v);
-}
-
-static fx_status run_macro(fxi_jrun *r, const fxi_jnode *m, const fxi_jargs *a, fxi_jval *out)
-{
-    FX_TRY(bind_rest(r, m, a));
-    FX_TRY(bind_params(r, m, a));
-    return capture_text(r, m->d, false, out);
+    return fxi_jscope_bind(r, r->scope, fxi_jnames_find(&r->t->names, "kwargs", 6), v);
 }
 
 static fx_status call_macro(fxi_jrun *r, const struct fxi_jmacro *m, const fxi_jargs *a,
                             fxi_jval *out)
 {
     fxi_jscope *const around = r->scope;
-    fxi_jscope *s;
-    FX_TRY(fxi_jrun_take(r, sizeof *s, &s));
-    *s = (fxi_jscope){.up = m->scope};
     FX_TRY(fxi_jrun_enter(r));
-    r->scope = s;
-    fx_status st = run_macro(r, m->node, a, out);
+    FX_TRY(open_scope(r, m->scope));
+    FX_TRY(bind_rest(r, m->node, a));
+    FX_TRY(bind_params(r, m->node, a));
+    FX_TRY(capture_text(r, m->node->d, out));
     r->scope = around;
     fxi_jrun_leave(r);
-    return st;
+    return FX_OK;
 }
 
 // What a template calls: macros, bound methods, functions.
@@ -634,7 +510,7 @@ static fx_status exec_call_block(fxi_jrun *r, const fxi_jnode *n)
     args.n_kw++;
     r->line = n->line;
     FX_TRY(call_value(r, f, &args, &out));
-    return fxi_jval_show(r, r->out, out, false);
+    return fxi_jval_show(r, r->out, out);
 }
 
 // ---- any statement ------------------------------------------------------------------------------
@@ -644,16 +520,21 @@ static fx_status exec_one(fxi_jrun *r, const fxi_jnode *n)
     fxi_jval v;
     switch (n->kind) {
     case FXI_JNODE_DATA: return fxi_jout_add(r, r->out, n->value.s);
-    case FXI_JNODE_OUTPUT: return exec_output(r, n);
+    case FXI_JNODE_OUTPUT:
+        FX_TRY(eval_node(r, n->a, &v));
+        r->line = n->line;
+        return fxi_jval_show(r, r->out, v);
     case FXI_JNODE_FOR: return exec_for(r, n);
     case FXI_JNODE_IF: return exec_if(r, n);
     case FXI_JNODE_SET: FX_TRY(eval_node(r, n->b, &v)); return assign_value(r, n->a, v);
-    case FXI_JNODE_SET_BLOCK: return exec_set_block(r, n);
+    case FXI_JNODE_SET_BLOCK: FX_TRY(capture_filtered(r, n, &v)); return assign_value(r, n->a, v);
+    case FXI_JNODE_FILTER_BLOCK:
+        FX_TRY(capture_filtered(r, n, &v));
+        return fxi_jval_show(r, r->out, v);
     case FXI_JNODE_MACRO_DEF:
         FX_TRY(make_macro(r, n, &v));
         return fxi_jscope_bind(r, r->scope, n->name, v);
     case FXI_JNODE_CALL_BLOCK: return exec_call_block(r, n);
-    case FXI_JNODE_FILTER_BLOCK: return exec_filter_block(r, n);
     case FXI_JNODE_WITH: return exec_with(r, n);
     case FXI_JNODE_SCOPE: return exec_scoped(r, n->d);
     default:
@@ -662,20 +543,14 @@ static fx_status exec_one(fxi_jrun *r, const fxi_jnode *n)
     }
 }
 
-static fx_status exec_list(fxi_jrun *r, const fxi_jnode *list)
+fx_status fxi_jnode_exec(fxi_jrun *r, const fxi_jnode *list)
 {
+    FX_TRY(fxi_jrun_enter(r));
     for (; list && r->flow == FXI_JFLOW_GO_ON; list = list->next) {
         r->line = list->line;
         FX_TRY(fxi_jrun_work(r, 0));
         FX_TRY(exec_one(r, list));
     }
-    return FX_OK;
-}
-
-fx_status fxi_jnode_exec(fxi_jrun *r, const fxi_jnode *list)
-{
-    FX_TRY(fxi_jrun_enter(r));
-    fx_status st = exec_list(r, list);
     fxi_jrun_leave(r);
-    return st;
+    return FX_OK;
 }

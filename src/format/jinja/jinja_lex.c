@@ -7,8 +7,9 @@
 //
 // Comments are like blocks; {{ }} knows '-' only. Inside brackets "}}" and "%}" are operators.
 #include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/utf8.h" // defines: fxi_utf8_vprint
@@ -133,17 +134,14 @@ static fx_status lex_raw(fxi_jlex *l, size_t begin, size_t end_of_begin, fxi_jto
     return fxi_jlex_refuse(l->err, line, "'raw' has no 'endraw'");
 }
 
-static size_t find_tag(const fxi_jlex *l, size_t i)
-{
-    for (; i + 1 < l->n; i++)
-        if (l->s[i] == '{' && memchr("{%#", l->s[i + 1], 3)) return i;
-    return l->n;
-}
-
 // The data up to the next tag, possibly empty.
 static fx_status lex_data(fxi_jlex *l, fxi_jtoken *out)
 {
-    const size_t from = l->at, begin = find_tag(l, from);
+    const size_t from = l->at;
+    size_t begin = from;
+    while (begin < l->n &&
+           (l->s[begin] != '{' || begin + 1 == l->n || !memchr("{%#", l->s[begin + 1], 3)))
+        begin++;
     if (begin == l->n) {
         *out = make_token(l, FXI_JTOK_DATA, from, l->n);
         advance_to(l, l->n);
@@ -173,11 +171,6 @@ static fx_status lex_data(fxi_jlex *l, fxi_jtoken *out)
 
 // ---- inside tags --------------------------------------------------------------------------------
 
-static bool is_word(char c)
-{
-    return isalnum((unsigned char)c) || c == '_';
-}
-
 // Digits with single '_' between them.
 static size_t skip_digits(const fxi_jlex *l, size_t i)
 {
@@ -189,21 +182,18 @@ static size_t skip_digits(const fxi_jlex *l, size_t i)
     return i;
 }
 
-static size_t skip_exponent(const fxi_jlex *l, size_t i)
-{
-    if (i >= l->n || (l->s[i] != 'e' && l->s[i] != 'E')) return i;
-    size_t from = i + 1 + (sign_at(l, i + 1) != 0), end = skip_digits(l, from);
-    return end > from ? end : i;
-}
-
 // After a '.' a number has no fraction: "x.0.1" is an item of an item.
 static fxi_jtoken lex_number(const fxi_jlex *l)
 {
-    size_t whole = skip_digits(l, l->at), i = whole;
+    const size_t whole = skip_digits(l, l->at);
+    size_t i = whole;
     if (l->s[l->at - 1] == '.') return make_token(l, FXI_JTOK_INT, l->at, whole);
     if (i + 1 < l->n && l->s[i] == '.' && isdigit((unsigned char)l->s[i + 1]))
         i = skip_digits(l, i + 1);
-    i = skip_exponent(l, i);
+    if (i < l->n && (l->s[i] == 'e' || l->s[i] == 'E')) {
+        size_t from = i + 1 + (sign_at(l, i + 1) != 0), end = skip_digits(l, from);
+        if (end > from) i = end;
+    }
     return make_token(l, i > whole ? FXI_JTOK_FLOAT : FXI_JTOK_INT, l->at, i);
 }
 
@@ -221,42 +211,27 @@ static fx_status lex_string(fxi_jlex *l, fxi_jtoken *out)
     return fxi_jlex_refuse(l->err, l->line, "unterminated string");
 }
 
-static fx_status match_bracket(fxi_jlex *l, char c)
+static fx_status lex_operator(fxi_jlex *l, fxi_jtoken *out)
 {
+    static const char doubles[][3] = {"//", "**", "==", "!=", ">=", "<="};
     static const char opens[] = "([{", closes[] = ")]}";
-    const char *open = memchr(opens, c, 3), *close = memchr(closes, c, 3);
+    *out = make_token(l, FXI_JTOK_OP, l->at, l->at + 2);
+    for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++)
+        if (text_at(l, l->at, doubles[i])) return FX_OK;
+    const char c = l->s[l->at];
+    out->n = 1;
+    if (!memchr("+-/*%~[](){}><=.:|,;", c, 20))
+        return fxi_jlex_refuse(l->err, l->line, "unexpected character '%.*s'",
+                               (unsigned char)c < 0x80, out->p);
+    const char *open = memchr(opens, c, 3);
     if (open && l->n_open == FXI_JLEX_MAX_NEST)
         return fxi_jlex_refuse(l->err, l->line, "brackets nest deeper than %d", FXI_JLEX_MAX_NEST);
     if (open) l->open[l->n_open++] = closes[open - opens];
-    if (!close) return FX_OK;
+    if (!memchr(closes, c, 3)) return FX_OK;
     if (!l->n_open || l->open[l->n_open - 1] != c)
         return fxi_jlex_refuse(l->err, l->line, "unexpected '%c'", c);
     l->n_open--;
     return FX_OK;
-}
-
-static fx_status lex_operator(fxi_jlex *l, fxi_jtoken *out)
-{
-    static const char doubles[][3] = {"//", "**", "==", "!=", ">=", "<="};
-    *out = make_token(l, FXI_JTOK_OP, l->at, l->at + 2);
-    for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++) {
-        out->op = FXI_JLEX_OP2(doubles[i][0], doubles[i][1]);
-        if (text_at(l, l->at, doubles[i])) return FX_OK;
-    }
-    out->op = (unsigned char)l->s[l->at];
-    out->n = 1;
-    if (!memchr("+-/*%~[](){}><=.:|,;", out->op, 20))
-        return fxi_jlex_refuse(l->err, l->line, "unexpected character '%.*s'",
-                               out->op < 0x80 ? 1 : 0, out->p);
-    return match_bracket(l, (char)out->op);
-}
-
-// Whether the tag ends here: "}}", "-}}", "%}", "-%}", "+%}".
-static bool tag_ends(const fxi_jlex *l)
-{
-    char sign = sign_at(l, l->at);
-    if (l->n_open || (sign == '+' && l->in == FXI_JLEX_IN_VAR)) return false;
-    return text_at(l, l->at + (sign != 0), l->in == FXI_JLEX_IN_VAR ? "}}" : "%}");
 }
 
 static fx_status lex_token(fxi_jlex *l, fxi_jtoken *out)
@@ -266,7 +241,7 @@ static fx_status lex_token(fxi_jlex *l, fxi_jtoken *out)
         *out = lex_number(l);
     } else if (isalpha(c) || c == '_') {
         size_t i = l->at;
-        while (i < l->n && is_word(l->s[i])) i++;
+        while (i < l->n && (isalnum((unsigned char)l->s[i]) || l->s[i] == '_')) i++;
         *out = make_token(l, FXI_JTOK_NAME, l->at, i);
     } else if (c == '"' || c == '\'') {
         FX_TRY(lex_string(l, out));
@@ -279,12 +254,15 @@ static fx_status lex_token(fxi_jlex *l, fxi_jtoken *out)
 
 static fx_status lex_in_tag(fxi_jlex *l, fxi_jtoken *out)
 {
+    const bool is_var = l->in == FXI_JLEX_IN_VAR;
     advance_to(l, skip_space(l, l->at));
     if (l->at == l->n)
         return fxi_jlex_refuse(l->err, l->begin.line, "unterminated '%.2s'", l->begin.p);
-    if (!tag_ends(l)) return lex_token(l, out);
-    bool is_var = l->in == FXI_JLEX_IN_VAR;
-    *out = make_token(l, is_var ? FXI_JTOK_VAR_END : FXI_JTOK_BLOCK_END, l->at, l->at + 2);
+    const char sign = sign_at(l, l->at);
+    const size_t end = l->at + (sign != 0); // of "}}", "-}}", "%}", "-%}", "+%}"
+    if (l->n_open || (sign == '+' && is_var) || !text_at(l, end, is_var ? "}}" : "%}"))
+        return lex_token(l, out);
+    *out = make_token(l, is_var ? FXI_JTOK_VAR_END : FXI_JTOK_BLOCK_END, end, end + 2);
     skip_tag_end(l, l->at, !is_var);
     l->in = FXI_JLEX_IN_DATA;
     return FX_OK;
@@ -304,4 +282,67 @@ fx_status fxi_jlex_next(fxi_jlex *l, fxi_jtoken *out)
     l->has_begin = false;
     *out = l->begin;
     return FX_OK;
+}
+
+// ---- what literals say --------------------------------------------------------------------------
+
+// An escape with a number, \xhh, \uhhhh, \Uhhhhhhhh or \ooo, after its backslash. Returns the bytes
+// read; 0: it is not whole, or names no character.
+static size_t numbered_escape(const char *s, size_t n, uint32_t *c)
+{
+    const bool octal = *s >= '0' && *s <= '7';
+    const size_t first = octal ? 0 : 1, most = octal ? 3 : *s == 'x' ? 2 : *s == 'u' ? 4 : 8;
+    size_t i = first;
+    for (*c = 0; i < n && i < first + most; i++) {
+        int digit = fxi_hex_digit(s[i]);
+        if (digit < 0 || (octal && digit > 7)) break;
+        *c = *c << (octal ? 3 : 4) | (uint32_t)digit;
+    }
+    if (octal) return i;
+    return i == first + most && *c <= 0x10FFFF && (*c & ~0x7FFu) != 0xD800 ? i : 0;
+}
+
+bool fxi_jtoken_unescape(const fxi_jtoken *t, char *dst, size_t *n)
+{
+    static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
+    const char *s = t->p + 1, *const end = t->p + t->n - 1;
+    while (s < end) {
+        if (*s != '\\') {
+            dst[(*n)++] = *s++;
+            continue;
+        }
+        const char c = *++s, *plain = c ? strchr(from, c) : NULL;
+        size_t n_read = 1;
+        if (plain) {
+            dst[(*n)++] = to[plain - from];
+        } else if (c && strchr("01234567xuU", c)) {
+            uint32_t code;
+            n_read = numbered_escape(s, (size_t)(end - s), &code);
+            if (!n_read) return false;
+            *n += fxi_utf8_put(dst + *n, code);
+        } else if (c == 'N') {
+            return false;
+        } else if (c != '\n') { // as in Python, an unknown escape keeps its backslash
+            dst[(*n)++] = '\\';
+            dst[(*n)++] = c;
+        }
+        s += n_read;
+    }
+    return true;
+}
+
+bool fxi_jtoken_number(const fxi_jtoken *t, fxi_jval *out)
+{
+    char text[64]; // without its '_'
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        if (t->p[i] == '_') continue;
+        if (n == sizeof text - 1) return false;
+        text[n++] = t->p[i];
+    }
+    text[n] = 0;
+    errno = 0;
+    *out = t->kind == FXI_JTOK_INT ? fxi_jval_int(strtoll(text, NULL, 10))
+                                   : fxi_jval_float(strtod(text, NULL));
+    return t->kind == FXI_JTOK_FLOAT || errno != ERANGE;
 }

@@ -1,5 +1,5 @@
-// jinja_library.c - the library of chat templates: its tests, functions, filters of one value, and
-// the tables of all.
+// jinja_library.c - the library of chat templates: its tests, functions, filters of one value,
+// methods of dictionaries, and the tables of all.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,275 +8,55 @@
 
 #include "format/jinja/jinja_run.h"
 
-// ---- tojson: JSON text the way Python's json.dumps writes it ------------------------------------
-
-typedef struct json_style { // arguments of json.dumps
-    bool ascii, sorted;
-    const fxi_jstr *indent; // NULL: on one line
-    fxi_jstr item, colon;   // separators
-} json_style;
-
-typedef struct json_writer {
-    fxi_jrun *r;
-    const json_style *d;
-    fxi_jout *o;
-    size_t depth; // levels of indentation
-} json_writer;
-
-static fx_status write_value(json_writer *w, fxi_jval v);
-
-static fx_status write_text(json_writer *w, const char *text)
-{
-    return fxi_jout_add_bytes(w->r, w->o, text, strlen(text), false);
-}
-
-static fx_status write_escape(json_writer *w, uint32_t c, bool own)
-{
-    static const char plain[] = "\n\r\t\f\b\"\\", letters[] = "nrtfb\"\\";
-    const char *at = c && c < 128 ? strchr(plain, (int)c) : NULL;
-    char text[16];
-    int n = at            ? snprintf(text, sizeof text, "\\%c", letters[at - plain])
-            : c < 0x10000 ? snprintf(text, sizeof text, "\\u%04x", c)
-                          : snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xD7C0 + (c >> 10),
-                                     0xDC00 + (c & 0x3FF));
-    return fxi_jout_add_bytes(w->r, w->o, text, (size_t)n, own);
-}
-
-static fx_status write_str(json_writer *w, const fxi_jstr *s)
-{
-    FX_TRY(write_text(w, "\""));
-    size_t from = 0, n;
-    for (size_t at = 0; at < s->n; at += n) {
-        uint32_t c = fxi_jstr_char_at(s, at, &n);
-        bool escaped = c < ' ' || c == '"' || c == '\\' || (w->d->ascii && c > 0x7E);
-        if (!escaped) continue;
-        FX_TRY(fxi_jout_add_part(w->r, w->o, s, from, at - from));
-        FX_TRY(write_escape(w, c, fxi_jstr_owns(s, at, n)));
-        from = at + n;
-    }
-    FX_TRY(fxi_jout_add_part(w->r, w->o, s, from, s->n - from));
-    return write_text(w, "\"");
-}
-
-static fx_status write_float(json_writer *w, fxi_jval v)
-{
-    char text[FXI_JVAL_FLOAT_BYTES];
-    if (isnan(v.f)) return write_text(w, "NaN");
-    if (isinf(v.f)) return write_text(w, v.f > 0 ? "Infinity" : "-Infinity");
-    return fxi_jout_add_bytes(w->r, w->o, text, fxi_jval_float_text(v.f, text), v.own);
-}
-
-static fx_status write_int(json_writer *w, fxi_jval v)
-{
-    char text[32];
-    int n = snprintf(text, sizeof text, "%lld", (long long)v.i);
-    return fxi_jout_add_bytes(w->r, w->o, text, (size_t)n, v.own);
-}
-
-static fx_status write_newline(json_writer *w)
-{
-    if (!w->d->indent) return FX_OK;
-    FX_TRY(write_text(w, "\n"));
-    for (size_t i = 0; i < w->depth; i++) FX_TRY(fxi_jout_add(w->r, w->o, w->d->indent));
-    return FX_OK;
-}
-
-// The separator before member i.
-static fx_status write_separator(json_writer *w, size_t i)
-{
-    if (i) FX_TRY(fxi_jout_add(w->r, w->o, &w->d->item));
-    return write_newline(w);
-}
-
-static fx_status write_seq(json_writer *w, const fxi_jseq *s)
-{
-    if (!s->n) return write_text(w, "[]");
-    FX_TRY(write_text(w, "["));
-    w->depth++;
-    for (size_t i = 0; i < s->n; i++) {
-        FX_TRY(write_separator(w, i));
-        FX_TRY(write_value(w, s->v[i]));
-    }
-    w->depth--;
-    FX_TRY(write_newline(w));
-    return write_text(w, "]");
-}
-
-static fx_status write_key(json_writer *w, fxi_jval key)
-{
-    if (key.type == FXI_JVAL_STR) return write_str(w, key.s);
-    if (!fxi_jval_is_number(key) && key.type != FXI_JVAL_NONE)
-        return fxi_jrun_fail(w->r, "tojson: a %s cannot be a key", fxi_jval_type_name(key));
-    FX_TRY(write_text(w, "\""));
-    FX_TRY(write_value(w, key));
-    return write_text(w, "\"");
-}
-
-static int compare_pairs(const void *a, const void *b)
-{
-    return fxi_jstr_compare(((const fxi_jpair *)a)->key.s, ((const fxi_jpair *)b)->key.s);
-}
-
-static fx_status sort_pairs(json_writer *w, const fxi_jdict *d, const fxi_jpair **out)
-{
-    fxi_jpair *e;
-    for (size_t i = 0; i < d->n; i++)
-        if (d->e[i].key.type != FXI_JVAL_STR)
-            return fxi_jrun_fail(w->r, "tojson: keys that are not strings cannot be sorted");
-    FX_TRY(fxi_jrun_work(w->r, d->n * 256));
-    FX_TRY(fxi_jrun_take(w->r, d->n * sizeof *e, &e));
-    memcpy(e, d->e, d->n * sizeof *e);
-    qsort(e, d->n, sizeof *e, compare_pairs);
-    *out = e;
-    return FX_OK;
-}
-
-static fx_status write_dict(json_writer *w, const fxi_jdict *d)
-{
-    const fxi_jpair *e = d->e;
-    if (!d->n) return write_text(w, "{}");
-    if (w->d->sorted) FX_TRY(sort_pairs(w, d, &e));
-    FX_TRY(write_text(w, "{"));
-    w->depth++;
-    for (size_t i = 0; i < d->n; i++) {
-        FX_TRY(write_separator(w, i));
-        FX_TRY(write_key(w, e[i].key));
-        FX_TRY(fxi_jout_add(w->r, w->o, &w->d->colon));
-        FX_TRY(write_value(w, e[i].value));
-    }
-    w->depth--;
-    FX_TRY(write_newline(w));
-    return write_text(w, "}");
-}
-
-static fx_status write_any(json_writer *w, fxi_jval v)
-{
-    switch (v.type) {
-    case FXI_JVAL_NONE: return write_text(w, "null");
-    case FXI_JVAL_BOOL: return write_text(w, v.b ? "true" : "false");
-    case FXI_JVAL_INT: return write_int(w, v);
-    case FXI_JVAL_FLOAT: return write_float(w, v);
-    case FXI_JVAL_STR: return write_str(w, v.s);
-    case FXI_JVAL_LIST:
-    case FXI_JVAL_TUPLE: return write_seq(w, v.seq);
-    case FXI_JVAL_DICT: return write_dict(w, v.dict);
-    default: return fxi_jrun_fail(w->r, "tojson: a %s cannot be converted", fxi_jval_type_name(v));
-    }
-}
-
-static fx_status write_value(json_writer *w, fxi_jval v)
-{
-    FX_TRY(fxi_jrun_enter(w->r));
-    fx_status st = write_any(w, v);
-    fxi_jrun_leave(w->r);
-    return st;
-}
-
-// ---- tojson: the filter, as transformers defines it ---------------------------------------------
-
-static fx_status json_indent(fxi_jrun *r, const fxi_jcall *c, json_style *d)
-{
-    int64_t width;
-    fxi_jval text;
-    fxi_jout o = {0};
-    if (!fxi_jcall_given(c, 1)) return FX_OK;
-    d->item.n = 1; // no blank at a line's end
-    if (c->arg[1].type == FXI_JVAL_STR) {
-        d->indent = c->arg[1].s;
-        return FX_OK;
-    }
-    FX_TRY(fxi_jcall_int(r, c, 1, 0, &width));
-    FX_TRY(fxi_jout_add_spaces(r, &o, width));
-    FX_TRY(fxi_jout_finish(r, &o, &text));
-    d->indent = text.s;
-    return FX_OK;
-}
-
-static fx_status json_separators(fxi_jrun *r, const fxi_jcall *c, json_style *d)
-{
-    fxi_jseq pair;
-    if (!fxi_jcall_given(c, 2)) return FX_OK;
-    FX_TRY(fxi_jval_items(r, c->arg[2], &pair));
-    if (pair.n != 2 || pair.v[0].type != FXI_JVAL_STR || pair.v[1].type != FXI_JVAL_STR)
-        return fxi_jrun_fail(r, "tojson: separators must be two strings");
-    d->item = *pair.v[0].s;
-    d->colon = *pair.v[1].s;
-    return FX_OK;
-}
-
-static fx_status filter_tojson(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
-{
-    fxi_jout o = {0};
-    json_style style = {.item = {.p = ", ", .n = 2}, .colon = {.p = ": ", .n = 2}};
-    json_writer w = {.r = r, .d = &style, .o = &o};
-    style.ascii = fxi_jcall_true(c, 0);
-    style.sorted = fxi_jcall_true(c, 3);
-    FX_TRY(json_indent(r, c, &style));
-    FX_TRY(json_separators(r, c, &style));
-    FX_TRY(write_value(&w, c->self));
-    return fxi_jout_finish(r, &o, out);
-}
-
 // ---- tests: the right side of `is` --------------------------------------------------------------
 
-#define TEST(name) static fx_status name(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+#define ROUTINE(name) static fx_status name(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 
-static fx_status say_bool(fxi_jval *out, bool yes)
+// row->how: a set of types
+ROUTINE(test_type)
 {
+    (void)r;
+    *out = fxi_jval_bool(c->row->how >> c->self.type & 1);
+    return FX_OK;
+}
+
+// row->how: 1 for true
+ROUTINE(test_bool)
+{
+    (void)r;
+    *out = fxi_jval_bool(c->self.type == FXI_JVAL_BOOL && c->self.b == (c->row->how == 1));
+    return FX_OK;
+}
+
+ROUTINE(test_iterable)
+{
+    (void)r;
+    *out = fxi_jval_bool(fxi_jval_is_iterable(c->self));
+    return FX_OK;
+}
+
+// odd, even: row->how is the remainder
+ROUTINE(test_parity)
+{
+    fxi_jval rest;
+    bool yes;
+    FX_TRY(fxi_jop_binary(r, FXI_JOP_MOD, c->self, fxi_jval_int(2), &rest));
+    FX_TRY(fxi_jval_equal(r, rest, fxi_jval_int(c->row->how), &yes));
     *out = fxi_jval_bool(yes);
     return FX_OK;
 }
 
-// ---- tests: types -------------------------------------------------------------------------------
-
-// row->how: a set of types
-TEST(test_type)
-{
-    (void)r;
-    return say_bool(out, c->row->how >> c->self.type & 1);
-}
-
-// row->how: 1 for true
-TEST(test_bool)
-{
-    (void)r;
-    return say_bool(out, c->self.type == FXI_JVAL_BOOL && c->self.b == (c->row->how == 1));
-}
-
-TEST(test_iterable)
-{
-    (void)r;
-    return say_bool(out, fxi_jval_is_iterable(c->self));
-}
-
-// ---- tests: numbers and comparisons -------------------------------------------------------------
-
-// odd, even: row->how is the remainder
-TEST(test_parity)
-{
-    fxi_jval rest;
-    bool yes;
-    FX_TRY(fxi_jval_need_defined(r, c->self));
-    if (!fxi_jval_is_number(c->self))
-        return fxi_jrun_fail(r, "%s: expected a number, got a %s", c->row->name,
-                             fxi_jval_type_name(c->self));
-    FX_TRY(fxi_jop_binary(r, FXI_JOP_MOD, c->self, fxi_jval_int(2), &rest));
-    FX_TRY(fxi_jval_equal(r, rest, fxi_jval_int(c->row->how), &yes));
-    return say_bool(out, yes);
-}
-
 // row->how: fxi_jop
-TEST(test_compare)
+ROUTINE(test_compare)
 {
     bool yes;
     FX_TRY(fxi_jop_compare(r, (fxi_jop)c->row->how, c->self, c->arg[0], &yes));
-    return say_bool(out, yes);
+    *out = fxi_jval_bool(yes);
+    return FX_OK;
 }
 
-// ---- the table of tests -------------------------------------------------------------------------
-
 #define BIT(type) (1 << FXI_JVAL_##type)
-#define ONE       .n_must = 1, .param = {"-"}
+#define COMPARE   .run = test_compare, .types = "v", .n_must = 1
 enum {
     NUMBERS = BIT(BOOL) | BIT(INT) | BIT(FLOAT),
     SEQUENCES = BIT(STR) | BIT(LIST) | BIT(TUPLE) | BIT(DICT) | BIT(RANGE) | BIT(UNDEFINED),
@@ -284,28 +64,28 @@ enum {
 };
 
 static const fxi_jroutine library_tests[] = {
-    {.name = "!=", .run = test_compare, ONE, .how = FXI_JOP_NE},
-    {.name = "==", .run = test_compare, ONE, .how = FXI_JOP_EQ},
+    {.name = "!=", COMPARE, .how = FXI_JOP_NE},
+    {.name = "==", COMPARE, .how = FXI_JOP_EQ},
     {.name = "boolean", .run = test_type, .how = BIT(BOOL)},
     {.name = "callable", .run = test_type, .how = CALLABLES},
     {.name = "defined", .run = test_type, .how = ~BIT(UNDEFINED)},
-    {.name = "eq", .run = test_compare, ONE, .how = FXI_JOP_EQ},
-    {.name = "equalto", .run = test_compare, ONE, .how = FXI_JOP_EQ},
-    {.name = "even", .run = test_parity, .how = 0},
+    {.name = "eq", COMPARE, .how = FXI_JOP_EQ},
+    {.name = "equalto", COMPARE, .how = FXI_JOP_EQ},
+    {.name = "even", .run = test_parity, .self = 'n', .how = 0},
     {.name = "false", .run = test_bool, .how = 0},
     {.name = "float", .run = test_type, .how = BIT(FLOAT)},
-    {.name = "ge", .run = test_compare, ONE, .how = FXI_JOP_GE},
-    {.name = "gt", .run = test_compare, ONE, .how = FXI_JOP_GT},
-    {.name = "in", .run = test_compare, ONE, .how = FXI_JOP_IN},
+    {.name = "ge", COMPARE, .how = FXI_JOP_GE},
+    {.name = "gt", COMPARE, .how = FXI_JOP_GT},
+    {.name = "in", COMPARE, .how = FXI_JOP_IN},
     {.name = "integer", .run = test_type, .how = BIT(INT)},
     {.name = "iterable", .run = test_iterable},
-    {.name = "le", .run = test_compare, ONE, .how = FXI_JOP_LE},
-    {.name = "lt", .run = test_compare, ONE, .how = FXI_JOP_LT},
+    {.name = "le", COMPARE, .how = FXI_JOP_LE},
+    {.name = "lt", COMPARE, .how = FXI_JOP_LT},
     {.name = "mapping", .run = test_type, .how = BIT(DICT)},
-    {.name = "ne", .run = test_compare, ONE, .how = FXI_JOP_NE},
+    {.name = "ne", COMPARE, .how = FXI_JOP_NE},
     {.name = "none", .run = test_type, .how = BIT(NONE)},
     {.name = "number", .run = test_type, .how = NUMBERS},
-    {.name = "odd", .run = test_parity, .how = 1},
+    {.name = "odd", .run = test_parity, .self = 'n', .how = 1},
     {.name = "sequence", .run = test_type, .how = SEQUENCES},
     {.name = "string", .run = test_type, .how = BIT(STR)},
     {.name = "true", .run = test_bool, .how = 1},
@@ -317,14 +97,11 @@ static const fxi_jroutine library_tests[] = {
 
 enum { MAX_RANGE = 100000 }; // Jinja's limit
 
-static fx_status fn_range(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+ROUTINE(fn_range)
 {
-    int64_t first, start = 0, stop, step;
+    const int64_t first = fxi_jcall_int(c, 0, 0), step = fxi_jcall_int(c, 2, 1);
+    const int64_t start = fxi_jcall_given(c, 1) ? first : 0, stop = fxi_jcall_int(c, 1, first);
     fxi_jrange *range;
-    FX_TRY(fxi_jcall_int(r, c, 0, 0, &first));
-    FX_TRY(fxi_jcall_int(r, c, 1, first, &stop));
-    FX_TRY(fxi_jcall_int(r, c, 2, 1, &step));
-    if (c->arg[1].type != FXI_JVAL_ABSENT) start = first;
     if (!step) return fxi_jrun_fail(r, "range: the step must not be 0");
     __int128 width = step > 0 ? (__int128)stop - start : (__int128)start - stop;
     __int128 stride = step > 0 ? step : -(__int128)step;
@@ -356,13 +133,12 @@ static fx_status collect_pairs(fxi_jrun *r, const fxi_jcall *c, fxi_jpair **out,
         e[*n] = (fxi_jpair){pair.v[0], pair.v[1]};
     }
     for (size_t i = 0; i < c->all->n_kw; i++)
-        e[(*n)++] =
-            (fxi_jpair){{.type = FXI_JVAL_STR, .s = c->all->kw[i].name}, c->all->kw[i].value};
+        e[(*n)++] = (fxi_jpair){fxi_jval_str(c->all->kw[i].name), c->all->kw[i].value};
     *out = e;
     return FX_OK;
 }
 
-static fx_status fn_namespace(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+ROUTINE(fn_namespace)
 {
     struct fxi_jnamespace *ns;
     fxi_jpair *e = NULL;
@@ -379,21 +155,18 @@ static fx_status fn_namespace(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return FX_OK;
 }
 
-static fx_status fn_raise(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+ROUTINE(fn_raise)
 {
-    const fxi_jstr *s;
     (void)out;
-    FX_TRY(fxi_jval_to_str(r, c->arg[0], &s));
-    return fxi_jrun_fail_text(r, "", s);
+    return fxi_jrun_fail_text(r, "", c->arg[0].s);
 }
 
 // The caller's clock. libc's strftime has Python's letters; a result that does not fit is empty.
-static fx_status fn_strftime(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+ROUTINE(fn_strftime)
 {
-    const fxi_jstr *s;
+    const fxi_jstr *s = c->arg[0].s;
     char fmt[128], text[256];
     fxi_jout o = {0};
-    FX_TRY(fxi_jcall_str(r, c, 0, &s));
     if (s->n >= sizeof fmt || memchr(s->p, 0, s->n))
         return fxi_jrun_fail(r, "strftime_now: the format is too long");
     memcpy(fmt, s->p, s->n);
@@ -406,102 +179,12 @@ static fx_status fn_strftime(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 // ---- the table of functions ---------------------------------------------------------------------
 
 static const fxi_jroutine library_functions[] = {
-    {.name = "namespace", .run = fn_namespace, .param = {"*"}},
-    {.name = "raise_exception", .run = fn_raise, .n_must = 1, .param = {"message"}},
-    {.name = "range", .run = fn_range, .n_must = 1, .param = {"-", "-", "-"}},
-    {.name = "strftime_now", .run = fn_strftime, .n_must = 1, .param = {"format"}},
+    {.name = "namespace", .run = fn_namespace, .types = "*"},
+    {.name = "raise_exception", .run = fn_raise, .types = "t", .n_must = 1, .param = {"message"}},
+    {.name = "range", .run = fn_range, .types = "iii", .n_must = 1},
+    {.name = "strftime_now", .run = fn_strftime, .types = "s", .n_must = 1, .param = {"format"}},
     {.name = NULL},
 };
-
-// ---- filters: text ------------------------------------------------------------------------------
-
-static fx_status filter_string(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
-{
-    *out = fxi_jval_str(NULL);
-    return fxi_jval_to_str(r, c->self, &out->s);
-}
-
-// upper, lower, capitalize: row->how is 'u', 'l', 't'
-static fx_status filter_case(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
-{
-    const fxi_jstr *s;
-    const char how = (char)c->row->how;
-    FX_TRY(fxi_jval_to_str(r, c->self, &s));
-    return fxi_jstr_recase(r, s, how, how == 't' ? 'l' : how, out);
-}
-
-// Words begin at the start of the text and after white space, '-' and opening brackets.
-static fx_status filter_title(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
-{
-    const fxi_jstr *s;
-    fxi_jout o = {0};
-    bool begins = true;
-    FX_TRY(fxi_jval_to_str(r, c->self, &s));
-    for (size_t at = 0, n; at < s->n; at += n) {
-        uint32_t ch = fxi_jstr_char_at(s, at, &n);
-        FX_TRY(fxi_jout_add_cased(r, &o, ch, begins ? 'u' : 'l', fxi_jstr_owns(s, at, n)));
-        begins = fxi_jchar_is_space(ch) || (ch < 128 && ch && strchr("-({[<", (int)ch));
-    }
-    return fxi_jout_finish(r, &o, out);
-}
-
-static fx_status filter_trim(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
-{
-    const fxi_jstr *s, *chars = NULL;
-    FX_TRY(fxi_jval_to_str(r, c->self, &s));
-    if (fxi_jcall_given(c, 0)) FX_TRY(fxi_jcall_str(r, c, 0, &chars));
-    FX_TRY(fxi_jrun_work_chars(r, s->n, chars ? chars->n : 0));
-    fxi_jstr rest = fxi_jstr_strip(s, chars, true, true);
-    return fxi_jstr_make(r, rest.p, rest.own, rest.n, out);
-}
-
-static fx_status filter_replace(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
-{
-    const fxi_jstr *s, *old, *by;
-    int64_t count = -1;
-    FX_TRY(fxi_jval_to_str(r, c->self, &s));
-    FX_TRY(fxi_jval_to_str(r, c->arg[0], &old));
-    FX_TRY(fxi_jval_to_str(r, c->arg[1], &by));
-    if (fxi_jcall_given(c, 2)) FX_TRY(fxi_jcall_int(r, c, 2, -1, &count));
-    return fxi_jstr_replace(r, s, old, by, count < 0 ? UINT64_MAX : (uint64_t)count, out);
-}
-
-static fx_status indent_text(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
-{
-    int64_t width;
-    fxi_jout o = {0};
-    if (c->arg[0].type == FXI_JVAL_STR) {
-        *out = c->arg[0];
-        return FX_OK;
-    }
-    FX_TRY(fxi_jcall_int(r, c, 0, 4, &width));
-    FX_TRY(fxi_jout_add_spaces(r, &o, width));
-    return fxi_jout_finish(r, &o, out);
-}
-
-static fx_status filter_indent(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
-{
-    static const fxi_jstr newline = {.p = "\n", .n = 1};
-    const fxi_jstr *s;
-    fxi_jval by, text;
-    fxi_jseq lines;
-    fxi_jout o = {0};
-    const bool first = fxi_jcall_true(c, 1), blank = fxi_jcall_true(c, 2);
-    FX_TRY(fxi_jval_need_defined(r, c->self));
-    if (c->self.type != FXI_JVAL_STR)
-        return fxi_jrun_fail(r, "indent: expected a string, got a %s", fxi_jval_type_name(c->self));
-    s = c->self.s;
-    FX_TRY(indent_text(r, c, &by));
-    FX_TRY(fxi_jstr_concat(r, s, &newline, &text)); // so that an empty last line counts
-    FX_TRY(fxi_jstr_lines(r, text.s, false, &lines));
-    for (size_t i = 0; i < lines.n; i++) {
-        bool indented = i ? blank || lines.v[i].s->n : first;
-        if (i) FX_TRY(fxi_jout_add_bytes(r, &o, "\n", 1, fxi_jstr_owns(s, 0, s->n)));
-        if (indented) FX_TRY(fxi_jout_add(r, &o, by.s));
-        FX_TRY(fxi_jout_add(r, &o, lines.v[i].s));
-    }
-    return fxi_jout_finish(r, &o, out);
-}
 
 // ---- filters: numbers ---------------------------------------------------------------------------
 
@@ -522,15 +205,6 @@ static bool plain_number(const fxi_jstr *s, char text[64])
     return strlen(text) == n;
 }
 
-static bool text_to_int(const fxi_jstr *s, int base, int64_t *out)
-{
-    char text[64], *end;
-    if (!plain_number(s, text)) return false;
-    errno = 0;
-    *out = strtoll(text, &end, base);
-    return !*end && end != text && !errno;
-}
-
 static bool text_to_float(const fxi_jstr *s, double *out)
 {
     char text[64], *end;
@@ -539,90 +213,143 @@ static bool text_to_float(const fxi_jstr *s, double *out)
     return !*end && end != text;
 }
 
-static bool to_whole(double f, int64_t *out)
+static bool float_to_int(double f, int64_t *out)
 {
     if (!(f > -0x1p63 && f < 0x1p63)) return false;
     *out = (int64_t)f;
     return true;
 }
 
-static fx_status filter_int(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+// The number, as much the template's own as what it was made from; or else the given default.
+static fx_status number_or_default(const fxi_jcall *c, bool ok, fxi_jval number, fxi_jval zero,
+                                   fxi_jval *out)
 {
-    int64_t i, base;
-    double f;
-    FX_TRY(fxi_jval_need_defined(r, c->self));
-    FX_TRY(fxi_jcall_int(r, c, 1, 10, &base));
+    number.own = c->self.own;
+    *out = ok ? number : fxi_jcall_given(c, 0) ? c->arg[0] : zero;
+    return FX_OK;
+}
+
+ROUTINE(filter_int)
+{
+    const int64_t base = fxi_jcall_int(c, 1, 10);
+    const fxi_jval v = c->self;
+    int64_t i = 0;
+    double f = v.type == FXI_JVAL_FLOAT ? v.f : 0;
+    bool ok = fxi_jval_is_integer(v);
     if (base != 0 && (base < 2 || base > 36))
         return fxi_jrun_fail(r, "int: invalid base %lld", (long long)base);
-    bool ok = fxi_jval_is_integer(c->self)     ? (i = fxi_jval_to_int(c->self), true)
-              : c->self.type == FXI_JVAL_FLOAT ? to_whole(c->self.f, &i)
-              : c->self.type == FXI_JVAL_STR   ? text_to_int(c->self.s, (int)base, &i) ||
-                                                   (text_to_float(c->self.s, &f) && to_whole(f, &i))
-                                             : false;
-    *out = ok ? fxi_jval_int(i) : c->arg[0].type != FXI_JVAL_ABSENT ? c->arg[0] : fxi_jval_int(0);
-    if (ok) out->own = c->self.own;
-    return FX_OK;
+    if (ok) i = fxi_jval_to_int(v);
+    char text[64], *end;
+    if (v.type == FXI_JVAL_STR && plain_number(v.s, text)) {
+        errno = 0;
+        i = strtoll(text, &end, (int)base);
+        ok = !*end && end != text && !errno;
+    }
+    if (v.type == FXI_JVAL_FLOAT || (v.type == FXI_JVAL_STR && !ok && text_to_float(v.s, &f)))
+        ok = float_to_int(f, &i);
+    return number_or_default(c, ok, fxi_jval_int(i), fxi_jval_int(0), out);
 }
 
-static fx_status filter_float(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+ROUTINE(filter_float)
 {
     double f = 0;
-    FX_TRY(fxi_jval_need_defined(r, c->self));
-    bool ok = fxi_jval_is_number(c->self)    ? (f = fxi_jval_to_float(c->self), true)
-              : c->self.type == FXI_JVAL_STR ? text_to_float(c->self.s, &f)
-                                             : false;
-    *out = ok                                  ? fxi_jval_float(f)
-           : c->arg[0].type != FXI_JVAL_ABSENT ? c->arg[0]
-                                               : fxi_jval_float(0);
-    if (ok) out->own = c->self.own;
-    return FX_OK;
+    bool ok = fxi_jval_is_number(c->self);
+    (void)r;
+    if (ok) f = fxi_jval_to_float(c->self);
+    if (c->self.type == FXI_JVAL_STR) ok = text_to_float(c->self.s, &f);
+    return number_or_default(c, ok, fxi_jval_float(f), fxi_jval_float(0), out);
 }
 
-static fx_status filter_abs(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+ROUTINE(filter_abs)
 {
-    FX_TRY(fxi_jval_need_defined(r, c->self));
-    if (!fxi_jval_is_number(c->self))
-        return fxi_jrun_fail(r, "%s: expected a number, got a %s", c->row->name,
-                             fxi_jval_type_name(c->self));
-    bool negative =
-        fxi_jval_to_float(c->self) < 0 || (c->self.type == FXI_JVAL_FLOAT && signbit(c->self.f));
-    return negative ? fxi_jop_negate(r, c->self, out) : fxi_jop_plus(r, c->self, out);
+    const fxi_jval v = c->self;
+    bool negative = fxi_jval_to_float(v) < 0 || (v.type == FXI_JVAL_FLOAT && signbit(v.f));
+    return fxi_jop_sign(r, negative ? '-' : '+', v, out);
 }
 
 // ---- filters: any value -------------------------------------------------------------------------
 
-static fx_status filter_default(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+ROUTINE(filter_default)
 {
-    bool missing =
-        c->self.type == FXI_JVAL_UNDEFINED || (fxi_jcall_true(c, 1) && !fxi_jval_truth(c->self));
-    *out = missing ? c->arg[0] : c->self;
-    return missing && out->type == FXI_JVAL_ABSENT ? fxi_jstr_copy(r, "", true, out) : FX_OK;
+    static const fxi_jstr empty = {.p = "", .own = ""};
+    const fxi_jval v = c->self;
+    (void)r;
+    *out = v;
+    if (v.type == FXI_JVAL_UNDEFINED || (fxi_jcall_true(c, 1) && !fxi_jval_truth(v)))
+        *out = fxi_jcall_given(c, 0) ? c->arg[0] : fxi_jval_str(&empty);
+    return FX_OK;
 }
 
-// ---- the table of filters -----------------------------------------------------------------------
+// As transformers defines it.
+ROUTINE(filter_tojson)
+{
+    fxi_jstyle style = {.json = true, .item = {.p = ", ", .n = 2}, .colon = {.p = ": ", .n = 2}};
+    fxi_jout o = {0};
+    style.ascii = fxi_jcall_true(c, 0);
+    style.sorted = fxi_jcall_true(c, 3);
+    if (fxi_jcall_given(c, 1)) {
+        style.item.n = 1; // no blank at a line's end
+        FX_TRY(fxi_jcall_blanks(r, c, 1, &style.indent));
+    }
+    if (fxi_jcall_given(c, 2)) {
+        fxi_jseq pair;
+        FX_TRY(fxi_jval_items(r, c->arg[2], &pair));
+        if (pair.n != 2 || pair.v[0].type != FXI_JVAL_STR || pair.v[1].type != FXI_JVAL_STR)
+            return fxi_jrun_fail(r, "tojson: separators must be two strings");
+        style.item = *pair.v[0].s;
+        style.colon = *pair.v[1].s;
+    }
+    FX_TRY(fxi_jval_write(r, &o, c->self, &style));
+    return fxi_jout_finish(r, &o, out);
+}
+
+// ---- methods of dictionaries --------------------------------------------------------------------
+
+ROUTINE(dict_get)
+{
+    const fxi_jval *found;
+    if (!fxi_jval_is_hashable(c->arg[0]))
+        return fxi_jrun_fail(r, "a %s cannot be a key", fxi_jval_type_name(c->arg[0]));
+    FX_TRY(fxi_jdict_lookup(r, c->self.dict, c->arg[0], &found));
+    *out = found ? *found : fxi_jcall_given(c, 1) ? c->arg[1] : fxi_jval_none();
+    return FX_OK;
+}
+
+// items, keys, values: row->how
+ROUTINE(dict_view)
+{
+    struct fxi_jview *v;
+    FX_TRY(fxi_jrun_take(r, sizeof *v, &v));
+    *v = (struct fxi_jview){c->self.dict, (fxi_jview_kind)c->row->how};
+    *out = (fxi_jval){.type = FXI_JVAL_VIEW, .view = v};
+    return FX_OK;
+}
+
+// ---- the library --------------------------------------------------------------------------------
 
 static const fxi_jroutine library_filters[] = {
-    {.name = "abs", .run = filter_abs},
-    {.name = "capitalize", .run = filter_case, .how = 't'},
-    {.name = "d", .run = filter_default, .param = {"default_value", "boolean"}},
-    {.name = "default", .run = filter_default, .param = {"default_value", "boolean"}},
-    {.name = "float", .run = filter_float, .param = {"default"}},
-    {.name = "indent", .run = filter_indent, .param = {"width", "first", "blank"}},
-    {.name = "int", .run = filter_int, .param = {"default", "base"}},
-    {.name = "lower", .run = filter_case, .how = 'l'},
-    {.name = "replace", .run = filter_replace, .n_must = 2, .param = {"old", "new", "count"}},
-    {.name = "safe", .run = filter_string},
-    {.name = "string", .run = filter_string},
-    {.name = "title", .run = filter_title},
+    {.name = "abs", .run = filter_abs, .self = 'n'},
+    {.name = "d", .run = filter_default, .types = "vv", .param = {"default_value", "boolean"}},
+    {.name = "default",
+     .run = filter_default,
+     .types = "vv",
+     .param = {"default_value", "boolean"}},
+    {.name = "float", .run = filter_float, .self = 'd', .types = "v", .param = {"default"}},
+    {.name = "int", .run = filter_int, .self = 'd', .types = "vi", .param = {"default", "base"}},
     {.name = "tojson",
      .run = filter_tojson,
+     .types = "vVVv",
      .param = {"ensure_ascii", "indent", "separators", "sort_keys"}},
-    {.name = "trim", .run = filter_trim, .param = {"chars"}},
-    {.name = "upper", .run = filter_case, .how = 'u'},
     {.name = NULL},
 };
 
-// ---- the library --------------------------------------------------------------------------------
+static const fxi_jroutine dict_methods[] = {
+    {.name = "get", .run = dict_get, .types = "vv", .n_must = 1},
+    {.name = "items", .run = dict_view, .how = FXI_JVIEW_ITEMS},
+    {.name = "keys", .run = dict_view, .how = FXI_JVIEW_KEYS},
+    {.name = "values", .run = dict_view, .how = FXI_JVIEW_VALUES},
+    {.name = NULL},
+};
 
 static const fxi_jroutine no_rows[] = {{.name = NULL}};
 
@@ -633,15 +360,14 @@ static const fxi_jmethods methods[FXI_JVAL_N_TYPE] = {
                       "isalpha isascii isdecimal isdigit isidentifier islower isnumeric "
                       "isprintable isspace istitle isupper ljust maketrans partition rfind rindex "
                       "rjust rpartition swapcase translate zfill "},
-    [FXI_JVAL_DICT] = {fxi_jlibrary_dict_methods,
-                       " clear copy fromkeys pop popitem setdefault update "},
+    [FXI_JVAL_DICT] = {dict_methods, " clear copy fromkeys pop popitem setdefault update "},
     [FXI_JVAL_LIST] = {no_rows,
                        " append clear copy count extend index insert pop remove reverse sort "},
     [FXI_JVAL_TUPLE] = {no_rows, " count index "},
 };
 
 const fxi_jlibrary fxi_jlibrary_chat = {
-    .filters = {library_filters, fxi_jlibrary_seq_filters},
+    .filters = {library_filters, fxi_jlibrary_str_filters, fxi_jlibrary_seq_filters},
     .tests = library_tests,
     .functions = library_functions,
     .methods = methods,

@@ -8,7 +8,7 @@
 #include "base/text/utf8.h"
 #include "format/jinja/jinja_run.h"
 
-static const char *const op_names[FXI_JOP_N_OP] = {
+static const char *const op_names[] = {
     [FXI_JOP_ADD] = "+",         [FXI_JOP_SUB] = "-",       [FXI_JOP_MUL] = "*",
     [FXI_JOP_DIV] = "/",         [FXI_JOP_FLOORDIV] = "//", [FXI_JOP_MOD] = "%",
     [FXI_JOP_POW] = "**",        [FXI_JOP_CONCAT] = "~",    [FXI_JOP_EQ] = "==",
@@ -17,14 +17,6 @@ static const char *const op_names[FXI_JOP_N_OP] = {
     [FXI_JOP_NOT_IN] = "not in",
 };
 
-static fx_status fail_operator(fxi_jrun *r, fxi_jop op, fxi_jval a, fxi_jval b)
-{
-    FX_TRY(fxi_jval_need_defined(r, a));
-    FX_TRY(fxi_jval_need_defined(r, b));
-    return fxi_jrun_fail(r, "'%s' is not supported between %s and %s", op_names[op],
-                         fxi_jval_type_name(a), fxi_jval_type_name(b));
-}
-
 // ---- numbers ------------------------------------------------------------------------------------
 
 static fx_status fail_too_large(fxi_jrun *r)
@@ -32,40 +24,34 @@ static fx_status fail_too_large(fxi_jrun *r)
     return fxi_jrun_fail(r, "a number is too large");
 }
 
-static fx_status int_floordiv(fxi_jrun *r, int64_t a, int64_t b, int64_t *q, int64_t *rest)
+// Rounds towards minus infinity.
+static fx_status divide_ints(fxi_jrun *r, fxi_jop op, int64_t a, int64_t b, int64_t *out)
 {
     if (!b) return fxi_jrun_fail(r, "division by zero");
     if (a == INT64_MIN && b == -1) return fail_too_large(r);
-    *q = a / b;
-    *rest = a % b;
-    if (*rest && (*rest < 0) != (b < 0)) {
-        *rest += b;
-        --*q;
+    int64_t q = a / b, rest = a % b;
+    if (rest && (rest < 0) != (b < 0)) {
+        rest += b;
+        q--;
     }
-    return FX_OK;
-}
-
-static fx_status int_pow(fxi_jrun *r, int64_t base, int64_t exponent, int64_t *out)
-{
-    int64_t x = 1;
-    for (; exponent; exponent >>= 1) {
-        if (exponent & 1 && __builtin_mul_overflow(x, base, &x)) return fail_too_large(r);
-        if (exponent > 1 && __builtin_mul_overflow(base, base, &base)) return fail_too_large(r);
-    }
-    *out = x;
+    *out = op == FXI_JOP_MOD ? rest : q;
     return FX_OK;
 }
 
 static fx_status int_arithmetic(fxi_jrun *r, fxi_jop op, int64_t a, int64_t b, int64_t *out)
 {
-    int64_t other;
     bool over = false;
-    if (op == FXI_JOP_FLOORDIV) return int_floordiv(r, a, b, out, &other);
-    if (op == FXI_JOP_MOD) return int_floordiv(r, a, b, &other, out);
-    if (op == FXI_JOP_POW) return int_pow(r, a, b, out);
+    if (op == FXI_JOP_FLOORDIV || op == FXI_JOP_MOD) return divide_ints(r, op, a, b, out);
     if (op == FXI_JOP_ADD) over = __builtin_add_overflow(a, b, out);
     if (op == FXI_JOP_SUB) over = __builtin_sub_overflow(a, b, out);
     if (op == FXI_JOP_MUL) over = __builtin_mul_overflow(a, b, out);
+    if (op == FXI_JOP_POW) {
+        *out = 1;
+        for (; b && !over; b >>= 1) {
+            if (b & 1) over = __builtin_mul_overflow(*out, a, out);
+            if (b > 1) over |= __builtin_mul_overflow(a, a, &a);
+        }
+    }
     return over ? fail_too_large(r) : FX_OK;
 }
 
@@ -114,33 +100,18 @@ static fx_status number_arithmetic(fxi_jrun *r, fxi_jop op, fxi_jval a, fxi_jval
     return float_arithmetic(r, op, fxi_jval_to_float(a), fxi_jval_to_float(b), &out->f);
 }
 
-fx_status fxi_jop_negate(fxi_jrun *r, fxi_jval a, fxi_jval *out)
+fx_status fxi_jop_sign(fxi_jrun *r, char sign, fxi_jval a, fxi_jval *out)
 {
     FX_TRY(fxi_jval_need_defined(r, a));
     if (!fxi_jval_is_number(a))
-        return fxi_jrun_fail(r, "'-' cannot be applied to a %s", fxi_jval_type_name(a));
+        return fxi_jrun_fail(r, "'%c' cannot be applied to a %s", sign, fxi_jval_type_name(a));
     fxi_jval zero = a.type == FXI_JVAL_FLOAT ? fxi_jval_float(-0.0) : fxi_jval_int(0);
-    return number_arithmetic(r, FXI_JOP_SUB, zero, a, out);
-}
-
-fx_status fxi_jop_plus(fxi_jrun *r, fxi_jval a, fxi_jval *out)
-{
-    FX_TRY(fxi_jval_need_defined(r, a));
-    if (!fxi_jval_is_number(a))
-        return fxi_jrun_fail(r, "'+' cannot be applied to a %s", fxi_jval_type_name(a));
+    if (sign == '-') return number_arithmetic(r, FXI_JOP_SUB, zero, a, out);
     *out = a.type == FXI_JVAL_BOOL ? fxi_jval_int(a.b) : a;
     return FX_OK;
 }
 
 // ---- strings and lists --------------------------------------------------------------------------
-
-static fx_status concat_values(fxi_jrun *r, fxi_jval a, fxi_jval b, fxi_jval *out)
-{
-    const fxi_jstr *sa, *sb;
-    FX_TRY(fxi_jval_to_str(r, a, &sa));
-    FX_TRY(fxi_jval_to_str(r, b, &sb));
-    return fxi_jstr_concat(r, sa, sb, out);
-}
 
 static fx_status join_seqs(fxi_jrun *r, fxi_jval a, fxi_jval b, fxi_jval *out)
 {
@@ -153,50 +124,50 @@ static fx_status join_seqs(fxi_jrun *r, fxi_jval a, fxi_jval b, fxi_jval *out)
     return fxi_jval_make_seq(r, a.type, v, n, out);
 }
 
-static fx_status repeat_str(fxi_jrun *r, const fxi_jstr *s, size_t times, fxi_jval *out)
+static fx_status repeat_value(fxi_jrun *r, fxi_jval what, int64_t count, fxi_jval *out)
 {
-    fxi_jout o = {0};
-    for (size_t i = 0; i < times && s->n; i++) FX_TRY(fxi_jout_add(r, &o, s));
-    return fxi_jout_finish(r, &o, out);
-}
-
-static fx_status repeat_seq(fxi_jrun *r, fxi_jval s, size_t times, fxi_jval *out)
-{
-    FX_TRY(fxi_jval_make_seq(r, s.type, NULL, 0, out));
-    const size_t n = s.seq->n;
+    const size_t times = count < 0 ? 0 : (size_t)count;
+    if (what.type == FXI_JVAL_STR) {
+        fxi_jout o = {0};
+        for (size_t i = 0; i < times && what.s->n; i++) FX_TRY(fxi_jout_add(r, &o, what.s));
+        return fxi_jout_finish(r, &o, out);
+    }
+    const size_t n = what.seq->n;
     size_t n_bytes;
-    if (__builtin_mul_overflow(n * sizeof(fxi_jval), times, &n_bytes))
-        return fxi_jrun_fail(r, "a list is too long");
     fxi_jval *v;
-    if (!n_bytes) return FX_OK;
+    if (__builtin_mul_overflow(n * sizeof *v, times, &n_bytes))
+        return fxi_jrun_fail(r, "a list is too long");
     FX_TRY(fxi_jrun_work(r, n_bytes));
     FX_TRY(fxi_jrun_take(r, n_bytes, &v));
-    for (size_t i = 0; i < times; i++) memcpy(v + i * n, s.seq->v, n * sizeof *v);
-    return fxi_jval_make_seq(r, s.type, v, n * times, out);
+    for (size_t i = 0; n && i < times; i++) memcpy(v + i * n, what.seq->v, n * sizeof *v);
+    return fxi_jval_make_seq(r, what.type, v, n * times, out);
 }
 
-static fx_status repeat_value(fxi_jrun *r, fxi_jval what, fxi_jval times, fxi_jval *out)
+// Whether a * b repeats a.
+static bool repeats_first(fxi_jval a, fxi_jval b)
 {
-    int64_t n = fxi_jval_to_int(times);
-    if (n < 0) n = 0;
-    return what.type == FXI_JVAL_STR ? repeat_str(r, what.s, (size_t)n, out)
-                                     : repeat_seq(r, what, (size_t)n, out);
+    return (fxi_jval_is_seq(a) || a.type == FXI_JVAL_STR) && fxi_jval_is_integer(b);
 }
 
 fx_status fxi_jop_binary(fxi_jrun *r, fxi_jop op, fxi_jval a, fxi_jval b, fxi_jval *out)
 {
-    if (op == FXI_JOP_CONCAT) return concat_values(r, a, b, out);
+    if (op == FXI_JOP_CONCAT) {
+        FX_TRY(fxi_jval_to_str(r, a, &a.s));
+        FX_TRY(fxi_jval_to_str(r, b, &b.s));
+        return fxi_jstr_concat(r, a.s, b.s, out);
+    }
     if (fxi_jval_is_number(a) && fxi_jval_is_number(b)) return number_arithmetic(r, op, a, b, out);
     if (op == FXI_JOP_ADD && a.type == FXI_JVAL_STR && b.type == FXI_JVAL_STR)
         return fxi_jstr_concat(r, a.s, b.s, out);
     if (op == FXI_JOP_ADD && a.type == b.type && fxi_jval_is_seq(a)) return join_seqs(r, a, b, out);
-    if (op == FXI_JOP_MUL && (fxi_jval_is_seq(a) || a.type == FXI_JVAL_STR) &&
-        fxi_jval_is_integer(b))
-        return repeat_value(r, a, b, out);
-    if (op == FXI_JOP_MUL && (fxi_jval_is_seq(b) || b.type == FXI_JVAL_STR) &&
-        fxi_jval_is_integer(a))
-        return repeat_value(r, b, a, out);
-    return fail_operator(r, op, a, b);
+    if (op == FXI_JOP_MUL && repeats_first(a, b))
+        return repeat_value(r, a, fxi_jval_to_int(b), out);
+    if (op == FXI_JOP_MUL && repeats_first(b, a))
+        return repeat_value(r, b, fxi_jval_to_int(a), out);
+    FX_TRY(fxi_jval_need_defined(r, a));
+    FX_TRY(fxi_jval_need_defined(r, b));
+    return fxi_jrun_fail(r, "'%s' is not supported between %s and %s", op_names[op],
+                         fxi_jval_type_name(a), fxi_jval_type_name(b));
 }
 
 fx_status fxi_jop_compare(fxi_jrun *r, fxi_jop op, fxi_jval a, fxi_jval b, bool *out)
@@ -252,64 +223,43 @@ static fx_status loop_attribute(fxi_jrun *r, const struct fxi_jloop *l, const fx
     return fxi_jrun_work(r, 0);
 }
 
-static fxi_jval namespace_member(const struct fxi_jnamespace *ns, const fxi_jstr *name)
-{
-    for (size_t i = 0; i < ns->n; i++)
-        if (!fxi_jstr_compare(ns->e[i].key.s, name)) return ns->e[i].value;
-    return fxi_jval_undefined(name);
-}
-
-// A method of v's type, bound to it. *found: whether Python's type has one of this name; a method
-// that the library lacks is undefined.
-static fx_status method_of(fxi_jrun *r, fxi_jval v, const fxi_jstr *name, bool *found,
-                           fxi_jval *out)
-{
-    const fxi_jroutine *row = fxi_jmethod_find(r->t->lib, v.type, name, found);
-    struct fxi_jmethod *m;
-    out->own = *found;
-    if (!row) return FX_OK;
-    FX_TRY(fxi_jrun_take(r, sizeof *m, &m));
-    *m = (struct fxi_jmethod){v, row};
-    *out = (fxi_jval){.type = FXI_JVAL_METHOD, .method = m};
-    return FX_OK;
-}
-
 fx_status fxi_jval_attribute(fxi_jrun *r, fxi_jval v, const fxi_jstr *name, fxi_jval *out)
 {
-    const fxi_jval *item;
-    bool found;
+    const fxi_jval *item = NULL;
+    bool is_method;
     FX_TRY(fxi_jval_need_defined(r, v));
     *out = fxi_jval_undefined(name);
-    FX_TRY(method_of(r, v, name, &found, out));
-    if (found) return FX_OK;
+    const fxi_jroutine *row = fxi_jmethod_find(r->t->lib, v.type, name, &is_method);
+    out->own = is_method;
+    if (row) {
+        struct fxi_jmethod *m;
+        FX_TRY(fxi_jrun_take(r, sizeof *m, &m));
+        *m = (struct fxi_jmethod){v, row};
+        *out = (fxi_jval){.type = FXI_JVAL_METHOD, .method = m};
+    }
+    if (is_method) return FX_OK;
     if (v.type == FXI_JVAL_LOOP) return loop_attribute(r, v.loop, name, out);
-    if (v.type == FXI_JVAL_NAMESPACE) *out = namespace_member(v.ns, name);
-    if (v.type != FXI_JVAL_DICT) return FX_OK;
-    fxi_jval key = {.type = FXI_JVAL_STR, .s = name};
-    FX_TRY(fxi_jdict_lookup(r, v.dict, key, &item));
+    if (v.type == FXI_JVAL_NAMESPACE) item = fxi_jnamespace_find(v.ns, name);
+    if (v.type == FXI_JVAL_DICT) FX_TRY(fxi_jdict_lookup(r, v.dict, fxi_jval_str(name), &item));
     if (item) *out = *item;
     return FX_OK;
 }
 
-static fx_status char_at(fxi_jrun *r, const fxi_jstr *s, int64_t i, fxi_jval *out)
-{
-    FX_TRY(fxi_jrun_work(r, s->n));
-    if (i < 0) i += (int64_t)fxi_utf8_count(s->p, s->n);
-    if (i < 0) return FX_OK;
-    size_t n, at = fxi_jstr_byte_of(s, (size_t)i);
-    if (at >= s->n) return FX_OK;
-    fxi_jstr_char_at(s, at, &n);
-    return fxi_jstr_part(r, s, at, n, out);
-}
-
+// Item i of a string, sequence or range; *out stays where there is none.
 static fx_status item_at(fxi_jrun *r, fxi_jval v, int64_t i, fxi_jval *out)
 {
     size_t n;
-    if (v.type == FXI_JVAL_STR) return char_at(r, v.s, i, out);
-    if (!fxi_jval_is_seq(v) && v.type != FXI_JVAL_RANGE) return FX_OK;
-    fxi_jval_length(v, &n);
+    if (v.type == FXI_JVAL_STR) FX_TRY(fxi_jrun_work(r, v.s->n));
+    if ((v.type != FXI_JVAL_STR && v.type != FXI_JVAL_RANGE && !fxi_jval_is_seq(v)) ||
+        !fxi_jval_length(v, &n))
+        return FX_OK;
     if (i < 0) i += (int64_t)n;
     if (i < 0 || i >= (int64_t)n) return FX_OK;
+    if (v.type == FXI_JVAL_STR) {
+        const size_t at = fxi_jstr_byte_of(v.s, (size_t)i);
+        fxi_jstr_char_at(v.s, at, &n);
+        return fxi_jstr_part(r, v.s, at, n, out);
+    }
     *out = fxi_jval_is_seq(v) ? v.seq->v[i] : fxi_jval_int(v.range->start + i * v.range->step);
     return FX_OK;
 }
@@ -321,13 +271,13 @@ fx_status fxi_jval_subscript(fxi_jrun *r, fxi_jval v, fxi_jval key, fxi_jval *ou
     *out = fxi_jval_undefined(key.type == FXI_JVAL_STR ? key.s : NULL);
     if (v.type == FXI_JVAL_DICT && fxi_jval_is_hashable(key))
         FX_TRY(fxi_jdict_lookup(r, v.dict, key, &item));
-    if (item) {
+    if (item)
         *out = *item;
-        return FX_OK;
-    }
-    if (fxi_jval_is_integer(key) && v.type != FXI_JVAL_DICT)
+    else if (fxi_jval_is_integer(key) && v.type != FXI_JVAL_DICT)
         return item_at(r, v, fxi_jval_to_int(key), out);
-    return key.type == FXI_JVAL_STR ? fxi_jval_attribute(r, v, key.s, out) : FX_OK;
+    else if (key.type == FXI_JVAL_STR)
+        return fxi_jval_attribute(r, v, key.s, out);
+    return FX_OK;
 }
 
 // ---- slices -------------------------------------------------------------------------------------
@@ -336,11 +286,6 @@ typedef struct slice_bounds {
     int64_t start, stop, step;
     size_t n; // items
 } slice_bounds;
-
-static int64_t bound_of(fxi_jval v, int64_t preset)
-{
-    return v.type == FXI_JVAL_NONE ? preset : fxi_jval_to_int(v);
-}
 
 static int64_t clamp_bound(int64_t i, int64_t n, int64_t least, int64_t most)
 {
@@ -352,19 +297,24 @@ static int64_t clamp_bound(int64_t i, int64_t n, int64_t least, int64_t most)
 static fx_status make_slice(fxi_jrun *r, const fxi_jval bound[3], size_t length, slice_bounds *out)
 {
     const int64_t n = (int64_t)length;
-    int64_t step = bound_of(bound[2], 1);
+    int64_t given[3];
+    for (int i = 0; i < 3; i++) {
+        if (bound[i].type != FXI_JVAL_NONE && !fxi_jval_is_integer(bound[i]))
+            return fxi_jrun_fail(r, "a slice's bound is a %s", fxi_jval_type_name(bound[i]));
+        given[i] = bound[i].type == FXI_JVAL_NONE ? 0 : fxi_jval_to_int(bound[i]);
+    }
+    int64_t step = bound[2].type == FXI_JVAL_NONE ? 1 : given[2];
     if (!step) return fxi_jrun_fail(r, "a slice's step must not be 0");
     if (step < -INT64_MAX) step = -INT64_MAX;
-    int64_t start = bound_of(bound[0], step > 0 ? 0 : INT64_MAX);
-    int64_t stop = bound_of(bound[1], step > 0 ? INT64_MAX : INT64_MIN);
-    int64_t least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
-    start = clamp_bound(start, n, least, most);
-    stop = stop == INT64_MIN ? least : clamp_bound(stop, n, least, most);
-    uint64_t width = step > 0 ? (stop > start ? (uint64_t)(stop - start) : 0)
-                              : (start > stop ? (uint64_t)(start - stop) : 0);
-    uint64_t stride = step > 0 ? (uint64_t)step : (uint64_t)-step;
-    *out = (slice_bounds){start, stop, step, (size_t)((width + stride - 1) / stride)};
-    if (width == 0) out->n = 0;
+    const int64_t least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
+    const int64_t start = bound[0].type == FXI_JVAL_NONE ? (step > 0 ? least : most)
+                                                         : clamp_bound(given[0], n, least, most);
+    const int64_t stop = bound[1].type == FXI_JVAL_NONE ? (step > 0 ? most : least)
+                                                        : clamp_bound(given[1], n, least, most);
+    const int64_t width = step > 0 ? stop - start : start - stop;
+    const uint64_t stride = (uint64_t)(step > 0 ? step : -step);
+    *out =
+        (slice_bounds){start, stop, step, width > 0 ? ((uint64_t)width + stride - 1) / stride : 0};
     return FX_OK;
 }
 
@@ -386,10 +336,9 @@ static fx_status slice_str(fxi_jrun *r, const fxi_jstr *str, const slice_bounds 
         fxi_jstr rest = {.p = str->p + from, .n = str->n - from};
         return fxi_jstr_part(r, str, from, fxi_jstr_byte_of(&rest, s->n), out);
     }
-    fxi_jval all = {.type = FXI_JVAL_STR, .s = str};
     fxi_jseq chars;
     fxi_jout o = {0};
-    FX_TRY(fxi_jval_items(r, all, &chars));
+    FX_TRY(fxi_jval_items(r, fxi_jval_str(str), &chars));
     for (size_t i = 0; i < s->n; i++)
         FX_TRY(fxi_jout_add(r, &o, chars.v[s->start + (int64_t)i * s->step].s));
     return fxi_jout_finish(r, &o, out);
@@ -418,9 +367,6 @@ fx_status fxi_jval_slice(fxi_jrun *r, fxi_jval v, const fxi_jval bound[3], fxi_j
     FX_TRY(fxi_jval_need_defined(r, v));
     if (v.type != FXI_JVAL_STR && v.type != FXI_JVAL_RANGE && !fxi_jval_is_seq(v))
         return fxi_jrun_fail(r, "a %s cannot be sliced", fxi_jval_type_name(v));
-    for (int i = 0; i < 3; i++)
-        if (bound[i].type != FXI_JVAL_NONE && !fxi_jval_is_integer(bound[i]))
-            return fxi_jrun_fail(r, "a slice's bound is a %s", fxi_jval_type_name(bound[i]));
     fxi_jval_length(v, &n);
     FX_TRY(make_slice(r, bound, n, &s));
     if (v.type == FXI_JVAL_RANGE) return slice_range(r, v.range, &s, out);
@@ -429,43 +375,32 @@ fx_status fxi_jval_slice(fxi_jrun *r, fxi_jval v, const fxi_jval bound[3], fxi_j
 
 // ---- paths --------------------------------------------------------------------------------------
 
-static bool read_index(const fxi_jstr *s, int64_t *out)
+// Text of up to nine digits is an index.
+static fxi_jval path_key(fxi_jval part)
 {
-    if (!s->n || s->n > 9) return false;
-    *out = 0;
-    for (size_t i = 0; i < s->n; i++) {
-        if (s->p[i] < '0' || s->p[i] > '9') return false;
-        *out = *out * 10 + (s->p[i] - '0');
+    int64_t i = 0;
+    if (!part.s->n || part.s->n > 9) return part;
+    for (size_t k = 0; k < part.s->n; k++) {
+        if (part.s->p[k] < '0' || part.s->p[k] > '9') return part;
+        i = i * 10 + (part.s->p[k] - '0');
     }
-    return true;
+    return fxi_jval_int(i);
 }
 
-// One part of a path.
-static fx_status take_step(fxi_jrun *r, fxi_jval v, fxi_jval key, fxi_jval preset, fxi_jval *out)
+fx_status fxi_jval_path(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval preset, fxi_jval *out)
 {
-    FX_TRY(fxi_jval_subscript(r, v, key, out));
-    if (out->type == FXI_JVAL_UNDEFINED && preset.type != FXI_JVAL_NONE) *out = preset;
-    return FX_OK;
-}
-
-fx_status fxi_jval_path_or(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval preset, fxi_jval *out)
-{
+    const bool is_text = path.type == FXI_JVAL_STR;
     *out = v;
-    if (path.type != FXI_JVAL_STR) return take_step(r, v, path, preset, out);
-    for (size_t from = 0; from <= path.s->n;) {
-        fxi_jval part;
-        const char *dot = memchr(path.s->p + from, '.', path.s->n - from);
-        size_t to = dot ? (size_t)(dot - path.s->p) : path.s->n;
-        FX_TRY(fxi_jstr_part(r, path.s, from, to - from, &part));
-        int64_t i;
-        if (read_index(part.s, &i)) part = fxi_jval_int(i);
-        FX_TRY(take_step(r, *out, part, preset, out));
-        from = to + 1;
+    for (size_t from = 0, to; from <= (is_text ? path.s->n : 0); from = to + 1) {
+        fxi_jval key = path;
+        const char *dot = is_text ? memchr(path.s->p + from, '.', path.s->n - from) : NULL;
+        to = dot ? (size_t)(dot - path.s->p) : is_text ? path.s->n : 0;
+        if (is_text) {
+            FX_TRY(fxi_jstr_part(r, path.s, from, to - from, &key));
+            key = path_key(key);
+        }
+        FX_TRY(fxi_jval_subscript(r, *out, key, out));
+        if (out->type == FXI_JVAL_UNDEFINED && preset.type != FXI_JVAL_NONE) *out = preset;
     }
     return FX_OK;
-}
-
-fx_status fxi_jval_path(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval *out)
-{
-    return fxi_jval_path_or(r, v, path, fxi_jval_none(), out);
 }

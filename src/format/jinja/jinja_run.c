@@ -4,9 +4,7 @@
 // result grows in place, so building a text from many pieces takes linear time and memory. Shared
 // bytes are never overwritten: a string sees its own length only, and only the longest may grow.
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-#include <utf8proc.h>
 
 #include "base/text/utf8.h"
 #include "format/jinja/jinja_run.h"
@@ -75,32 +73,22 @@ fx_status fxi_jrun_enter(fxi_jrun *r)
     return FX_OK;
 }
 
-void fxi_jrun_leave(fxi_jrun *r)
-{
-    r->depth--;
-}
-
 // ---- growing ------------------------------------------------------------------------------------
-
-static fx_status grow_buffer(fxi_jrun *r, fxi_jout *o, size_t more)
-{
-    if (o->cap - o->n >= more) return FX_OK;
-    if (more > r->lim.memory_bytes) return fxi_jrun_take(r, more, &(void *){NULL});
-    size_t cap = 2 * (o->n + more) + 32;
-    char *p;
-    FX_TRY(fxi_jrun_take(r, 2 * cap, &p));
-    if (o->n) memcpy(p, o->p, o->n);
-    if (o->n) memcpy(p + cap, o->own, o->n);
-    *o = (fxi_jout){p, p + cap, o->n, cap};
-    return FX_OK;
-}
 
 static fx_status append_bytes(fxi_jrun *r, fxi_jout *o, const char *p, const char *own, int mark,
                               size_t n)
 {
     FX_TRY(fxi_jrun_work(r, n));
-    FX_TRY(grow_buffer(r, o, n));
     if (!n) return FX_OK;
+    if (o->cap - o->n < n) {
+        char *more;
+        if (n > r->lim.memory_bytes) return fxi_jrun_take(r, n, &more); // fails
+        const size_t cap = 2 * (o->n + n) + 32;
+        FX_TRY(fxi_jrun_take(r, 2 * cap, &more));
+        if (o->n) memcpy(more, o->p, o->n);
+        if (o->n) memcpy(more + cap, o->own, o->n);
+        *o = (fxi_jout){more, more + cap, o->n, cap};
+    }
     memcpy(o->p + o->n, p, n);
     if (own)
         memcpy(o->own + o->n, own, n);
@@ -127,12 +115,6 @@ fx_status fxi_jout_add_bytes(fxi_jrun *r, fxi_jout *o, const char *p, size_t n, 
     return append_bytes(r, o, p, NULL, own, n);
 }
 
-fx_status fxi_jout_add_spaces(fxi_jrun *r, fxi_jout *o, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) FX_TRY(fxi_jout_add_bytes(r, o, " ", 1, true));
-    return FX_OK;
-}
-
 fx_status fxi_jout_finish(fxi_jrun *r, const fxi_jout *o, fxi_jval *out)
 {
     return fxi_jstr_make(r, o->n ? o->p : "", o->own, o->n, out);
@@ -147,13 +129,6 @@ fx_status fxi_jstr_make(fxi_jrun *r, const char *p, const char *own, size_t n, f
     *s = (fxi_jstr){.p = p, .own = own, .n = n};
     *out = (fxi_jval){.type = FXI_JVAL_STR, .s = s};
     return FX_OK;
-}
-
-fx_status fxi_jstr_copy(fxi_jrun *r, const char *text, bool own, fxi_jval *out)
-{
-    fxi_jout o = {0};
-    FX_TRY(fxi_jout_add_bytes(r, &o, text, strlen(text), own));
-    return fxi_jout_finish(r, &o, out);
 }
 
 fx_status fxi_jstr_part(fxi_jrun *r, const fxi_jstr *s, size_t from, size_t n, fxi_jval *out)
@@ -175,15 +150,4 @@ fx_status fxi_jstr_concat(fxi_jrun *r, const fxi_jstr *a, const fxi_jstr *b, fxi
     *s = (fxi_jstr){o->n ? o->p : "", o->own, o->n, o};
     *out = (fxi_jval){.type = FXI_JVAL_STR, .s = s};
     return FX_OK;
-}
-
-// ---- characters ---------------------------------------------------------------------------------
-
-fx_status fxi_jout_add_cased(fxi_jrun *r, fxi_jout *o, uint32_t c, char how, bool own)
-{
-    utf8proc_int32_t u = (utf8proc_int32_t)c;
-    if (c == 0xDF && how != 'l') return fxi_jout_add_bytes(r, o, how == 'u' ? "SS" : "Ss", 2, own);
-    u = how == 'u' ? utf8proc_toupper(u) : how == 'l' ? utf8proc_tolower(u) : utf8proc_totitle(u);
-    char bytes[4];
-    return fxi_jout_add_bytes(r, o, bytes, fxi_utf8_put(bytes, (uint32_t)u), own);
 }

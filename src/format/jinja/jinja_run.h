@@ -2,14 +2,16 @@
 // statements are built from.
 //
 //     jinja_run.c         error lines, limits, strings that grow
-//     jinja_values.c      what values are, and their text
+//     jinja_values.c      what values are
+//     jinja_text.c        their text: str(), repr(), JSON
 //     jinja_operators.c   operators, attributes, items, slices
 //     jinja_exec.c        variables, expressions, calls, statements
-//     jinja_strings.c     strings and their methods      }
+//     jinja_strings.c     methods and filters of strings }
 //     jinja_sequences.c   filters of sequences           } the library of chat templates
 //     jinja_library.c     other filters, tests, functions }
 //
-// Each file calls those above it.
+// Each file calls those above it. A run ends with its first error: what a function changed for the
+// time of a call (scope, output, depth) is put back only where the call succeeds.
 #ifndef FXI_FORMAT_JINJA_RUN_H
 #define FXI_FORMAT_JINJA_RUN_H
 
@@ -48,20 +50,19 @@ fx_status fxi_jrun_work(fxi_jrun *r, size_t n_bytes);            // counts the s
 // The same for n bytes read character by character, each compared with n_more other bytes.
 fx_status fxi_jrun_work_chars(fxi_jrun *r, size_t n_bytes, size_t n_more);
 fx_status fxi_jrun_enter(fxi_jrun *r); // one level deeper; leave after FX_OK
-void fxi_jrun_leave(fxi_jrun *r);
+static inline void fxi_jrun_leave(fxi_jrun *r)
+{
+    r->depth--;
+}
 
 fx_status fxi_jout_add(fxi_jrun *r, fxi_jout *o, const fxi_jstr *s);
 // Bytes from .. from + n of s.
 fx_status fxi_jout_add_part(fxi_jrun *r, fxi_jout *o, const fxi_jstr *s, size_t from, size_t n);
 fx_status fxi_jout_add_bytes(fxi_jrun *r, fxi_jout *o, const char *p, size_t n, bool own);
-fx_status fxi_jout_add_spaces(fxi_jrun *r, fxi_jout *o, int64_t n); // the template's own
-// The character in upper ('u'), lower ('l') or title case ('t').
-fx_status fxi_jout_add_cased(fxi_jrun *r, fxi_jout *o, uint32_t c, char how, bool own);
 // The text as a value; o must not grow afterwards.
 fx_status fxi_jout_finish(fxi_jrun *r, const fxi_jout *o, fxi_jval *out);
 
 fx_status fxi_jstr_make(fxi_jrun *r, const char *p, const char *own, size_t n, fxi_jval *out);
-fx_status fxi_jstr_copy(fxi_jrun *r, const char *text, bool own, fxi_jval *out);
 fx_status fxi_jstr_part(fxi_jrun *r, const fxi_jstr *s, size_t from, size_t n, fxi_jval *out);
 fx_status fxi_jstr_concat(fxi_jrun *r, const fxi_jstr *a, const fxi_jstr *b, fxi_jval *out);
 
@@ -69,14 +70,26 @@ fx_status fxi_jstr_concat(fxi_jrun *r, const fxi_jstr *a, const fxi_jstr *b, fxi
 
 const char *fxi_jval_type_name(fxi_jval v); // Python's, "dict"
 bool fxi_jval_truth(fxi_jval v);
-bool fxi_jval_is_number(fxi_jval v);  // int, float or bool
-bool fxi_jval_is_integer(fxi_jval v); // int or bool
+static inline bool fxi_jval_is_integer(fxi_jval v) // int or bool
+{
+    return v.type == FXI_JVAL_INT || v.type == FXI_JVAL_BOOL;
+}
+static inline bool fxi_jval_is_number(fxi_jval v) // int, float or bool
+{
+    return fxi_jval_is_integer(v) || v.type == FXI_JVAL_FLOAT;
+}
 static inline bool fxi_jval_is_seq(fxi_jval v)
 {
     return v.type == FXI_JVAL_LIST || v.type == FXI_JVAL_TUPLE;
 }
-int64_t fxi_jval_to_int(fxi_jval v);  // v is an int or bool
-double fxi_jval_to_float(fxi_jval v); // v is a number
+static inline int64_t fxi_jval_to_int(fxi_jval v) // v is an int or bool
+{
+    return v.type == FXI_JVAL_BOOL ? v.b : v.i;
+}
+static inline double fxi_jval_to_float(fxi_jval v) // v is a number
+{
+    return v.type == FXI_JVAL_FLOAT ? v.f : (double)fxi_jval_to_int(v);
+}
 fx_status fxi_jval_equal(fxi_jrun *r, fxi_jval a, fxi_jval b, bool *out);
 // < 0, 0, > 0; fails for types that Python does not order. op: for the error.
 fx_status fxi_jval_compare(fxi_jrun *r, fxi_jval a, fxi_jval b, const char *op, int *out);
@@ -96,6 +109,8 @@ fx_status fxi_jdict_merge(fxi_jrun *r, fxi_jpair *e, size_t n, fxi_jval *out);
 // The same for keys that are hashable and differ.
 fx_status fxi_jdict_make(fxi_jrun *r, const fxi_jpair *e, size_t n, fxi_jval *out);
 fx_status fxi_jdict_lookup(fxi_jrun *r, const fxi_jdict *d, fxi_jval key, const fxi_jval **out);
+// The member's value; NULL: there is none.
+fxi_jval *fxi_jnamespace_find(const struct fxi_jnamespace *ns, const fxi_jstr *name);
 // The items that a loop over v sees; consumes a generator.
 fx_status fxi_jval_items(fxi_jrun *r, fxi_jval v, fxi_jseq *out);
 bool fxi_jval_is_iterable(fxi_jval v);
@@ -103,35 +118,51 @@ bool fxi_jval_is_iterable(fxi_jval v);
 bool fxi_jval_length(fxi_jval v, size_t *out);
 fx_status fxi_jval_contains(fxi_jrun *r, fxi_jval in, fxi_jval what, bool *out);
 
+// ---- jinja_text.c -------------------------------------------------------------------------------
+
+fx_status fxi_jval_show(fxi_jrun *r, fxi_jout *o, fxi_jval v);            // str(v)
 fx_status fxi_jval_to_str(fxi_jrun *r, fxi_jval v, const fxi_jstr **out); // str(v)
-fx_status fxi_jval_show(fxi_jrun *r, fxi_jout *o, fxi_jval v, bool repr);
-#define FXI_JVAL_FLOAT_BYTES 40
-size_t fxi_jval_float_text(double f, char text[FXI_JVAL_FLOAT_BYTES]); // repr(f)
+
+typedef struct fxi_jstyle { // how repr(), or json.dumps with these arguments, writes values
+    bool json, ascii, sorted;
+    const fxi_jstr *indent; // NULL: on one line
+    fxi_jstr item, colon;   // separators
+} fxi_jstyle;
+
+fx_status fxi_jval_write(fxi_jrun *r, fxi_jout *o, fxi_jval v, const fxi_jstyle *style);
 
 // ---- jinja_operators.c --------------------------------------------------------------------------
 
 fx_status fxi_jop_binary(fxi_jrun *r, fxi_jop op, fxi_jval a, fxi_jval b, fxi_jval *out);
 fx_status fxi_jop_compare(fxi_jrun *r, fxi_jop op, fxi_jval a, fxi_jval b, bool *out);
-fx_status fxi_jop_negate(fxi_jrun *r, fxi_jval a, fxi_jval *out);
-fx_status fxi_jop_plus(fxi_jrun *r, fxi_jval a, fxi_jval *out);
+fx_status fxi_jop_sign(fxi_jrun *r, char sign, fxi_jval a, fxi_jval *out); // '-' or '+'
 
 fx_status fxi_jval_attribute(fxi_jrun *r, fxi_jval v, const fxi_jstr *name, fxi_jval *out);
 fx_status fxi_jval_subscript(fxi_jrun *r, fxi_jval v, fxi_jval key, fxi_jval *out);
 fx_status fxi_jval_slice(fxi_jrun *r, fxi_jval v, const fxi_jval bound[3], fxi_jval *out);
-// A path as filters take it, "a.b.0" or a number; *out may be undefined.
-fx_status fxi_jval_path(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval *out);
-// The same; the preset stands in for every part of the path that is undefined. None is no preset.
-fx_status fxi_jval_path_or(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval preset, fxi_jval *out);
+// A path as filters take it, "a.b.0" or a number. The preset stands in for every part of it that is
+// undefined; none is no preset: *out may be undefined.
+fx_status fxi_jval_path(fxi_jrun *r, fxi_jval v, fxi_jval path, fxi_jval preset, fxi_jval *out);
 
 // ---- jinja_exec.c -------------------------------------------------------------------------------
 
 fx_status fxi_jroutine_call(fxi_jrun *r, const fxi_jroutine *row, fxi_jval self, const fxi_jargs *a,
                             fxi_jval *out);
-// Arguments as C types; `preset` where absent.
-fx_status fxi_jcall_int(fxi_jrun *r, const fxi_jcall *c, int i, int64_t preset, int64_t *out);
-fx_status fxi_jcall_str(fxi_jrun *r, const fxi_jcall *c, int i, const fxi_jstr **out);
-bool fxi_jcall_true(const fxi_jcall *c, int i);
-bool fxi_jcall_given(const fxi_jcall *c, int i); // and not None
+// v as type letter `type` of fxi_jroutine demands; fails where it is not.
+fx_status fxi_jcall_need(fxi_jrun *r, const fxi_jcall *c, char type, fxi_jval *v);
+static inline bool fxi_jcall_given(const fxi_jcall *c, int i)
+{
+    return c->arg[i].type != FXI_JVAL_ABSENT;
+}
+bool fxi_jcall_true(const fxi_jcall *c, int i);                                // given, and true
+static inline int64_t fxi_jcall_int(const fxi_jcall *c, int i, int64_t preset) // its type is i
+{
+    return fxi_jcall_given(c, i) ? fxi_jval_to_int(c->arg[i]) : preset;
+}
+static inline const fxi_jstr *fxi_jcall_str(const fxi_jcall *c, int i) // its type is s or t
+{
+    return fxi_jcall_given(c, i) ? c->arg[i].s : NULL;
+}
 
 typedef struct fxi_jscope {
     struct fxi_jscope *up;
@@ -146,18 +177,14 @@ fx_status fxi_jnode_exec(fxi_jrun *r, const fxi_jnode *list);
 extern const fxi_jlibrary fxi_jlibrary_chat;
 
 // Tables of it; each ends with a row without a name.
-extern const fxi_jroutine fxi_jlibrary_seq_filters[]; // jinja_sequences.c
-extern const fxi_jroutine fxi_jlibrary_str_methods[],
-    fxi_jlibrary_dict_methods[]; // jinja_strings.c
+extern const fxi_jroutine fxi_jlibrary_str_filters[], fxi_jlibrary_str_methods[],
+    fxi_jlibrary_seq_filters[];
 
 // ---- jinja_strings.c ----------------------------------------------------------------------------
 
-// Replaces up to `most` occurrences of `old`, from the left.
-fx_status fxi_jstr_replace(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *old, const fxi_jstr *by,
-                           uint64_t most, fxi_jval *out);
-// As str.splitlines: strings, with or without the ends of lines.
-fx_status fxi_jstr_lines(fxi_jrun *r, const fxi_jstr *s, bool keep_ends, fxi_jseq *out);
 // The first character and the others in upper ('u'), lower ('l') or title case ('t').
 fx_status fxi_jstr_recase(fxi_jrun *r, const fxi_jstr *s, char first, char how, fxi_jval *out);
+// Argument i: a text, or a number of blanks, which are the template's own.
+fx_status fxi_jcall_blanks(fxi_jrun *r, const fxi_jcall *c, int i, const fxi_jstr **out);
 
 #endif

@@ -42,21 +42,16 @@ static fx_status filter_list(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return fxi_jval_make_seq(r, FXI_JVAL_LIST, items.v, items.n, out);
 }
 
-static fx_status reverse_str(fxi_jrun *r, fxi_jval s, fxi_jval *out)
-{
-    fxi_jseq chars;
-    fxi_jout o = {0};
-    FX_TRY(fxi_jval_items(r, s, &chars));
-    for (size_t i = chars.n; i; i--) FX_TRY(fxi_jout_add(r, &o, chars.v[i - 1].s));
-    return fxi_jout_finish(r, &o, out);
-}
-
 static fx_status filter_reverse(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     fxi_jseq items;
     fxi_jval *v;
-    if (c->self.type == FXI_JVAL_STR) return reverse_str(r, c->self, out);
+    fxi_jout o = {0};
     FX_TRY(fxi_jval_items(r, c->self, &items));
+    if (c->self.type == FXI_JVAL_STR) {
+        for (size_t i = items.n; i; i--) FX_TRY(fxi_jout_add(r, &o, items.v[i - 1].s));
+        return fxi_jout_finish(r, &o, out);
+    }
     FX_TRY(fxi_jrun_take(r, items.n * sizeof *v, &v));
     for (size_t i = 0; i < items.n; i++) v[i] = items.v[items.n - 1 - i];
     return fxi_jval_make_generator(r, v, items.n, out);
@@ -76,38 +71,31 @@ static fx_status filter_items(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 
 static fx_status filter_join(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
-    const fxi_jstr *between = &(fxi_jstr){.p = "", .n = 0};
+    const fxi_jstr *between = fxi_jcall_str(c, 0);
     fxi_jseq items;
     fxi_jout o = {0};
     FX_TRY(fxi_jval_items(r, c->self, &items));
-    if (c->arg[0].type != FXI_JVAL_ABSENT) FX_TRY(fxi_jval_to_str(r, c->arg[0], &between));
     for (size_t i = 0; i < items.n; i++) {
-        if (i) FX_TRY(fxi_jout_add(r, &o, between));
         fxi_jval v = items.v[i];
-        if (fxi_jcall_given(c, 1)) FX_TRY(fxi_jval_path(r, v, c->arg[1], &v));
-        FX_TRY(fxi_jval_show(r, &o, v, false));
+        if (i && between) FX_TRY(fxi_jout_add(r, &o, between));
+        if (fxi_jcall_given(c, 1)) FX_TRY(fxi_jval_path(r, v, c->arg[1], fxi_jval_none(), &v));
+        FX_TRY(fxi_jval_show(r, &o, v));
     }
     return fxi_jout_finish(r, &o, out);
 }
 
 // ---- map, select, reject ------------------------------------------------------------------------
 
-// The filter or test (is_test) named by argument `at`, and the arguments after it.
+// The filter or test named by argument `at`, and the arguments after it.
 static fx_status named_routine(fxi_jrun *r, const fxi_jcall *c, size_t at, bool is_test,
                                const fxi_jroutine **row, fxi_jargs *args)
 {
-    const fxi_jlibrary *lib = r->t->lib;
-    const fxi_jval name = c->all->v[at];
-    FX_TRY(fxi_jval_need_defined(r, name));
-    if (name.type != FXI_JVAL_STR)
-        return fxi_jrun_fail(r, "%s: expected a name, got a %s", c->row->name,
-                             fxi_jval_type_name(name));
-    *row = is_test ? fxi_jroutine_find(lib->tests, name.s->p, name.s->n)
-                   : fxi_jfilter_find(lib, name.s->p, name.s->n);
+    fxi_jval name = c->all->v[at];
+    FX_TRY(fxi_jcall_need(r, c, 's', &name));
+    *row = fxi_jlibrary_find(r->t->lib, is_test, name.s->p, name.s->n);
     if (!*row)
         return fxi_jrun_fail(r, "%s: the %s '%.*s' is not supported", c->row->name,
-                             is_test ? "test" : "filter", name.s->n < 40 ? (int)name.s->n : 40,
-                             name.s->p);
+                             is_test ? "test" : "filter", FXI_JINJA_HEAD(name.s));
     *args = (fxi_jargs){c->all->v + at + 1, c->all->n - at - 1, c->all->kw, c->all->n_kw};
     return FX_OK;
 }
@@ -117,31 +105,6 @@ static const fxi_jval *find_keyword(const fxi_jargs *a, const char *name)
     for (size_t i = 0; i < a->n_kw; i++)
         if (fxi_jstr_is(a->kw[i].name, name)) return &a->kw[i].value;
     return NULL;
-}
-
-static fx_status map_attribute(fxi_jrun *r, const fxi_jcall *c, const fxi_jseq *items, fxi_jval *v)
-{
-    const fxi_jval *path = find_keyword(c->all, "attribute"),
-                   *preset = find_keyword(c->all, "default");
-    if (c->all->n_kw > (preset ? 2u : 1u))
-        return fxi_jrun_fail(r, "map: only attribute and default are allowed");
-    const fxi_jval other = preset ? *preset : fxi_jval_none();
-    for (size_t i = 0; i < items->n; i++)
-        FX_TRY(fxi_jval_path_or(r, items->v[i], *path, other, &v[i]));
-    return FX_OK;
-}
-
-static fx_status map_filter(fxi_jrun *r, const fxi_jcall *c, const fxi_jseq *items, fxi_jval *v)
-{
-    const fxi_jroutine *row;
-    fxi_jargs args;
-    if (!c->all->n) return fxi_jrun_fail(r, "map: expected a filter's name or attribute=");
-    FX_TRY(named_routine(r, c, 0, false, &row, &args));
-    FX_TRY(fxi_jrun_enter(r)); // map('map', 'map', ..)
-    for (size_t i = 0; i < items->n; i++)
-        FX_TRY(fxi_jroutine_call(r, row, items->v[i], &args, &v[i]));
-    fxi_jrun_leave(r);
-    return FX_OK;
 }
 
 // The items of a generator filter, and room for as many results. Unless out->type is ABSENT
@@ -159,12 +122,27 @@ static fx_status take_items(fxi_jrun *r, const fxi_jcall *c, fxi_jseq *items, fx
 
 static fx_status filter_map(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
+    const fxi_jval *path = c->all->n ? NULL : find_keyword(c->all, "attribute"),
+                   *preset = find_keyword(c->all, "default");
     fxi_jseq items;
     fxi_jval *v;
     FX_TRY(take_items(r, c, &items, &v, out));
     if (out->type != FXI_JVAL_ABSENT) return FX_OK;
-    bool attribute = !c->all->n && find_keyword(c->all, "attribute");
-    FX_TRY(attribute ? map_attribute(r, c, &items, v) : map_filter(r, c, &items, v));
+    if (path) {
+        if (c->all->n_kw > (preset ? 2u : 1u))
+            return fxi_jrun_fail(r, "map: only attribute and default are allowed");
+        for (size_t i = 0; i < items.n; i++)
+            FX_TRY(fxi_jval_path(r, items.v[i], *path, preset ? *preset : fxi_jval_none(), &v[i]));
+        return fxi_jval_make_generator(r, v, items.n, out);
+    }
+    const fxi_jroutine *row;
+    fxi_jargs args;
+    if (!c->all->n) return fxi_jrun_fail(r, "map: expected a filter's name or attribute=");
+    FX_TRY(named_routine(r, c, 0, false, &row, &args));
+    FX_TRY(fxi_jrun_enter(r)); // map('map', 'map', ..)
+    for (size_t i = 0; i < items.n; i++)
+        FX_TRY(fxi_jroutine_call(r, row, items.v[i], &args, &v[i]));
+    fxi_jrun_leave(r);
     return fxi_jval_make_generator(r, v, items.n, out);
 }
 
@@ -176,7 +154,7 @@ static fx_status item_passes(fxi_jrun *r, const fxi_jcall *c, fxi_jval v, bool *
     const fxi_jroutine *row;
     fxi_jargs args;
     fxi_jval verdict;
-    if (at) FX_TRY(fxi_jval_path(r, v, c->all->v[0], &v));
+    if (at) FX_TRY(fxi_jval_path(r, v, c->all->v[0], fxi_jval_none(), &v));
     *out = fxi_jval_truth(v);
     if (c->all->n <= at) return FX_OK;
     FX_TRY(named_routine(r, c, at, true, &row, &args));
@@ -214,34 +192,27 @@ static fx_status lowered_key(fxi_jrun *r, fxi_jval v, fxi_jval *out)
     return v.type == FXI_JVAL_STR ? fxi_jstr_recase(r, v.s, 'l', 'l', out) : FX_OK;
 }
 
-// "a.b,c": a list of the values at these paths.
-static fx_status keys_by(fxi_jrun *r, fxi_jval item, fxi_jval paths, bool cased, fxi_jval *out)
+// What an item is sorted by: itself, or, by "a.b,c", a list of the values at these paths.
+static fx_status key_of(fxi_jrun *r, fxi_jval item, fxi_jval by, bool cased, fxi_jval *out)
 {
     fxi_jval *v, path;
-    size_t n = 1, i = 0;
-    if (paths.type != FXI_JVAL_STR) {
-        FX_TRY(fxi_jval_path(r, item, paths, out));
+    *out = item;
+    if (by.type != FXI_JVAL_STR) {
+        if (by.type != FXI_JVAL_ABSENT) FX_TRY(fxi_jval_path(r, item, by, fxi_jval_none(), out));
         return cased ? FX_OK : lowered_key(r, *out, out);
     }
-    for (size_t k = 0; k < paths.s->n; k++) n += paths.s->p[k] == ',';
+    size_t n = 1, i = 0;
+    for (size_t k = 0; k < by.s->n; k++) n += by.s->p[k] == ',';
     FX_TRY(fxi_jrun_take(r, n * sizeof *v, &v));
     for (size_t from = 0; i < n; i++) {
-        const char *comma = memchr(paths.s->p + from, ',', paths.s->n - from);
-        size_t to = comma ? (size_t)(comma - paths.s->p) : paths.s->n;
-        FX_TRY(fxi_jstr_part(r, paths.s, from, to - from, &path));
-        FX_TRY(fxi_jval_path(r, item, path, &v[i]));
+        const char *comma = memchr(by.s->p + from, ',', by.s->n - from);
+        size_t to = comma ? (size_t)(comma - by.s->p) : by.s->n;
+        FX_TRY(fxi_jstr_part(r, by.s, from, to - from, &path));
+        FX_TRY(fxi_jval_path(r, item, path, fxi_jval_none(), &v[i]));
         if (!cased) FX_TRY(lowered_key(r, v[i], &v[i]));
         from = to + 1;
     }
     return fxi_jval_make_seq(r, FXI_JVAL_LIST, v, n, out);
-}
-
-static fx_status key_of(fxi_jrun *r, fxi_jval item, fxi_jval by, bool cased, fxi_jval *out)
-{
-    bool plain = by.type == FXI_JVAL_ABSENT || by.type == FXI_JVAL_NONE;
-    if (!plain) return keys_by(r, item, by, cased, out);
-    *out = item;
-    return cased ? FX_OK : lowered_key(r, item, out);
 }
 
 static fx_status merge_runs(fxi_jrun *r, const sort_item *a, size_t n_a, const sort_item *b,
@@ -301,21 +272,20 @@ static fx_status filter_sort(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 
 static fx_status filter_dictsort(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
-    const fxi_jstr *by = &(fxi_jstr){.p = "key", .n = 3};
+    const fxi_jstr *by = fxi_jcall_str(c, 1);
     sort_item *s;
-    FX_TRY(fxi_jval_need_defined(r, c->self));
     if (c->self.type != FXI_JVAL_DICT)
         return fxi_jrun_fail(r, "dictsort: a %s is not a mapping", fxi_jval_type_name(c->self));
-    if (c->arg[1].type != FXI_JVAL_ABSENT) FX_TRY(fxi_jcall_str(r, c, 1, &by));
-    bool by_value = fxi_jstr_is(by, "value");
-    if (!by_value && !fxi_jstr_is(by, "key"))
+    const bool by_value = by && fxi_jstr_is(by, "value");
+    if (by && !by_value && !fxi_jstr_is(by, "key"))
         return fxi_jrun_fail(r, "dictsort: by must be 'key' or 'value'");
     const fxi_jdict *d = c->self.dict;
     FX_TRY(fxi_jrun_take(r, d->n * sizeof *s, &s));
     for (size_t i = 0; i < d->n; i++) {
         fxi_jval key = by_value ? d->e[i].value : d->e[i].key;
         FX_TRY(fxi_jval_make_seq(r, FXI_JVAL_TUPLE, &d->e[i].key, 2, &s[i].item));
-        FX_TRY(key_of(r, key, fxi_jval_none(), fxi_jcall_true(c, 0), &s[i].key));
+        FX_TRY(
+            key_of(r, key, (fxi_jval){.type = FXI_JVAL_ABSENT}, fxi_jcall_true(c, 0), &s[i].key));
     }
     return make_sorted(r, s, d->n, fxi_jcall_true(c, 2), out);
 }
@@ -344,20 +314,30 @@ static fx_status filter_unique(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 
 const fxi_jroutine fxi_jlibrary_seq_filters[] = {
     {.name = "count", .run = filter_length},
-    {.name = "dictsort", .run = filter_dictsort, .param = {"case_sensitive", "by", "reverse"}},
+    {.name = "dictsort",
+     .run = filter_dictsort,
+     .self = 'd',
+     .types = "vsv",
+     .param = {"case_sensitive", "by", "reverse"}},
     {.name = "first", .run = filter_first},
     {.name = "items", .run = filter_items},
-    {.name = "join", .run = filter_join, .param = {"d", "attribute"}},
+    {.name = "join", .run = filter_join, .types = "tV", .param = {"d", "attribute"}},
     {.name = "last", .run = filter_last},
     {.name = "length", .run = filter_length},
     {.name = "list", .run = filter_list},
-    {.name = "map", .run = filter_map, .param = {"*"}},
-    {.name = "reject", .run = filter_select, .param = {"*"}, .how = REJECT},
-    {.name = "rejectattr", .run = filter_select, .param = {"*"}, .how = REJECT | BY_ATTRIBUTE},
+    {.name = "map", .run = filter_map, .types = "*"},
+    {.name = "reject", .run = filter_select, .types = "*", .how = REJECT},
+    {.name = "rejectattr", .run = filter_select, .types = "*", .how = REJECT | BY_ATTRIBUTE},
     {.name = "reverse", .run = filter_reverse},
-    {.name = "select", .run = filter_select, .param = {"*"}},
-    {.name = "selectattr", .run = filter_select, .param = {"*"}, .how = BY_ATTRIBUTE},
-    {.name = "sort", .run = filter_sort, .param = {"reverse", "case_sensitive", "attribute"}},
-    {.name = "unique", .run = filter_unique, .param = {"case_sensitive", "attribute"}},
+    {.name = "select", .run = filter_select, .types = "*"},
+    {.name = "selectattr", .run = filter_select, .types = "*", .how = BY_ATTRIBUTE},
+    {.name = "sort",
+     .run = filter_sort,
+     .types = "vvV",
+     .param = {"reverse", "case_sensitive", "attribute"}},
+    {.name = "unique",
+     .run = filter_unique,
+     .types = "vV",
+     .param = {"case_sensitive", "attribute"}},
     {.name = NULL},
 };

@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 #include "base/text/str.h"
 #include "base/text/utf8.h"
@@ -19,27 +18,23 @@ typedef struct fxi_jmem_block {
     _Alignas(ALIGN) char data[];
 } fxi_jmem_block;
 
-static fxi_jmem_block *new_block(fxi_jmem *mem, size_t least)
-{
-    size_t cap = mem->block ? mem->block->cap * 2 : FIRST_BLOCK;
-    if (cap > MOST_BLOCK) cap = MOST_BLOCK;
-    if (cap < least) cap = least;
-    fxi_jmem_block *b = malloc(sizeof *b + cap);
-    if (!b) return NULL;
-    *b = (fxi_jmem_block){.older = mem->block, .cap = cap};
-    return mem->block = b;
-}
-
 void *fxi_jmem_take(fxi_jmem *mem, size_t n_bytes)
 {
     if (n_bytes > mem->limit_bytes || mem->n_used > mem->limit_bytes - n_bytes) {
         mem->n_used = mem->limit_bytes + 1;
         return NULL;
     }
-    size_t n = (n_bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    const size_t n = (n_bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     fxi_jmem_block *b = mem->block;
-    if (!b || b->cap - b->n < n) b = new_block(mem, n);
-    if (!b) return NULL;
+    if (!b || b->cap - b->n < n) {
+        size_t cap = b ? b->cap * 2 : FIRST_BLOCK;
+        if (cap > MOST_BLOCK) cap = MOST_BLOCK;
+        if (cap < n) cap = n;
+        b = malloc(sizeof *b + cap);
+        if (!b) return NULL;
+        *b = (fxi_jmem_block){.older = mem->block, .cap = cap};
+        mem->block = b;
+    }
     void *p = b->data + b->n;
     b->n += n;
     mem->n_used += n;
@@ -59,68 +54,38 @@ void fxi_jmem_free(fxi_jmem *mem)
 
 // ---- names: a hash table in the memory of its template ------------------------------------------
 
-enum { N_BUCKET = 512 };
-
-typedef struct name_entry {
+typedef struct fxi_jname {
     fxi_jstr name;
-    struct name_entry *next;
-} name_entry;
-
-struct fxi_jnames {
-    name_entry *bucket[N_BUCKET];
-    size_t n;
-};
+    struct fxi_jname *next;
+} fxi_jname;
 
 static size_t name_bucket(const char *p, size_t n)
 {
-    uint32_t h = 2166136261u; // FNV-1a
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)p[i]) * 16777619u;
-    return (h ^ h >> 16) % N_BUCKET;
+    uint64_t h = fxi_str_hash((fxi_str){p, n});
+    return (h ^ h >> 32) % FXI_JNAMES_BUCKETS;
 }
 
 const fxi_jstr *fxi_jnames_find(const fxi_jnames *names, const char *p, size_t n)
 {
-    if (!names) return NULL;
-    for (const name_entry *e = names->bucket[name_bucket(p, n)]; e; e = e->next)
+    for (const fxi_jname *e = names->bucket[name_bucket(p, n)]; e; e = e->next)
         if (e->name.n == n && !memcmp(e->name.p, p, n)) return &e->name;
     return NULL;
 }
 
-bool fxi_jnames_is_full(const fxi_jnames *names)
-{
-    return names && names->n == FXI_JNAMES_MAX;
-}
-
-static fxi_jnames *make_names(fxi_jmem *mem)
-{
-    fxi_jnames *names = fxi_jmem_take(mem, sizeof *names);
-    if (names) memset(names, 0, sizeof *names);
-    return names;
-}
-
 // The name's characters count as the template's own.
-static bool copy_name(fxi_jmem *mem, fxi_jstr *name, const char *p, size_t n)
+const fxi_jstr *fxi_jnames_add(fxi_jmem *mem, fxi_jnames *names, const char *p, size_t n)
 {
-    char *copy = fxi_jmem_take(mem, 2 * n);
-    if (!copy) return false;
+    const fxi_jstr *old = fxi_jnames_find(names, p, n);
+    if (old || names->n == FXI_JNAMES_MAX) return old;
+    fxi_jname *e = fxi_jmem_take(mem, sizeof *e + 2 * n);
+    if (!e) return NULL;
+    char *copy = (char *)(e + 1);
     memcpy(copy, p, n);
     memset(copy + n, 1, n);
-    *name = (fxi_jstr){.p = copy, .own = copy + n, .n = n};
-    return true;
-}
-
-const fxi_jstr *fxi_jnames_add(fxi_jmem *mem, fxi_jnames **names, const char *p, size_t n)
-{
-    const fxi_jstr *old = fxi_jnames_find(*names, p, n);
-    if (old) return old;
-    if (!*names) *names = make_names(mem);
-    if (!*names || fxi_jnames_is_full(*names)) return NULL;
-    name_entry *e = fxi_jmem_take(mem, sizeof *e);
-    if (!e || !copy_name(mem, &e->name, p, n)) return NULL;
-    name_entry **at = &(*names)->bucket[name_bucket(p, n)];
-    e->next = *at;
+    fxi_jname **at = &names->bucket[name_bucket(p, n)];
+    *e = (fxi_jname){.name = {.p = copy, .own = copy + n, .n = n}, .next = *at};
     *at = e;
-    (*names)->n++;
+    names->n++;
     return &e->name;
 }
 
@@ -178,33 +143,6 @@ bool fxi_jchar_is_space(uint32_t c)
            c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-static bool in_categories(uint32_t c, utf8proc_category_t from, utf8proc_category_t to)
-{
-    utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-    return k >= from && k <= to;
-}
-
-bool fxi_jchar_is_printable(uint32_t c)
-{
-    return c == ' ' || (!in_categories(c, UTF8PROC_CATEGORY_ZS, UTF8PROC_CATEGORY_CO) &&
-                        utf8proc_category((utf8proc_int32_t)c) != UTF8PROC_CATEGORY_CN);
-}
-
-bool fxi_jchar_is_upper(uint32_t c)
-{
-    return utf8proc_isupper((utf8proc_int32_t)c);
-}
-
-bool fxi_jchar_is_lower(uint32_t c)
-{
-    return utf8proc_islower((utf8proc_int32_t)c);
-}
-
-bool fxi_jchar_is_title(uint32_t c)
-{
-    return in_categories(c, UTF8PROC_CATEGORY_LT, UTF8PROC_CATEGORY_LT);
-}
-
 // Whether the character at s[at] is one of `chars` (NULL: white space).
 static bool is_stripped(const fxi_jstr *s, size_t at, const fxi_jstr *chars, size_t *n)
 {
@@ -236,18 +174,13 @@ const fxi_jroutine *fxi_jroutine_find(const fxi_jroutine *table, const char *nam
     return NULL;
 }
 
-const fxi_jroutine *fxi_jfilter_find(const fxi_jlibrary *lib, const char *name, size_t n)
+const fxi_jroutine *fxi_jlibrary_find(const fxi_jlibrary *lib, bool is_test, const char *name,
+                                      size_t n)
 {
     const fxi_jroutine *row = NULL;
-    for (int i = 0; !row && lib->filters[i]; i++) row = fxi_jroutine_find(lib->filters[i], name, n);
+    if (is_test) return fxi_jroutine_find(lib->tests, name, n);
+    for (int i = 0; !row && i < 3; i++) row = fxi_jroutine_find(lib->filters[i], name, n);
     return row;
-}
-
-static bool has_word(const char *words, const fxi_jstr *name)
-{
-    for (const char *at = words; name->n && (at = memmem(at, strlen(at), name->p, name->n)); at++)
-        if (at > words && at[-1] == ' ' && at[name->n] == ' ') return true;
-    return false;
 }
 
 const fxi_jroutine *fxi_jmethod_find(const fxi_jlibrary *lib, uint8_t type, const fxi_jstr *name,
@@ -257,6 +190,9 @@ const fxi_jroutine *fxi_jmethod_find(const fxi_jlibrary *lib, uint8_t type, cons
     *exists = false;
     if (!m->rows) return NULL;
     const fxi_jroutine *row = fxi_jroutine_find(m->rows, name->p, name->n);
-    *exists = row || has_word(m->others, name);
+    *exists = row != NULL;
+    for (const char *at = m->others;
+         !*exists && name->n && (at = memmem(at, strlen(at), name->p, name->n)); at++)
+        *exists = at > m->others && at[-1] == ' ' && at[name->n] == ' ';
     return row;
 }

@@ -6,12 +6,10 @@
 #ifndef FXI_FORMAT_JINJA_TREE_H
 #define FXI_FORMAT_JINJA_TREE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/fail.h"
 #include "format/jinja/jinja.h"
+
+// A token's or name's text, cut short: two arguments of a printf for "%.*s".
+#define FXI_JINJA_HEAD(t) (t)->n < 40 ? (int)(t)->n : 40, (t)->p
 
 // ---- values -------------------------------------------------------------------------------------
 
@@ -163,13 +161,15 @@ void fxi_jmem_free(fxi_jmem *mem);
 
 // ---- names: each stored once, so that equal names are one pointer -------------------------------
 
-typedef struct fxi_jnames fxi_jnames;
+enum { FXI_JNAMES_MAX = 2048, FXI_JNAMES_BUCKETS = 512 };
 
-enum { FXI_JNAMES_MAX = 2048 };
+typedef struct fxi_jnames { // a hash table; all zero: empty
+    struct fxi_jname *bucket[FXI_JNAMES_BUCKETS];
+    size_t n;
+} fxi_jnames;
 
-// The one string for this name; NULL: memory is short, or there are too many.
-const fxi_jstr *fxi_jnames_add(fxi_jmem *mem, fxi_jnames **names, const char *p, size_t n);
-bool fxi_jnames_is_full(const fxi_jnames *names); // NULL is allowed
+// The one string for this name; NULL: memory is short, or there are FXI_JNAMES_MAX.
+const fxi_jstr *fxi_jnames_add(fxi_jmem *mem, fxi_jnames *names, const char *p, size_t n);
 const fxi_jstr *fxi_jnames_find(const fxi_jnames *names, const char *p, size_t n); // NULL: absent
 
 // ---- strings: characters are code points, `at` is the byte where one starts --------------------
@@ -188,10 +188,6 @@ size_t fxi_jstr_byte_of(const fxi_jstr *s, size_t i_char);  // s->n beyond the e
 fxi_jstr fxi_jstr_strip(const fxi_jstr *s, const fxi_jstr *chars, bool left, bool right);
 
 bool fxi_jchar_is_space(uint32_t c); // as Python's str.isspace
-bool fxi_jchar_is_printable(uint32_t c);
-bool fxi_jchar_is_upper(uint32_t c);
-bool fxi_jchar_is_lower(uint32_t c);
-bool fxi_jchar_is_title(uint32_t c);
 
 // ---- routines: filters, tests, methods and functions --------------------------------------------
 
@@ -214,17 +210,22 @@ enum { FXI_JROUTINE_MAX_PARAM = 4 };
 typedef struct fxi_jcall { // what a filter, test, method or function is called with
     const struct fxi_jroutine *row;
     fxi_jval self; // filter: its input, test: its subject, method: its object
-    fxi_jval arg[FXI_JROUTINE_MAX_PARAM]; // by the row's names; absent where not given
+    fxi_jval arg[FXI_JROUTINE_MAX_PARAM]; // absent where not given
     const fxi_jargs *all;
 } fxi_jcall;
 
+// A row of a library. What `run` gets has the types that the row demands, a letter each:
+//     v  any value          V, S, I  the same as v, s, i, but none counts as not given
+//     d  a defined value    s  a string     t  any value's text, as str() makes it
+//     i  an integer         n  a number
 typedef struct fxi_jroutine {
     const char *name;
     fx_status (*run)(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out);
-    int n_must;                                // parameters that must be given
-    const char *param[FXI_JROUTINE_MAX_PARAM]; // names; "-": by position only; a first "*": run
-                                               // takes c->all
-    int how;                                   // for run, where several rows share one
+    int how;           // for run, where several rows share one
+    char self;         // what c->self must be; 0: any value
+    const char *types; // of the parameters; NULL: there are none; "*": run takes c->all
+    int n_must;        // parameters that must be given
+    const char *param[FXI_JROUTINE_MAX_PARAM]; // names; NULL: by position only
 } fxi_jroutine;
 
 typedef struct fxi_jmethods { // the methods of one type
@@ -234,14 +235,16 @@ typedef struct fxi_jmethods { // the methods of one type
 } fxi_jmethods;
 
 typedef struct fxi_jlibrary {       // tables end with a row without a name
-    const fxi_jroutine *filters[3]; // tables, then NULL
+    const fxi_jroutine *filters[3]; // tables
     const fxi_jroutine *tests, *functions;
     const fxi_jmethods *methods; // [FXI_JVAL_N_TYPE]
 } fxi_jlibrary;
 
-// By name; NULL: the table has none.
+// By name; NULL: there is none.
 const fxi_jroutine *fxi_jroutine_find(const fxi_jroutine *table, const char *name, size_t n);
-const fxi_jroutine *fxi_jfilter_find(const fxi_jlibrary *lib, const char *name, size_t n);
+// A filter or a test.
+const fxi_jroutine *fxi_jlibrary_find(const fxi_jlibrary *lib, bool is_test, const char *name,
+                                      size_t n);
 // A method of values of this type. *exists: whether Python's type has one of this name.
 const fxi_jroutine *fxi_jmethod_find(const fxi_jlibrary *lib, uint8_t type, const fxi_jstr *name,
                                      bool *exists);
@@ -264,8 +267,7 @@ typedef enum fxi_jop {
     FXI_JOP_GT,
     FXI_JOP_GE,
     FXI_JOP_IN,
-    FXI_JOP_NOT_IN,
-    FXI_JOP_N_OP
+    FXI_JOP_NOT_IN
 } fxi_jop;
 
 typedef enum fxi_jkind {
@@ -304,17 +306,19 @@ typedef enum fxi_jkind {
     FXI_JNODE_WITH,         //            target..    value..                    body..
     FXI_JNODE_SCOPE,        //                                                   body..
     FXI_JNODE_DO_BREAK,
-    FXI_JNODE_DO_CONTINUE,
-    FXI_JNODE_N_KIND,
+    FXI_JNODE_DO_CONTINUE
 } fxi_jkind;
+
+typedef struct fxi_jsees { // what the text of a macro mentions
+    bool varargs, kwargs, caller;
+} fxi_jsees;
 
 typedef struct fxi_jnode fxi_jnode;
 
 struct fxi_jnode {
-    uint8_t kind;
-    uint8_t op;      // fxi_jop
-    bool takes_more; // a macro: its body mentions varargs, or (takes_more_kw) kwargs
-    bool takes_more_kw;
+    uint8_t kind;   // fxi_jkind
+    uint8_t op;     // fxi_jop
+    fxi_jsees sees; // a macro
     int line;
     const fxi_jstr *name; // interned: equal names are one pointer
     fxi_jval value;
@@ -326,7 +330,7 @@ struct fxi_jnode {
 struct fxi_jinja {
     fxi_jmem mem;
     fxi_jnode *body;
-    fxi_jnames *names;
+    fxi_jnames names;
     bool reads_parts; // it loops over something called "content"
     const fxi_jlibrary *lib;
 };

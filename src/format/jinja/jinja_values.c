@@ -1,10 +1,5 @@
-// jinja_values.c - what values are, as in Python: truth, equality, order, members, dictionaries,
-// and their text by str() and repr().
-//
-// In a text the characters of strings keep their marks. Quotes and separators around them count as
-// the caller's, and so do the digits of the caller's numbers.
+// jinja_values.c - what values are, as in Python: truth, equality, order, members, dictionaries.
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,26 +32,6 @@ fx_status fxi_jval_need_defined(fxi_jrun *r, fxi_jval v)
 }
 
 // ---- numbers ------------------------------------------------------------------------------------
-
-bool fxi_jval_is_integer(fxi_jval v)
-{
-    return v.type == FXI_JVAL_INT || v.type == FXI_JVAL_BOOL;
-}
-
-bool fxi_jval_is_number(fxi_jval v)
-{
-    return fxi_jval_is_integer(v) || v.type == FXI_JVAL_FLOAT;
-}
-
-int64_t fxi_jval_to_int(fxi_jval v)
-{
-    return v.type == FXI_JVAL_BOOL ? v.b : v.i;
-}
-
-double fxi_jval_to_float(fxi_jval v)
-{
-    return v.type == FXI_JVAL_FLOAT ? v.f : (double)fxi_jval_to_int(v);
-}
 
 // Exact: a double cannot hold every int64.
 static int compare_mixed(int64_t i, double f)
@@ -115,28 +90,36 @@ bool fxi_jval_truth(fxi_jval v)
 
 // ---- equality -----------------------------------------------------------------------------------
 
-static fx_status equal_seqs(fxi_jrun *r, const fxi_jseq *a, const fxi_jseq *b, bool *out)
+// Of values of one type, and neither numbers.
+static fx_status equal_members(fxi_jrun *r, fxi_jval a, fxi_jval b, bool *out)
 {
-    *out = a->n == b->n;
-    for (size_t i = 0; *out && i < a->n; i++) FX_TRY(fxi_jval_equal(r, a->v[i], b->v[i], out));
-    return FX_OK;
-}
-
-static fx_status equal_dicts(fxi_jrun *r, const fxi_jdict *a, const fxi_jdict *b, bool *out)
-{
-    *out = a->n == b->n;
-    for (size_t i = 0; *out && i < a->n; i++) {
-        const fxi_jval *other;
-        FX_TRY(fxi_jdict_lookup(r, b, a->e[i].key, &other));
-        *out = other != NULL;
-        if (other) FX_TRY(fxi_jval_equal(r, a->e[i].value, *other, out));
+    switch (a.type) {
+    case FXI_JVAL_UNDEFINED:
+    case FXI_JVAL_NONE: *out = true; return FX_OK;
+    case FXI_JVAL_STR:
+        *out = a.s->n == b.s->n && !memcmp(a.s->p, b.s->p, a.s->n);
+        return fxi_jrun_work(r, a.s->n == b.s->n ? a.s->n : 0);
+    case FXI_JVAL_LIST:
+    case FXI_JVAL_TUPLE:
+        *out = a.seq->n == b.seq->n;
+        for (size_t i = 0; *out && i < a.seq->n; i++)
+            FX_TRY(fxi_jval_equal(r, a.seq->v[i], b.seq->v[i], out));
+        return FX_OK;
+    case FXI_JVAL_DICT:
+        *out = a.dict->n == b.dict->n;
+        for (size_t i = 0; *out && i < a.dict->n; i++) {
+            const fxi_jval *other;
+            FX_TRY(fxi_jdict_lookup(r, b.dict, a.dict->e[i].key, &other));
+            *out = other != NULL;
+            if (other) FX_TRY(fxi_jval_equal(r, a.dict->e[i].value, *other, out));
+        }
+        return FX_OK;
+    case FXI_JVAL_RANGE:
+        *out = a.range->n == b.range->n && (!a.range->n || a.range->start == b.range->start) &&
+               (a.range->n < 2 || a.range->step == b.range->step);
+        return FX_OK;
+    default: *out = a.seq == b.seq; return FX_OK; // identity
     }
-    return FX_OK;
-}
-
-static bool equal_ranges(const fxi_jrange *a, const fxi_jrange *b)
-{
-    return a->n == b->n && (!a->n || a->start == b->start) && (a->n < 2 || a->step == b->step);
 }
 
 fx_status fxi_jval_equal(fxi_jrun *r, fxi_jval a, fxi_jval b, bool *out)
@@ -149,22 +132,9 @@ fx_status fxi_jval_equal(fxi_jrun *r, fxi_jval a, fxi_jval b, bool *out)
     }
     if (a.type != b.type) return FX_OK;
     FX_TRY(fxi_jrun_enter(r));
-    fx_status st = FX_OK;
-    switch (a.type) {
-    case FXI_JVAL_UNDEFINED:
-    case FXI_JVAL_NONE: *out = true; break;
-    case FXI_JVAL_STR:
-        st = fxi_jrun_work(r, a.s->n == b.s->n ? a.s->n : 0);
-        *out = a.s->n == b.s->n && !memcmp(a.s->p, b.s->p, a.s->n);
-        break;
-    case FXI_JVAL_LIST:
-    case FXI_JVAL_TUPLE: st = equal_seqs(r, a.seq, b.seq, out); break;
-    case FXI_JVAL_DICT: st = equal_dicts(r, a.dict, b.dict, out); break;
-    case FXI_JVAL_RANGE: *out = equal_ranges(a.range, b.range); break;
-    default: *out = a.seq == b.seq; break; // identity
-    }
+    FX_TRY(equal_members(r, a, b, out));
     fxi_jrun_leave(r);
-    return st;
+    return FX_OK;
 }
 
 // ---- order --------------------------------------------------------------------------------------
@@ -194,11 +164,11 @@ fx_status fxi_jval_compare(fxi_jrun *r, fxi_jval a, fxi_jval b, const char *op, 
         *out = fxi_jstr_compare(a.s, b.s);
         return fxi_jrun_work(r, a.s->n < b.s->n ? a.s->n : b.s->n);
     }
-    if (a.type == b.type && (a.type == FXI_JVAL_LIST || a.type == FXI_JVAL_TUPLE)) {
+    if (a.type == b.type && fxi_jval_is_seq(a)) {
         FX_TRY(fxi_jrun_enter(r));
-        fx_status st = compare_seqs(r, a.seq, b.seq, op, out);
+        FX_TRY(compare_seqs(r, a.seq, b.seq, op, out));
         fxi_jrun_leave(r);
-        return st;
+        return FX_OK;
     }
     return fxi_jrun_fail(r, "'%s' is not supported between %s and %s", op, fxi_jval_type_name(a),
                          fxi_jval_type_name(b));
@@ -224,45 +194,21 @@ static int compare_keys(const void *pa, const void *pb, void *pairs)
     return c ? c : a < b ? -1 : a > b;
 }
 
-// Orders the keys: strings by their text, then all others in no particular order.
-static fx_status index_keys(fxi_jrun *r, fxi_jdict *d)
-{
-    uint32_t *by_key;
-    size_t n_other = 0;
-    if (d->n <= NO_INDEX_UP_TO) return FX_OK;
-    FX_TRY(fxi_jrun_work(r, d->n * 256));
-    FX_TRY(fxi_jrun_take(r, d->n * sizeof *by_key, &by_key));
-    for (size_t i = 0; i < d->n; i++) {
-        if (d->e[i].key.type == FXI_JVAL_STR)
-            by_key[d->n_str++] = (uint32_t)i;
-        else
-            by_key[d->n - ++n_other] = (uint32_t)i;
-    }
-    qsort_r(by_key, d->n_str, sizeof *by_key, compare_keys, (void *)d->e);
-    d->by_key = by_key;
-    return FX_OK;
-}
-
-static const fxi_jval *search_keys(const fxi_jdict *d, const fxi_jstr *key)
-{
-    size_t lo = 0, hi = d->n_str;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (fxi_jstr_compare(d->e[d->by_key[mid]].key.s, key) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    if (lo == d->n_str) return NULL;
-    const fxi_jpair *e = &d->e[d->by_key[lo]];
-    return fxi_jstr_compare(e->key.s, key) ? NULL : &e->value;
-}
-
+// Strings are found by their text in the sorted index; all other keys, which are few, one by one.
 fx_status fxi_jdict_lookup(fxi_jrun *r, const fxi_jdict *d, fxi_jval key, const fxi_jval **out)
 {
     *out = NULL;
     if (d->by_key && key.type == FXI_JVAL_STR) {
-        *out = search_keys(d, key.s);
+        for (size_t lo = 0, hi = d->n_str; lo < hi;) {
+            const size_t mid = lo + (hi - lo) / 2;
+            const fxi_jpair *e = &d->e[d->by_key[mid]];
+            int c = fxi_jstr_compare(e->key.s, key.s);
+            if (!c) *out = &e->value;
+            if (c < 0)
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
         return fxi_jrun_work(r, 0);
     }
     for (size_t i = d->by_key ? d->n_str : 0; i < d->n; i++) {
@@ -277,12 +223,36 @@ fx_status fxi_jdict_lookup(fxi_jrun *r, const fxi_jdict *d, fxi_jval key, const 
     return FX_OK;
 }
 
-// Gives the first of equal keys the last value. Only a template's own {..} can have equal keys, so
-// there are few.
-static fx_status merge_equal(fxi_jrun *r, fxi_jpair *e, size_t *n)
+fx_status fxi_jdict_make(fxi_jrun *r, const fxi_jpair *e, size_t n, fxi_jval *out)
+{
+    fxi_jdict *d;
+    FX_TRY(fxi_jrun_take(r, sizeof *d, &d));
+    *d = (fxi_jdict){.e = e, .n = n};
+    *out = (fxi_jval){.type = FXI_JVAL_DICT, .dict = d};
+    if (n <= NO_INDEX_UP_TO) return FX_OK;
+    uint32_t *by_key;
+    size_t n_other = 0;
+    FX_TRY(fxi_jrun_work(r, n * 256));
+    FX_TRY(fxi_jrun_take(r, n * sizeof *by_key, &by_key));
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].key.type == FXI_JVAL_STR)
+            by_key[d->n_str++] = (uint32_t)i;
+        else
+            by_key[n - ++n_other] = (uint32_t)i;
+    }
+    qsort_r(by_key, d->n_str, sizeof *by_key, compare_keys, (void *)e);
+    d->by_key = by_key;
+    return FX_OK;
+}
+
+// Only a template's own {..} can have equal keys, so there are few.
+fx_status fxi_jdict_merge(fxi_jrun *r, fxi_jpair *e, size_t n, fxi_jval *out)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < *n; i++) {
+    for (size_t i = 0; i < n; i++) {
+        FX_TRY(fxi_jval_need_defined(r, e[i].key));
+        if (!fxi_jval_is_hashable(e[i].key))
+            return fxi_jrun_fail(r, "a %s cannot be a key", fxi_jval_type_name(e[i].key));
         size_t k = 0;
         bool same = false;
         for (; k < kept && !same; k += !same) FX_TRY(fxi_jval_equal(r, e[k].key, e[i].key, &same));
@@ -291,29 +261,14 @@ static fx_status merge_equal(fxi_jrun *r, fxi_jpair *e, size_t *n)
         else
             e[kept++] = e[i];
     }
-    *n = kept;
-    return FX_OK;
+    return fxi_jdict_make(r, e, kept, out);
 }
 
-fx_status fxi_jdict_make(fxi_jrun *r, const fxi_jpair *e, size_t n, fxi_jval *out)
+fxi_jval *fxi_jnamespace_find(const struct fxi_jnamespace *ns, const fxi_jstr *name)
 {
-    fxi_jdict *d;
-    FX_TRY(fxi_jrun_take(r, sizeof *d, &d));
-    *d = (fxi_jdict){.e = e, .n = n};
-    FX_TRY(index_keys(r, d));
-    *out = (fxi_jval){.type = FXI_JVAL_DICT, .dict = d};
-    return FX_OK;
-}
-
-fx_status fxi_jdict_merge(fxi_jrun *r, fxi_jpair *e, size_t n, fxi_jval *out)
-{
-    for (size_t i = 0; i < n; i++) {
-        FX_TRY(fxi_jval_need_defined(r, e[i].key));
-        if (!fxi_jval_is_hashable(e[i].key))
-            return fxi_jrun_fail(r, "a %s cannot be a key", fxi_jval_type_name(e[i].key));
-    }
-    FX_TRY(merge_equal(r, e, &n));
-    return fxi_jdict_make(r, e, n, out);
+    for (size_t i = 0; i < ns->n; i++)
+        if (!fxi_jstr_compare(ns->e[i].key.s, name)) return &ns->e[i].value;
+    return NULL;
 }
 
 // ---- members ------------------------------------------------------------------------------------
@@ -346,53 +301,6 @@ fx_status fxi_jval_generator_source(fxi_jrun *r, fxi_jval v, fxi_jseq *items, fx
     return FX_OK;
 }
 
-static fx_status chars_of(fxi_jrun *r, const fxi_jstr *s, fxi_jseq *out)
-{
-    fxi_jval *v;
-    size_t n = fxi_utf8_count(s->p, s->n), i = 0, len;
-    FX_TRY(fxi_jrun_work(r, s->n * 8));
-    FX_TRY(fxi_jrun_take(r, n * sizeof *v, &v));
-    for (size_t at = 0; at < s->n; at += len) {
-        fxi_jstr_char_at(s, at, &len);
-        FX_TRY(fxi_jstr_part(r, s, at, len, &v[i++]));
-    }
-    *out = (fxi_jseq){v, n};
-    return FX_OK;
-}
-
-static fx_status members_of(fxi_jrun *r, const fxi_jdict *d, fxi_jview_kind kind, fxi_jseq *out)
-{
-    fxi_jval *v;
-    FX_TRY(fxi_jrun_work(r, d->n * 8));
-    FX_TRY(fxi_jrun_take(r, d->n * sizeof *v, &v));
-    for (size_t i = 0; i < d->n; i++) {
-        v[i] = kind == FXI_JVIEW_VALUES ? d->e[i].value : d->e[i].key;
-        if (kind == FXI_JVIEW_ITEMS)
-            FX_TRY(fxi_jval_make_seq(r, FXI_JVAL_TUPLE, &d->e[i].key, 2, &v[i]));
-    }
-    *out = (fxi_jseq){v, d->n};
-    return FX_OK;
-}
-
-static fx_status numbers_of(fxi_jrun *r, const fxi_jrange *range, fxi_jseq *out)
-{
-    fxi_jval *v;
-    FX_TRY(fxi_jrun_work(r, range->n * 8));
-    FX_TRY(fxi_jrun_take(r, range->n * sizeof *v, &v));
-    for (size_t i = 0; i < range->n; i++)
-        v[i] = fxi_jval_int(range->start + (int64_t)i * range->step);
-    *out = (fxi_jseq){v, range->n};
-    return FX_OK;
-}
-
-static fx_status rest_of(fxi_jrun *r, struct fxi_jgenerator *g, fxi_jseq *out)
-{
-    if (g->of) return fxi_jrun_fail(r, "a %s cannot be looped over", g->of);
-    *out = (fxi_jseq){g->seq.v + g->at, g->seq.n - g->at};
-    g->at = g->seq.n;
-    return FX_OK;
-}
-
 bool fxi_jval_is_iterable(fxi_jval v)
 {
     size_t n;
@@ -401,26 +309,38 @@ bool fxi_jval_is_iterable(fxi_jval v)
 
 fx_status fxi_jval_items(fxi_jrun *r, fxi_jval v, fxi_jseq *out)
 {
+    size_t n = 0;
+    fxi_jval *items;
     *out = (fxi_jseq){0};
-    switch (v.type) {
-    case FXI_JVAL_UNDEFINED: return FX_OK;
-    case FXI_JVAL_STR: return chars_of(r, v.s, out);
-    case FXI_JVAL_LIST:
-    case FXI_JVAL_TUPLE: *out = *v.seq; return FX_OK;
-    case FXI_JVAL_DICT: return members_of(r, v.dict, FXI_JVIEW_KEYS, out);
-    case FXI_JVAL_VIEW: return members_of(r, v.view->dict, v.view->kind, out);
-    case FXI_JVAL_RANGE: return numbers_of(r, v.range, out);
-    case FXI_JVAL_GENERATOR: return rest_of(r, v.gen, out);
-    default: return fxi_jrun_fail(r, "a %s cannot be looped over", fxi_jval_type_name(v));
+    if (fxi_jval_is_seq(v)) *out = *v.seq;
+    if (fxi_jval_is_seq(v) || v.type == FXI_JVAL_UNDEFINED) return FX_OK;
+    if (v.type == FXI_JVAL_GENERATOR) {
+        struct fxi_jgenerator *g = v.gen;
+        if (g->of) return fxi_jrun_fail(r, "a %s cannot be looped over", g->of);
+        *out = (fxi_jseq){g->seq.v + g->at, g->seq.n - g->at};
+        g->at = g->seq.n;
+        return FX_OK;
     }
-}
-
-static fx_status contains_text(fxi_jrun *r, const fxi_jstr *in, fxi_jval what, bool *out)
-{
-    if (what.type != FXI_JVAL_STR)
-        return fxi_jrun_fail(r, "'in' a string needs a string, not a %s", fxi_jval_type_name(what));
-    FX_TRY(fxi_jrun_work(r, 4 * in->n));
-    *out = fxi_jstr_find(in, what.s, 0, in->n) != SIZE_MAX;
+    if (v.type == FXI_JVAL_LOOP || !fxi_jval_length(v, &n))
+        return fxi_jrun_fail(r, "a %s cannot be looped over", fxi_jval_type_name(v));
+    FX_TRY(fxi_jrun_work(r, (v.type == FXI_JVAL_STR ? v.s->n : n) * 8));
+    FX_TRY(fxi_jrun_take(r, n * sizeof *items, &items));
+    const fxi_jdict *d = v.type == FXI_JVAL_VIEW ? v.view->dict : v.dict;
+    for (size_t i = 0, at = 0, len; i < n; i++, at += len) {
+        len = 0;
+        if (v.type == FXI_JVAL_STR) {
+            fxi_jstr_char_at(v.s, at, &len);
+            FX_TRY(fxi_jstr_part(r, v.s, at, len, &items[i]));
+        } else if (v.type == FXI_JVAL_RANGE) {
+            items[i] = fxi_jval_int(v.range->start + (int64_t)i * v.range->step);
+        } else if (v.type == FXI_JVAL_VIEW && v.view->kind == FXI_JVIEW_ITEMS) {
+            FX_TRY(fxi_jval_make_seq(r, FXI_JVAL_TUPLE, &d->e[i].key, 2, &items[i]));
+        } else {
+            bool value = v.type == FXI_JVAL_VIEW && v.view->kind == FXI_JVIEW_VALUES;
+            items[i] = value ? d->e[i].value : d->e[i].key;
+        }
+    }
+    *out = (fxi_jseq){items, n};
     return FX_OK;
 }
 
@@ -428,7 +348,14 @@ fx_status fxi_jval_contains(fxi_jrun *r, fxi_jval in, fxi_jval what, bool *out)
 {
     fxi_jseq items;
     *out = false;
-    if (in.type == FXI_JVAL_STR) return contains_text(r, in.s, what, out);
+    if (in.type == FXI_JVAL_STR) {
+        if (what.type != FXI_JVAL_STR)
+            return fxi_jrun_fail(r, "'in' a string needs a string, not a %s",
+                                 fxi_jval_type_name(what));
+        FX_TRY(fxi_jrun_work(r, 4 * in.s->n));
+        *out = fxi_jstr_find(in.s, what.s, 0, in.s->n) != SIZE_MAX;
+        return FX_OK;
+    }
     if (in.type == FXI_JVAL_DICT) {
         const fxi_jval *found;
         if (!fxi_jval_is_hashable(what))
@@ -439,164 +366,5 @@ fx_status fxi_jval_contains(fxi_jrun *r, fxi_jval in, fxi_jval what, bool *out)
     }
     FX_TRY(fxi_jval_items(r, in, &items));
     for (size_t i = 0; !*out && i < items.n; i++) FX_TRY(fxi_jval_equal(r, items.v[i], what, out));
-    return FX_OK;
-}
-
-// ---- text: numbers ------------------------------------------------------------------------------
-
-// The shortest "d.ddde+xx" that reads back as the same double.
-static void shortest_digits(double f, char text[FXI_JVAL_FLOAT_BYTES])
-{
-    for (int digits = 0; digits < 17; digits++) {
-        snprintf(text, FXI_JVAL_FLOAT_BYTES, "%.*e", digits, f);
-        if (strtod(text, NULL) == f) return;
-    }
-}
-
-// Positional for exponents -4 .. 15, with an exponent of at least two digits otherwise.
-size_t fxi_jval_float_text(double f, char text[FXI_JVAL_FLOAT_BYTES])
-{
-    char sci[FXI_JVAL_FLOAT_BYTES];
-    if (isnan(f)) return (size_t)snprintf(text, FXI_JVAL_FLOAT_BYTES, "nan");
-    if (isinf(f)) return (size_t)snprintf(text, FXI_JVAL_FLOAT_BYTES, f > 0 ? "inf" : "-inf");
-    shortest_digits(f, sci);
-    char *e = strchr(sci, 'e');
-    const int exponent = atoi(e + 1), digits = (int)(e - sci) - (sci[0] == '-');
-    if (exponent < -4 || exponent > 15) {
-        *e = 0;
-        return (size_t)snprintf(text, FXI_JVAL_FLOAT_BYTES, "%se%c%02d", sci,
-                                exponent < 0 ? '-' : '+', abs(exponent));
-    }
-    int places = (digits > 1 ? digits - 2 : 0) - exponent; // digits after the point
-    return (size_t)snprintf(text, FXI_JVAL_FLOAT_BYTES, "%.*f", places > 0 ? places : 1, f);
-}
-
-static fx_status show_number(fxi_jrun *r, fxi_jout *o, fxi_jval v)
-{
-    char text[FXI_JVAL_FLOAT_BYTES];
-    size_t n = v.type == FXI_JVAL_FLOAT
-                   ? fxi_jval_float_text(v.f, text)
-                   : (size_t)snprintf(text, sizeof text, "%lld", (long long)v.i);
-    return fxi_jout_add_bytes(r, o, text, n, v.own);
-}
-
-// ---- text: strings ------------------------------------------------------------------------------
-
-static fx_status show_escape(fxi_jrun *r, fxi_jout *o, uint32_t c, bool own)
-{
-    static const char plain[] = "\n\r\t\\", letters[] = "nrt\\";
-    const char *at = c && c < 128 ? strchr(plain, (int)c) : NULL;
-    char text[16];
-    int n = at            ? snprintf(text, sizeof text, "\\%c", letters[at - plain])
-            : c < 0x100   ? snprintf(text, sizeof text, "\\x%02x", c)
-            : c < 0x10000 ? snprintf(text, sizeof text, "\\u%04x", c)
-                          : snprintf(text, sizeof text, "\\U%08x", c);
-    return fxi_jout_add_bytes(r, o, text, (size_t)n, own);
-}
-
-// In single quotes, or in double ones where that saves escapes.
-static fx_status show_quoted(fxi_jrun *r, fxi_jout *o, const fxi_jstr *s)
-{
-    char quote = '\'';
-    if (s->n && memchr(s->p, '\'', s->n) && !memchr(s->p, '"', s->n)) quote = '"';
-    FX_TRY(fxi_jout_add_bytes(r, o, &quote, 1, false));
-    for (size_t at = 0, n; at < s->n; at += n) {
-        uint32_t c = fxi_jstr_char_at(s, at, &n);
-        if (c == (uint32_t)quote) FX_TRY(fxi_jout_add_bytes(r, o, "\\", 1, false));
-        if (c != '\\' && fxi_jchar_is_printable(c))
-            FX_TRY(fxi_jout_add_part(r, o, s, at, n));
-        else
-            FX_TRY(show_escape(r, o, c, fxi_jstr_owns(s, at, n)));
-    }
-    return fxi_jout_add_bytes(r, o, &quote, 1, false);
-}
-
-// ---- text: containers ---------------------------------------------------------------------------
-
-static fx_status show_text(fxi_jrun *r, fxi_jout *o, const char *text)
-{
-    return fxi_jout_add_bytes(r, o, text, strlen(text), false);
-}
-
-static fx_status show_seq(fxi_jrun *r, fxi_jout *o, const fxi_jseq *s, const char *open,
-                          const char *close)
-{
-    FX_TRY(show_text(r, o, open));
-    for (size_t i = 0; i < s->n; i++) {
-        if (i) FX_TRY(show_text(r, o, ", "));
-        FX_TRY(fxi_jval_show(r, o, s->v[i], true));
-    }
-    if (s->n == 1 && *open == '(') FX_TRY(show_text(r, o, ","));
-    return show_text(r, o, close);
-}
-
-static fx_status show_dict(fxi_jrun *r, fxi_jout *o, const fxi_jpair *e, size_t n)
-{
-    FX_TRY(show_text(r, o, "{"));
-    for (size_t i = 0; i < n; i++) {
-        if (i) FX_TRY(show_text(r, o, ", "));
-        FX_TRY(fxi_jval_show(r, o, e[i].key, true));
-        FX_TRY(show_text(r, o, ": "));
-        FX_TRY(fxi_jval_show(r, o, e[i].value, true));
-    }
-    return show_text(r, o, "}");
-}
-
-static fx_status show_view(fxi_jrun *r, fxi_jout *o, fxi_jval v)
-{
-    static const char *const opens[] = {"dict_items([", "dict_keys([", "dict_values(["};
-    fxi_jseq items;
-    FX_TRY(fxi_jval_items(r, v, &items));
-    return show_seq(r, o, &items, opens[v.view->kind], "])");
-}
-
-static fx_status show_range(fxi_jrun *r, fxi_jout *o, const fxi_jrange *range)
-{
-    char text[96];
-    int n = snprintf(text, sizeof text, "range(%lld, %lld", (long long)range->start,
-                     (long long)range->stop);
-    if (range->step != 1)
-        n += snprintf(text + n, sizeof text - (size_t)n, ", %lld", (long long)range->step);
-    FX_TRY(fxi_jout_add_bytes(r, o, text, (size_t)n, false));
-    return show_text(r, o, ")");
-}
-
-static fx_status show_one(fxi_jrun *r, fxi_jout *o, fxi_jval v, bool repr)
-{
-    switch (v.type) {
-    case FXI_JVAL_UNDEFINED: return repr ? show_text(r, o, "Undefined") : FX_OK;
-    case FXI_JVAL_NONE: return show_text(r, o, "None");
-    case FXI_JVAL_BOOL: return show_text(r, o, v.b ? "True" : "False");
-    case FXI_JVAL_INT:
-    case FXI_JVAL_FLOAT: return show_number(r, o, v);
-    case FXI_JVAL_STR: return repr ? show_quoted(r, o, v.s) : fxi_jout_add(r, o, v.s);
-    case FXI_JVAL_LIST: return show_seq(r, o, v.seq, "[", "]");
-    case FXI_JVAL_TUPLE: return show_seq(r, o, v.seq, "(", ")");
-    case FXI_JVAL_DICT: return show_dict(r, o, v.dict->e, v.dict->n);
-    case FXI_JVAL_VIEW: return show_view(r, o, v);
-    case FXI_JVAL_RANGE: return show_range(r, o, v.range);
-    default: return fxi_jrun_fail(r, "a %s cannot be printed", fxi_jval_type_name(v));
-    }
-}
-
-fx_status fxi_jval_show(fxi_jrun *r, fxi_jout *o, fxi_jval v, bool repr)
-{
-    FX_TRY(fxi_jrun_enter(r));
-    fx_status st = show_one(r, o, v, repr);
-    fxi_jrun_leave(r);
-    return st;
-}
-
-fx_status fxi_jval_to_str(fxi_jrun *r, fxi_jval v, const fxi_jstr **out)
-{
-    fxi_jout o = {0};
-    fxi_jval text;
-    if (v.type == FXI_JVAL_STR) {
-        *out = v.s;
-        return FX_OK;
-    }
-    FX_TRY(fxi_jval_show(r, &o, v, false));
-    FX_TRY(fxi_jout_finish(r, &o, &text));
-    *out = text.s;
     return FX_OK;
 }

@@ -90,43 +90,27 @@ static fx_status fail_older(const fxi_imatrix *m, const matrix_cursor *c, fx_err
                     m->path, c->at);
 }
 
-static fx_status read_older_entry(fxi_imatrix *m, matrix_cursor *c, fx_error *err)
-{
-    int32_t n_name, n_call, n_value;
-    const void *name, *value;
-    matrix_entry *e;
-    if (!take_i32(c, 1, MAX_ENTRY_NAME, &n_name) || !take_bytes(c, (size_t)n_name, &name) ||
-        !take_i32(c, 0, INT32_MAX, &n_call) || !take_i32(c, 1, INT32_MAX, &n_value) ||
-        !take_bytes(c, (size_t)n_value * sizeof(float), &value))
-        return fail_older(m, c, err);
-    FX_TRY(add_entry(m, name, (size_t)n_name, (size_t)n_value, &e, err));
-    memcpy(e->value, value, (size_t)n_value * sizeof(float));
-    for (int32_t i = 0; n_call > 0 && i < n_value; i++) e->value[i] /= (float)n_call;
-    return check_values(m, e, err);
-}
-
 static fx_status read_older(fxi_imatrix *m, const void *p, size_t n, fx_error *err)
 {
     matrix_cursor c = {p, n, 0};
-    int32_t n_entry;
+    int32_t n_entry, n_name, n_call, n_value;
+    const void *name, *value;
+    matrix_entry *e;
     if (!take_i32(&c, 1, MAX_ENTRY, &n_entry)) return fail_older(m, &c, err);
-    for (int32_t i = 0; i < n_entry; i++) FX_TRY(read_older_entry(m, &c, err));
+    for (int32_t k = 0; k < n_entry; k++) {
+        if (!take_i32(&c, 1, MAX_ENTRY_NAME, &n_name) || !take_bytes(&c, (size_t)n_name, &name) ||
+            !take_i32(&c, 0, INT32_MAX, &n_call) || !take_i32(&c, 1, INT32_MAX, &n_value) ||
+            !take_bytes(&c, (size_t)n_value * sizeof(float), &value))
+            return fail_older(m, &c, err);
+        FX_TRY(add_entry(m, name, (size_t)n_name, (size_t)n_value, &e, err));
+        memcpy(e->value, value, (size_t)n_value * sizeof(float));
+        for (int32_t i = 0; n_call > 0 && i < n_value; i++) e->value[i] /= (float)n_call;
+        FX_TRY(check_values(m, e, err));
+    }
     return FX_OK;
 }
 
 // ---- GGUF --------------------------------------------------------------------------------------
-
-// Mean = sum / count; a slice that saw nothing matters evenly.
-static void take_means(const fxi_gguf_tensor *sum, const fxi_gguf_tensor *count, matrix_entry *e)
-{
-    const size_t n_col = sum->ne[0];
-    for (size_t i = 0; i < e->n_value; i++) {
-        float n, s;
-        memcpy(&n, (const char *)count->data + i / n_col * sizeof n, sizeof n);
-        memcpy(&s, (const char *)sum->data + i * sizeof s, sizeof s);
-        e->value[i] = n > 0 ? s / n : 1;
-    }
-}
 
 static fx_status read_sums(fxi_imatrix *m, const fxi_gguf *g, const fxi_gguf_tensor *t,
                            fx_error *err)
@@ -145,7 +129,12 @@ static fx_status read_sums(fxi_imatrix *m, const fxi_gguf *g, const fxi_gguf_ten
         return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' does not match its counts", m->path,
                         fxi_show_text(t->name.p, t->name.n).s);
     FX_TRY(add_entry(m, t->name.p, n, t->size_bytes / sizeof(float), &e, err));
-    take_means(t, c, e);
+    for (size_t i = 0; i < e->n_value; i++) { // mean = sum / count
+        float count, sum;
+        memcpy(&count, (const char *)c->data + i / t->ne[0] * sizeof count, sizeof count);
+        memcpy(&sum, (const char *)t->data + i * sizeof sum, sizeof sum);
+        e->value[i] = count > 0 ? sum / count : 1; // a slice that saw nothing matters evenly
+    }
     return check_values(m, e, err);
 }
 

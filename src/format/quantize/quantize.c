@@ -21,8 +21,6 @@
 // with the nearest codes. A round that does not help ends it; a block never gets worse. Sums have
 // one order: the same bits everywhere.
 
-// ---- refining a block ---------------------------------------------------------------------------
-
 enum { MAX_ROUND = 4, LANES = 4, MAX_SUB = 32 };
 
 #define F16_MAX 65504.0f
@@ -52,25 +50,16 @@ static double weigh_error(const fxi_qformat *f, const float *x, const float *wei
 
 // ---- d and m for given codes -------------------------------------------------------------------
 
-static int scale_of_run(const fxi_qformat *f, const fxi_qblock *b, int i)
-{
-    return f->sc_max > 0 ? b->sc[i / f->sub] : 1;
-}
-
-// What m is multiplied with: types of 32 add it, the others subtract multiples of it.
-static int offset_of_run(const fxi_qformat *f, const fxi_qblock *b, int i)
-{
-    if (!f->has_min) return 0;
-    return f->sc_max > 0 ? -(int)b->mn[i / f->sub] : 1;
-}
-
 // Least squares of x ~ d a + m o over the block.
 static void fit_block_scales(const fxi_qformat *f, const float *x, const float *weight,
                              fxi_qblock *b)
 {
     double aa = 0, ao = 0, oo = 0, ax = 0, ox = 0;
     for (int i = 0; i < f->n; i++) {
-        const double a = scale_of_run(f, b, i) * (b->code[i] - f->zero), o = offset_of_run(f, b, i);
+        // What m is multiplied with: types of 32 add it, the others subtract multiples of it.
+        const int run = i / f->sub, scale = f->sc_max > 0 ? b->sc[run] : 1;
+        const int offset = !f->has_min ? 0 : f->sc_max > 0 ? -(int)b->mn[run] : 1;
+        const double a = scale * (b->code[i] - f->zero), o = offset;
         const double w = (double)weight[i], v = (double)x[i];
         aa += w * a * a;
         ao += w * a * o;
@@ -140,22 +129,15 @@ static void refine_run(const fxi_qformat *f, const float *x, const float *weight
         }
 }
 
-static void refine_codes(const fxi_qformat *f, const float *x, const float *weight, fxi_qblock *b)
-{
-    if (f->sc_max <= 0) {
-        set_nearest_codes(f, x, weight, f16_of(b->d), f16_of(b->m), b->code);
-        return;
-    }
-    for (int j = 0; j < f->n / f->sub; j++) refine_run(f, x, weight, j, b);
-}
-
 void fxi_qblock_refine(const fxi_qformat *f, const float *x, const float *weight, fxi_qblock *b)
 {
     double error = weigh_error(f, x, weight, b);
     for (int round = 0; round < MAX_ROUND && error > 0; round++) {
         fxi_qblock next = *b;
         fit_block_scales(f, x, weight, &next);
-        refine_codes(f, x, weight, &next);
+        if (f->sc_max <= 0)
+            set_nearest_codes(f, x, weight, f16_of(next.d), f16_of(next.m), next.code);
+        for (int j = 0; f->sc_max > 0 && j < f->n / f->sub; j++) refine_run(f, x, weight, j, &next);
         const double e = weigh_error(f, x, weight, &next);
         if (!(e < error)) return;
         error = e;
@@ -185,33 +167,6 @@ static bool all_below(const float *x, size_t n, float limit)
     return true;
 }
 
-static const float *weights_of_row(const fxi_encode_rows *job, size_t row)
-{
-    if (!job->weight) return NULL;
-    const size_t slice = (job->first_row + row) / job->rows_per_slice;
-    return job->weight + (slice < job->n_slice ? slice : job->n_slice - 1) * job->n_col;
-}
-
-// weight: NULL if all numbers matter alike.
-static void encode_weighted(const fxi_qformat *f, const fxi_dtype_info *to, const float *x,
-                            const float *weight, size_t n, char *dst)
-{
-    float alike[FXI_QBLOCK_MAX];
-    for (int i = 0; i < FXI_QBLOCK_MAX; i++) alike[i] = 1;
-    for (size_t i = 0; i < n; i += (size_t)f->n, dst += to->block_bytes) {
-        fxi_qblock b;
-        fxi_qblock_from_f32(f, x + i, &b);
-        fxi_qblock_refine(f, x + i, weight ? weight + i : alike, &b);
-        f->write(&b, dst);
-    }
-}
-
-// Where the scales are quantized as well, refining pays even without weights.
-static bool needs_refining(const fxi_qformat *f, const float *weight)
-{
-    return f && f->type != FXI_Q8_0 && !f->value && (weight || f->sc_max > 0);
-}
-
 static void encode_row(void *arg, int task)
 {
     encode_task *t = arg;
@@ -227,11 +182,24 @@ static void encode_row(void *arg, int task)
         return;
     }
     const fxi_qformat *f = fxi_qformat_find((fxi_dtype)job->to->id);
-    const float *weight = weights_of_row(job, row);
-    if (needs_refining(f, weight))
-        encode_weighted(f, job->to, x, weight, n, dst);
-    else
+    const float *weight = NULL;
+    if (job->weight) {
+        const size_t slice = (job->first_row + row) / job->rows_per_slice;
+        weight = job->weight + (slice < job->n_slice ? slice : job->n_slice - 1) * n;
+    }
+    // Where the scales are quantized as well, refining pays even without weights.
+    if (!f || f->type == FXI_Q8_0 || f->value || (!weight && f->sc_max <= 0)) {
         fxi_row_from_f32((fxi_dtype)job->to->id, x, n, dst);
+        return;
+    }
+    float alike[FXI_QBLOCK_MAX];
+    for (int i = 0; i < FXI_QBLOCK_MAX; i++) alike[i] = 1;
+    for (size_t i = 0; i < n; i += (size_t)f->n, dst += job->to->block_bytes) {
+        fxi_qblock b;
+        fxi_qblock_from_f32(f, x + i, &b);
+        fxi_qblock_refine(f, x + i, weight ? weight + i : alike, &b);
+        f->write(&b, dst);
+    }
 }
 
 // A type whose scale is an f16 reaches 65504 times the largest code.
@@ -343,13 +311,6 @@ static bool is_kept(const fxi_gguf_tensor *t)
     return false;
 }
 
-static uint32_t tensor_layer(const fxi_gguf_tensor *t)
-{
-    return t->name.n > 4 && !memcmp(t->name.p, "blk.", 4)
-               ? (uint32_t)strtoul(t->name.p + 4, NULL, 10)
-               : 0;
-}
-
 static bool needs_more_bits(uint32_t layer, uint32_t n_layer)
 {
     const uint32_t eighth = n_layer / 8;
@@ -387,7 +348,8 @@ static fxi_dtype down_type(const fxi_mixture *m, const fxi_mixture_model *model,
 static fxi_dtype wanted_type(const fxi_mixture *m, const fxi_mixture_model *model,
                              const fxi_gguf_tensor *t)
 {
-    const uint32_t layer = tensor_layer(t);
+    const bool in_layer = t->name.n > 4 && !memcmp(t->name.p, "blk.", 4);
+    const uint32_t layer = in_layer ? (uint32_t)strtoul(t->name.p + 4, NULL, 10) : 0;
     if (fxi_str_is(t->name, model->has_output ? "output.weight" : "token_embd.weight")) {
         if (is_falcon(model) || t->ne[0] % 256) return FXI_Q8_0;
         return m->base == FXI_Q8_0 ? FXI_Q8_0 : FXI_Q6_K;
@@ -459,14 +421,6 @@ static bool is_own_key(const rewrite_job *j, const fxi_gguf_kv *kv)
     return j->how->mixture && fxi_str_is_any(kv->key, typed, sizeof typed / sizeof *typed);
 }
 
-static void write_imatrix_keys(const rewrite_job *j)
-{
-    if (!j->how->imatrix) return;
-    const size_t n = fxi_imatrix_n_entry(j->how->imatrix);
-    fxi_gguf_write_str(j->w, "quantize.imatrix.file", j->how->imatrix_name);
-    fxi_gguf_write_array(j->w, "flexinfer.imatrix.entries", FXI_GGUF_U64, &(uint64_t){n}, 1);
-}
-
 static void write_all_keys(const rewrite_job *j)
 {
     for (uint64_t i = 0; i < fxi_gguf_n_kv(j->g); i++)
@@ -475,33 +429,29 @@ static void write_all_keys(const rewrite_job *j)
     if (!j->how->mixture) return;
     fxi_gguf_write_u32(j->w, "general.file_type", j->how->mixture->file_type);
     fxi_gguf_write_u32(j->w, "general.quantization_version", QUANTIZATION_VERSION);
-    write_imatrix_keys(j);
+    if (!j->how->imatrix) return;
+    const uint64_t n = fxi_imatrix_n_entry(j->how->imatrix);
+    fxi_gguf_write_str(j->w, "quantize.imatrix.file", j->how->imatrix_name);
+    fxi_gguf_write_array(j->w, "flexinfer.imatrix.entries", FXI_GGUF_U64, &n, 1);
 }
 
 // ---- tensors -----------------------------------------------------------------------------------
-
-// Numbers that were rounded to blocks once are not rounded to others.
-static fx_status check_change(const rewrite_job *j, const fxi_gguf_tensor *t)
-{
-    const fxi_dtype_info *to = new_type(j, t);
-    char what[96];
-    if (to == t->type) return FX_OK;
-    const bool source = t->type->id == FXI_F32 || t->type->id == FXI_F16 ||
-                        t->type->id == FXI_BF16 || t->type->id == FXI_Q8_0;
-    if (source) return FX_OK;
-    snprintf(what, sizeof what, "is %s already; quantize from F32, F16, BF16 or Q8_0",
-             t->type->name);
-    return fail_rewrite(j, t, what);
-}
 
 static fx_status declare_all(rewrite_job *j)
 {
     for (uint64_t i = 0; i < fxi_gguf_n_tensor(j->g); i++) {
         const fxi_gguf_tensor *t = fxi_gguf_tensor_at(j->g, i);
-        char name[256];
-        FX_TRY(check_change(j, t));
+        const fxi_dtype_info *from = t->type, *to = new_type(j, t);
+        char name[256], what[96];
+        const bool is_source = from->id == FXI_F32 || from->id == FXI_F16 || from->id == FXI_BF16 ||
+                               from->id == FXI_Q8_0;
+        if (to != from && !is_source) { // what was rounded to blocks once is not rounded to others
+            snprintf(what, sizeof what, "is %s already; quantize from F32, F16, BF16 or Q8_0",
+                     from->name);
+            return fail_rewrite(j, t, what);
+        }
         snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.p);
-        fxi_gguf_declare_tensor(j->w, name, (fxi_dtype)new_type(j, t)->id, t->n_dim, t->ne);
+        fxi_gguf_declare_tensor(j->w, name, (fxi_dtype)to->id, t->n_dim, t->ne);
         j->total_bytes += t->size_bytes;
     }
     fxi_gguf_begin_data(j->w);
@@ -515,16 +465,6 @@ static fx_status tell_progress(rewrite_job *j, uint64_t n_bytes)
         j->how->on_progress(j->how->progress_ud, j->done_bytes, j->total_bytes))
         return FX_OK;
     return fxi_fail(j->err, FX_ECLOSED, "%s: stopped", fxi_gguf_name(j->g));
-}
-
-// n_bytes of a tensor from byte `at` on, as they are.
-static fx_status copy_part(rewrite_job *j, const fxi_gguf_tensor *t, uint64_t at, uint64_t n_bytes)
-{
-    const char *src = (const char *)t->data + at;
-    FX_TRY(fxi_gguf_fetch(j->g, t, at, n_bytes, j->how->pool, j->err));
-    fxi_gguf_write_data(j->w, src, n_bytes);
-    fxi_gguf_drop(j->g, src, n_bytes);
-    return tell_progress(j, n_bytes);
 }
 
 static fx_status convert_part(rewrite_job *j, const fxi_gguf_tensor *t, fxi_encode_rows *e)
@@ -573,22 +513,13 @@ static fx_status copy_tensor(rewrite_job *j, const fxi_gguf_tensor *t)
 {
     enum { PART_BYTES = 8 << 20 };
     for (uint64_t at = 0; at < t->size_bytes; at += PART_BYTES) {
-        const uint64_t rest = t->size_bytes - at;
-        FX_TRY(copy_part(j, t, at, rest < PART_BYTES ? rest : PART_BYTES));
+        const uint64_t rest = t->size_bytes - at, n_bytes = rest < PART_BYTES ? rest : PART_BYTES;
+        const char *src = (const char *)t->data + at;
+        FX_TRY(fxi_gguf_fetch(j->g, t, at, n_bytes, j->how->pool, j->err));
+        fxi_gguf_write_data(j->w, src, n_bytes);
+        fxi_gguf_drop(j->g, src, n_bytes);
+        FX_TRY(tell_progress(j, n_bytes));
         FX_TRY(fxi_gguf_writer_status(j->w));
-    }
-    return FX_OK;
-}
-
-// ---- the whole ---------------------------------------------------------------------------------
-
-static fx_status rewrite_all(rewrite_job *j)
-{
-    write_all_keys(j);
-    FX_TRY(declare_all(j));
-    for (uint64_t i = 0; i < fxi_gguf_n_tensor(j->g); i++) {
-        const fxi_gguf_tensor *t = fxi_gguf_tensor_at(j->g, i);
-        FX_TRY(new_type(j, t) == t->type ? copy_tensor(j, t) : convert_tensor(j, t));
     }
     return FX_OK;
 }
@@ -614,7 +545,12 @@ fx_status fxi_rewrite_model(const fxi_gguf *g, const char *path, const fxi_rewri
     look_at_model(g, how->imatrix != NULL, &j.model);
     count_bytes(&j, out);
     FX_TRY(fxi_gguf_writer_open(path, &j.w, err));
-    fx_status st = rewrite_all(&j);
+    write_all_keys(&j);
+    fx_status st = declare_all(&j);
+    for (uint64_t i = 0; st == FX_OK && i < fxi_gguf_n_tensor(g); i++) {
+        const fxi_gguf_tensor *t = fxi_gguf_tensor_at(g, i);
+        st = new_type(&j, t) == t->type ? copy_tensor(&j, t) : convert_tensor(&j, t);
+    }
     fxi_buf_free(&j.out);
     if (st == FX_OK) return fxi_gguf_writer_finish(j.w, err);
     fx_error own;

@@ -1,10 +1,9 @@
 // chat.c - chats: the compiled templates of a model, and a conversation through one of them.
 #include "format/chat.h"
-#include "base/json/json_shape.h"
+#include "base/json/json.h"
 #include "base/text/str.h"
 #include "base/text/utf8.h"
 #include "format/jinja/jinja.h"
-#include "format/json_text.h"
 #include "format/show.h"
 #include "format/vocab.h"
 
@@ -30,7 +29,7 @@ struct fxi_chat {
     const fxi_builtin *builtin;     // NULL: not a built-in one
     fxi_chat_template usual, tools; // tools: for requests with tools, if the model brings one
     bool has_tools;
-    json_t *bos, *eos; // strings; "" if the vocabulary has none
+    fxi_json_doc ends; // {"bos_token": .., "eos_token": ..}; "" if the vocabulary has none
     bool adds_bos;
 };
 
@@ -221,11 +220,24 @@ static fx_status use_models(fxi_chat *c, const fxi_chat_source *s, const fxi_voc
 
 // ---- opening ------------------------------------------------------------------------------------
 
-static json_t *piece_json(const fxi_vocab *v, int32_t id)
+static fxi_str piece_text(const fxi_vocab *v, int32_t id)
 {
     size_t n = 0;
     const char *p = id < 0 ? "" : fxi_vocab_piece(v, id, &n);
-    return json_stringn(fxi_utf8_check(p, n) == n ? p : "", fxi_utf8_check(p, n) == n ? n : 0);
+    return fxi_utf8_check(p, n) == n ? (fxi_str){p, n} : fxi_str_of("");
+}
+
+static fx_status read_ends(fxi_chat *c, const fxi_vocab *v, fx_error *err)
+{
+    static const fxi_json_rules rules = {.nul_texts = true};
+    const fxi_str bos = piece_text(v, fxi_vocab_bos(v)), eos = piece_text(v, fxi_vocab_eos(v));
+    fxi_buf b = {0};
+    const bool ok = fxi_buf_str(&b, "{\"bos_token\":") && fxi_json_str(&b, bos.p, bos.n) &&
+                    fxi_buf_str(&b, ",\"eos_token\":") && fxi_json_str(&b, eos.p, eos.n) &&
+                    fxi_buf_str(&b, "}") &&
+                    fxi_json_parse(&c->ends, (fxi_str){b.p, b.n}, &rules, NULL) == FX_OK;
+    fxi_buf_free(&b);
+    return ok ? FX_OK : fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
 }
 
 fx_status fxi_chat_open(const fxi_chat_source *s, const fxi_vocab *v, fxi_chat **out, fx_error *err)
@@ -233,11 +245,9 @@ fx_status fxi_chat_open(const fxi_chat_source *s, const fxi_vocab *v, fxi_chat *
     fxi_chat *c = calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
-    c->bos = piece_json(v, fxi_vocab_bos(v));
-    c->eos = piece_json(v, fxi_vocab_eos(v));
     c->adds_bos = fxi_vocab_adds_bos(v);
-    fx_status st = c->bos && c->eos ? s->wanted ? use_wanted(c, s, err) : use_models(c, s, v, err)
-                                    : fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
+    fx_status st = read_ends(c, v, err);
+    if (st == FX_OK) st = s->wanted ? use_wanted(c, s, err) : use_models(c, s, v, err);
     if (st == FX_OK)
         *out = c;
     else
@@ -252,8 +262,7 @@ void fxi_chat_free(fxi_chat *c)
     fxi_jinja_free(c->tools.jinja);
     fxi_buf_free(&c->usual.text);
     fxi_buf_free(&c->tools.text);
-    json_decref(c->bos);
-    json_decref(c->eos);
+    fxi_json_doc_free(&c->ends);
     free(c);
 }
 
@@ -285,8 +294,7 @@ const char *fxi_chat_builtin(const fxi_chat *c)
 //     content null or missing, with tool_calls  ""
 //     arguments of a tool call, JSON text       the object that it spells
 //
-// Other members pass unchanged. The caller's values are not changed: what differs is a copy that
-// shares the rest.
+// Other members pass unchanged. The messages are written anew, fitted, and parsed.
 //
 // A last message that the model continues is cut where its text ends. Templates write a message's
 // text as it is, or trimmed, between marks of their own: the end is that of the last run of the
@@ -295,210 +303,240 @@ const char *fxi_chat_builtin(const fxi_chat *c)
 typedef struct chat_fit {
     const fxi_chat *c;
     const fxi_chat_template *t;
-    size_t n_value; // in JSON texts of arguments
+    fxi_buf text;   // the fitted messages
+    size_t n_value; // of arguments that were parsed
     fx_error *err;
 } chat_fit;
 
-static fx_status fail_no_memory(chat_fit *f)
+static fx_status fail_no_memory(fx_error *err)
 {
-    return fxi_fail(f->err, FX_ENOMEM, "no memory to render the conversation");
+    return fxi_fail(err, FX_ENOMEM, "no memory to render the conversation");
 }
 
-// A shallow copy. If memory is short, jansson may return one with fewer members.
-static fx_status copy_shallow(chat_fit *f, const json_t *from, json_t **out)
+// ok: what was written.
+static fx_status fit_written(const chat_fit *f, bool ok)
 {
-    *out = json_copy((json_t *)from);
-    bool whole = json_is_array(from) ? json_array_size(*out) == json_array_size(from)
-                                     : json_object_size(*out) == json_object_size(from);
-    if (*out && whole) return FX_OK;
-    json_decref(*out);
-    *out = NULL;
-    return fail_no_memory(f);
+    return ok ? FX_OK : fail_no_memory(f->err);
 }
 
-static fx_status set_member(chat_fit *f, json_t *object, const char *name, json_t *value)
+static fx_status put_key(chat_fit *f, const fxi_json_iter *it)
 {
-    return json_object_set_new(object, name, value) ? fail_no_memory(f) : FX_OK;
+    fxi_buf *b = &f->text;
+    return fit_written(f, (!it->i || fxi_buf_str(b, ",")) &&
+                              fxi_json_str(b, it->key, it->key_bytes) && fxi_buf_str(b, ":"));
 }
 
-// ---- role ---------------------------------------------------------------------------------------
+// ---- role and content ---------------------------------------------------------------------------
 
-static fx_status fit_role(chat_fit *f, json_t *message, size_t i)
+static fx_status put_role(chat_fit *f, const char *role, size_t i)
 {
-    const char *role = json_string_value(json_object_get(message, "role"));
-    if (!role) return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: has no role", i);
-    if (!strcmp(role, "developer") && !f->t->knows_developer) {
-        role = "system";
-        FX_TRY(set_member(f, message, "role", json_string(role)));
-    }
+    if (!strcmp(role, "developer") && !f->t->knows_developer) role = "system";
     if (!f->c->builtin || !strcmp(role, "system") || !strcmp(role, "user") ||
         !strcmp(role, "assistant"))
-        return FX_OK;
+        return fit_written(f, fxi_json_cstr(&f->text, role));
     return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: unknown role '%s'", i,
                     fxi_show_text(role, strlen(role)).s);
 }
 
-// ---- content ------------------------------------------------------------------------------------
-
-static fx_status join_parts(chat_fit *f, const json_t *parts, size_t i, json_t **out)
+static fx_status put_parts(chat_fit *f, const fxi_json *parts, size_t i)
 {
     fxi_buf text = {0};
     bool ok = true;
-    for (size_t k = 0; ok && k < json_array_size(parts); k++) {
-        const json_t *part = json_object_get(json_array_get(parts, k), "text");
-        if (!json_is_string(part)) {
+    for (fxi_json_iter it = fxi_json_items(parts); ok && fxi_json_next(&it);) {
+        const fxi_json *part = fxi_json_get(it.value, "text");
+        if (!fxi_json_is_string(part)) {
             fxi_buf_free(&text);
             return fxi_fail(f->err, FX_EINVAL,
                             "messages[%zu].content[%zu]: is not text, and the "
                             "chat template takes nothing else",
-                            i, k);
+                            i, it.i);
         }
-        ok = (!k || fxi_buf_str(&text, "\n")) &&
-             fxi_buf_add(&text, json_string_value(part), json_string_length(part));
+        const fxi_str s = fxi_json_string(part);
+        ok = (!it.i || fxi_buf_str(&text, "\n")) && fxi_buf_add(&text, s.p, s.n);
     }
-    *out = ok ? json_stringn(text.p ? text.p : "", text.n) : NULL;
+    ok = ok && fxi_json_str(&f->text, text.p, text.n);
     fxi_buf_free(&text);
-    return *out ? FX_OK : fail_no_memory(f);
+    return fit_written(f, ok);
 }
 
-static fx_status fit_content(chat_fit *f, json_t *message, size_t i)
+// content: NULL: the message has none.
+static fx_status put_content(chat_fit *f, const fxi_json *content, bool has_calls, size_t i)
 {
-    const json_t *content = json_object_get(message, "content");
-    json_t *joined;
-    if (json_array_size(json_object_get(message, "tool_calls")) &&
-        (!content || json_is_null(content)))
-        return set_member(f, message, "content", json_string(""));
-    if (json_is_array(content) && !fxi_jinja_reads_parts(f->t->jinja)) {
-        FX_TRY(join_parts(f, content, i, &joined));
-        return set_member(f, message, "content", joined);
-    }
-    if (f->c->builtin && !json_is_string(content))
+    if (has_calls && (!content || fxi_json_is_null(content)))
+        return fit_written(f, fxi_buf_str(&f->text, "\"\""));
+    if (fxi_json_is_array(content) && !fxi_jinja_reads_parts(f->t->jinja))
+        return put_parts(f, content, i);
+    if (f->c->builtin && !fxi_json_is_string(content))
         return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: has no text", i);
-    return FX_OK;
+    return fit_written(f, fxi_json_value(&f->text, content));
 }
 
 // ---- tool calls ---------------------------------------------------------------------------------
 
-// The object that a text spells; NULL if it is another value, not JSON, or too large to parse.
-static fx_status spelled_object(chat_fit *f, const json_t *text, json_t **out)
+// Arguments as the object that they spell; as they are if they spell another value, are not JSON,
+// or are too large, or too many together, to parse.
+static fx_status put_arguments(chat_fit *f, const fxi_json *arguments)
 {
-    const char *p = json_string_value(text);
-    const size_t n = json_string_length(text);
-    const fxi_json_shape shape = fxi_json_measure(p, n);
-    bool no_memory;
-    json_error_t e;
-    *out = NULL;
-    f->n_value += shape.n_value + 1;
-    if (shape.max_depth > FXI_JSON_MAX_DEPTH || f->n_value > FXI_JSON_MAX_VALUE) return FX_OK;
-    json_t *value = fxi_json_text(p, n, 0, &no_memory, &e);
-    if (no_memory) return fail_no_memory(f);
-    if (json_is_object(value))
-        *out = value;
-    else
-        json_decref(value);
-    return FX_OK;
-}
-
-// Gives call i of `calls`, an array of ours, these arguments and takes ownership of them.
-static fx_status replace_arguments(chat_fit *f, json_t *calls, size_t i, json_t *arguments)
-{
-    const json_t *from = json_array_get(calls, i);
-    json_t *call = NULL, *function = NULL;
-    fx_status st = copy_shallow(f, from, &call);
-    if (st == FX_OK) st = copy_shallow(f, json_object_get(from, "function"), &function);
-    if (st == FX_OK)
-        st = set_member(f, function, "arguments", arguments);
-    else
-        json_decref(arguments);
-    if (st == FX_OK) st = set_member(f, call, "function", json_incref(function));
-    if (st == FX_OK && json_array_set(calls, i, call)) st = fail_no_memory(f);
-    json_decref(function);
-    json_decref(call);
+    const fxi_json_rules rules = {.max_depth = FXI_JSON_MAX_DEPTH,
+                                  .max_value = FXI_JSON_MAX_VALUE - f->n_value};
+    fxi_json_doc doc = {0};
+    fx_status st = FX_OK;
+    if (fxi_json_is_string(arguments) && rules.max_value)
+        st = fxi_json_parse(&doc, fxi_json_string(arguments), &rules, NULL);
+    const bool spelled = fxi_json_is_object(doc.root);
+    if (spelled) f->n_value += doc.n_value;
+    st = st == FX_ENOMEM ? fail_no_memory(f->err)
+                         : fit_written(f, fxi_json_value(&f->text, spelled ? doc.root : arguments));
+    fxi_json_doc_free(&doc);
     return st;
 }
 
-// Replaces the message's list of calls by a copy of ours.
-static fx_status copy_calls(chat_fit *f, json_t *message, json_t **calls)
+static fx_status put_fitted_call(chat_fit *f, const fxi_json *call)
 {
-    json_t *copy;
-    FX_TRY(copy_shallow(f, *calls, &copy));
-    FX_TRY(set_member(f, message, "tool_calls", copy));
-    *calls = copy;
-    return FX_OK;
+    const fxi_json *function = fxi_json_get(call, "function");
+    fxi_buf *b = &f->text;
+    if (!fxi_json_is_string(fxi_json_get(function, "arguments")))
+        return fit_written(f, fxi_json_value(b, call));
+    FX_TRY(fit_written(f, fxi_buf_str(b, "{")));
+    for (fxi_json_iter it = fxi_json_members(call); fxi_json_next(&it);) {
+        FX_TRY(put_key(f, &it));
+        if (it.value != function) {
+            FX_TRY(fit_written(f, fxi_json_value(b, it.value)));
+            continue;
+        }
+        FX_TRY(fit_written(f, fxi_buf_str(b, "{")));
+        for (fxi_json_iter in = fxi_json_members(function); fxi_json_next(&in);) {
+            FX_TRY(put_key(f, &in));
+            FX_TRY(strcmp(in.key, "arguments") ? fit_written(f, fxi_json_value(b, in.value))
+                                               : put_arguments(f, in.value));
+        }
+        FX_TRY(fit_written(f, fxi_buf_str(b, "}")));
+    }
+    return fit_written(f, fxi_buf_str(b, "}"));
 }
 
-static fx_status fit_calls(chat_fit *f, json_t *message)
+static fx_status put_calls(chat_fit *f, const fxi_json *calls)
 {
-    json_t *calls = json_object_get(message, "tool_calls"), *spelled;
-    bool copied = false;
-    for (size_t i = 0; i < json_array_size(calls); i++) {
-        const json_t *function = json_object_get(json_array_get(calls, i), "function");
-        const json_t *arguments = json_object_get(function, "arguments");
-        if (!json_is_string(arguments)) continue;
-        FX_TRY(spelled_object(f, arguments, &spelled));
-        if (!spelled) continue;
-        fx_status st = copied ? FX_OK : copy_calls(f, message, &calls);
-        copied = true;
-        if (st != FX_OK) json_decref(spelled);
-        FX_TRY(st);
-        FX_TRY(replace_arguments(f, calls, i, spelled));
+    if (!fxi_json_is_array(calls)) return fit_written(f, fxi_json_value(&f->text, calls));
+    FX_TRY(fit_written(f, fxi_buf_str(&f->text, "[")));
+    for (fxi_json_iter it = fxi_json_items(calls); fxi_json_next(&it);) {
+        FX_TRY(fit_written(f, !it.i || fxi_buf_str(&f->text, ",")));
+        FX_TRY(put_fitted_call(f, it.value));
     }
-    return FX_OK;
+    return fit_written(f, fxi_buf_str(&f->text, "]"));
 }
 
 // ---- messages -----------------------------------------------------------------------------------
 
-// Appends the message to `list`, which owns it, and fits it there.
-static fx_status add_fitted(chat_fit *f, json_t *message, size_t i, json_t *list)
+static fx_status put_message(chat_fit *f, const fxi_json *m, size_t i)
 {
-    if (json_array_append_new(list, message)) return fail_no_memory(f);
-    FX_TRY(fit_role(f, message, i));
-    FX_TRY(fit_calls(f, message));
-    return fit_content(f, message, i);
-}
-
-static fx_status add_json(chat_fit *f, const json_t *from, size_t i, json_t *list)
-{
-    json_t *copy;
-    if (!json_is_object(from))
+    const fxi_json *role = fxi_json_get(m, "role"), *content = fxi_json_get(m, "content"),
+                   *calls = fxi_json_get(m, "tool_calls");
+    const bool has_calls = fxi_json_array_size(calls) > 0;
+    if (!fxi_json_is_object(m))
         return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: is not an object", i);
-    FX_TRY(copy_shallow(f, from, &copy));
-    return add_fitted(f, copy, i, list);
+    if (!fxi_json_is_string(role))
+        return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: has no role", i);
+    FX_TRY(fit_written(f, fxi_buf_str(&f->text, i ? ",{" : "{")));
+    for (fxi_json_iter it = fxi_json_members(m); fxi_json_next(&it);) {
+        FX_TRY(put_key(f, &it));
+        FX_TRY(it.value == role      ? put_role(f, fxi_json_text(role), i)
+               : it.value == content ? put_content(f, content, has_calls, i)
+               : it.value == calls   ? put_calls(f, calls)
+                                     : fit_written(f, fxi_json_value(&f->text, it.value)));
+    }
+    if (!content && (has_calls || f->c->builtin)) {
+        FX_TRY(fit_written(f, fxi_buf_str(&f->text, ",\"content\":")));
+        FX_TRY(put_content(f, NULL, has_calls, i));
+    }
+    return fit_written(f, fxi_buf_str(&f->text, "}"));
 }
 
-static fx_status add_plain(chat_fit *f, const fxi_chat_msg *m, size_t i, json_t *list)
+static fx_status put_messages(chat_fit *f, const fxi_json *messages)
 {
-    const char *role = m->role ? m->role : "", *text = m->text.p ? m->text.p : "";
-    size_t bad = fxi_utf8_check(text, m->text.n);
-    if (bad < m->text.n)
-        return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: bad UTF-8 at byte %zu", i, bad);
-    if (memchr(text, 0, m->text.n))
-        return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: contains a NUL character", i);
-    if (fxi_utf8_check(role, strlen(role)) < strlen(role))
-        return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: bad UTF-8 in the role", i);
-    json_t *one = json_pack("{s:s, s:s%}", "role", role, "content", text, m->text.n);
-    return one ? add_fitted(f, one, i, list) : fail_no_memory(f);
+    FX_TRY(fit_written(f, fxi_buf_str(&f->text, "[")));
+    for (fxi_json_iter it = fxi_json_items(messages); fxi_json_next(&it);)
+        FX_TRY(put_message(f, it.value, it.i));
+    return fit_written(f, fxi_buf_str(&f->text, "]"));
 }
 
-// The messages as a list that the caller frees with json_decref. Errors: FX_EINVAL (no messages, or
-// one that the template cannot take: which one and why), FX_ENOMEM.
-static fx_status fit_messages(const fxi_chat *c, const fxi_chat_template *t,
-                              const fxi_conversation *q, json_t **out, fx_error *err)
+// Messages of plain text as a JSON array.
+static fx_status write_plain(const fxi_chat_msg *m, size_t n, fxi_buf *out, fx_error *err)
+{
+    bool ok = fxi_buf_str(out, "[");
+    for (size_t i = 0; ok && i < n; i++) {
+        const char *role = m[i].role ? m[i].role : "", *text = m[i].text.p ? m[i].text.p : "";
+        const size_t n_text = m[i].text.n, bad = fxi_utf8_check(text, n_text);
+        if (bad < n_text)
+            return fxi_fail(err, FX_EINVAL, "messages[%zu]: bad UTF-8 at byte %zu", i, bad);
+        if (memchr(text, 0, n_text))
+            return fxi_fail(err, FX_EINVAL, "messages[%zu]: contains a NUL character", i);
+        if (fxi_utf8_check(role, strlen(role)) < strlen(role))
+            return fxi_fail(err, FX_EINVAL, "messages[%zu]: bad UTF-8 in the role", i);
+        ok = fxi_buf_str(out, i ? ",{\"role\":" : "{\"role\":") && fxi_json_cstr(out, role) &&
+             fxi_buf_str(out, ",\"content\":") && fxi_json_str(out, text, n_text) &&
+             fxi_buf_str(out, "}");
+    }
+    return ok && fxi_buf_str(out, "]") ? FX_OK : fail_no_memory(err);
+}
+
+// ---- the caller's JSON --------------------------------------------------------------------------
+
+typedef struct chat_docs { // what a conversation is made of
+    fxi_json_doc messages, fitted, tools, kwargs;
+} chat_docs;
+
+static void free_docs(chat_docs *d)
+{
+    fxi_json_doc_free(&d->messages);
+    fxi_json_doc_free(&d->fitted);
+    fxi_json_doc_free(&d->tools);
+    fxi_json_doc_free(&d->kwargs);
+}
+
+// The text of the field `name`, if there is one, which must be an array, or an object.
+static fx_status read_chat_field(fxi_json_doc *d, fxi_str text, const char *name, bool is_object,
+                                 fx_error *err)
+{
+    static const fxi_json_rules rules = {.nul_texts = true};
+    fx_error e;
+    if (!text.p) return FX_OK;
+    const fx_status st = fxi_json_parse(d, text, &rules, &e);
+    if (st == FX_ENOMEM) return fail_no_memory(err);
+    if (st != FX_OK)
+        return fxi_fail(err, FX_EINVAL, "%s: %s%s", name, st == FX_EFORMAT ? "not JSON: " : "",
+                        e.text);
+    if (is_object ? fxi_json_is_object(d->root) : fxi_json_is_array(d->root)) return FX_OK;
+    return fxi_fail(err, FX_EINVAL, "%s: not an %s", name, is_object ? "object" : "array");
+}
+
+static fx_status read_messages(const fxi_conversation *q, fxi_json_doc *d, fx_error *err)
+{
+    fxi_buf plain = {0};
+    fxi_str text = q->messages;
+    fx_status st = FX_OK;
+    if (!text.p) {
+        st = write_plain(q->plain, q->n_plain, &plain, err);
+        text = (fxi_str){plain.p, plain.n};
+    }
+    if (st == FX_OK) st = read_chat_field(d, text, "messages", false, err);
+    fxi_buf_free(&plain);
+    if (st != FX_OK || fxi_json_array_size(d->root)) return st;
+    return fxi_fail(err, FX_EINVAL, "messages: at least one is needed");
+}
+
+// All but the tools. Errors: FX_EINVAL (a text that is not what it must be, or a message that the
+// template cannot take: which one and why), FX_ENOMEM.
+static fx_status read_docs(const fxi_chat *c, const fxi_chat_template *t, const fxi_conversation *q,
+                           chat_docs *d, fx_error *err)
 {
     chat_fit f = {.c = c, .t = t, .err = err};
-    const size_t n = q->messages ? json_array_size(q->messages) : q->n_plain;
-    fx_status st = FX_OK;
-    *out = NULL;
-    if (!n) return fxi_fail(err, FX_EINVAL, "messages: at least one is needed");
-    json_t *list = json_array();
-    if (!list) return fail_no_memory(&f);
-    for (size_t i = 0; st == FX_OK && i < n; i++)
-        st = q->messages ? add_json(&f, json_array_get(q->messages, i), i, list)
-                         : add_plain(&f, &q->plain[i], i, list);
+    FX_TRY(read_messages(q, &d->messages, err));
+    FX_TRY(read_chat_field(&d->kwargs, q->kwargs, "chat_template_kwargs", true, err));
+    fx_status st = put_messages(&f, d->messages.root);
     if (st == FX_OK)
-        *out = list;
-    else
-        json_decref(list);
+        st = read_chat_field(&d->fitted, (fxi_str){f.text.p, f.text.n}, "messages", false, err);
+    fxi_buf_free(&f.text);
     return st;
 }
 
@@ -515,14 +553,14 @@ static fxi_str trim_blanks(fxi_str s)
 }
 
 // What the last message says; the last part of several.
-static fxi_str final_text(const json_t *messages)
+static fxi_str final_text(const fxi_json *messages)
 {
-    const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
-    const json_t *said = json_object_get(last, "content");
-    if (json_is_array(said))
-        said = json_object_get(json_array_get(said, json_array_size(said) - 1), "text");
-    if (!json_is_string(said)) return (fxi_str){"", 0};
-    return trim_blanks((fxi_str){json_string_value(said), json_string_length(said)});
+    const fxi_json *last = fxi_json_at(messages, fxi_json_array_size(messages) - 1);
+    const fxi_json *said = fxi_json_get(last, "content");
+    if (fxi_json_is_array(said))
+        said = fxi_json_get(fxi_json_at(said, fxi_json_array_size(said) - 1), "text");
+    if (!fxi_json_is_string(said)) return (fxi_str){"", 0};
+    return trim_blanks(fxi_json_string(said));
 }
 
 // Whether text[begin..end), without blanks at its end, ends with `said`.
@@ -547,7 +585,8 @@ static size_t find_end(const fxi_marked *m, size_t from, fxi_str said)
 
 // Cuts *m, to which these messages were appended at `from`, after the text of the last one.
 // FX_EINVAL: that has none, or it is not there.
-static fx_status cut_after_final(const json_t *messages, size_t from, fxi_marked *m, fx_error *err)
+static fx_status cut_after_final(const fxi_json *messages, size_t from, fxi_marked *m,
+                                 fx_error *err)
 {
     const fxi_str said = final_text(messages);
     if (!said.n)
@@ -566,64 +605,56 @@ static fx_status cut_after_final(const json_t *messages, size_t from, fxi_marked
 enum { N_USUAL = 8, MAX_KWARGS = 64 };
 
 // A caller's variable replaces a usual one, as in transformers' apply_chat_template.
-static fx_status add_kwargs(const json_t *kwargs, fxi_jinja_var *var, size_t *n, fx_error *err)
+static fx_status add_kwargs(const fxi_json *kwargs, fxi_jinja_var *var, size_t *n, fx_error *err)
 {
-    const char *name;
-    json_t *value;
-    if (json_object_size(kwargs) > MAX_KWARGS)
+    if (fxi_json_object_size(kwargs) > MAX_KWARGS)
         return fxi_fail(err, FX_EINVAL, "chat_template_kwargs: more than %d", MAX_KWARGS);
-    json_object_foreach((json_t *)kwargs, name, value)
-    {
-        if (!strcmp(name, "messages") || !strcmp(name, "tools"))
-            return fxi_fail(err, FX_EINVAL, "chat_template_kwargs: '%s' has its own field", name);
-        var[(*n)++] = (fxi_jinja_var){name, value, FXI_JINJA_CALLER};
+    for (fxi_json_iter it = fxi_json_members(kwargs); fxi_json_next(&it);) {
+        if (!strcmp(it.key, "messages") || !strcmp(it.key, "tools"))
+            return fxi_fail(err, FX_EINVAL, "chat_template_kwargs: '%s' has its own field", it.key);
+        var[(*n)++] = (fxi_jinja_var){it.key, it.value, FXI_JINJA_CALLER};
     }
     return FX_OK;
 }
 
-static fx_status render_fitted(const fxi_chat *c, const fxi_chat_template *t,
-                               const fxi_conversation *q, const json_t *messages, fxi_marked *out,
-                               fx_error *err)
+static fx_status render_docs(const fxi_chat *c, const fxi_chat_template *t,
+                             const fxi_conversation *q, const chat_docs *d, fxi_marked *out,
+                             fx_error *err)
 {
-    const json_t *tools = json_array_size(q->tools) ? q->tools : json_null();
+    const fxi_json *tools = d->tools.root;
     fxi_jinja_var var[N_USUAL + MAX_KWARGS] = {
-        {"messages", messages, FXI_JINJA_MESSAGES},
-        {"tools", tools, FXI_JINJA_CALLER},
-        {"documents", json_null(), FXI_JINJA_CALLER},
-        {"add_generation_prompt", json_boolean(q->add_generation_prompt), FXI_JINJA_CALLER},
-        {"bos_token", c->bos, FXI_JINJA_TEMPLATE},
-        {"eos_token", c->eos, FXI_JINJA_TEMPLATE},
+        {"messages", d->fitted.root, FXI_JINJA_MESSAGES},
+        {"tools", fxi_json_array_size(tools) ? tools : fxi_json_null(), FXI_JINJA_CALLER},
+        {"documents", fxi_json_null(), FXI_JINJA_CALLER},
+        {"add_generation_prompt", fxi_json_bool(q->add_generation_prompt), FXI_JINJA_CALLER},
+        {"bos_token", fxi_json_get(c->ends.root, "bos_token"), FXI_JINJA_TEMPLATE},
+        {"eos_token", fxi_json_get(c->ends.root, "eos_token"), FXI_JINJA_TEMPLATE},
     };
     fxi_jinja_context context = {.var = var, .n_var = 6, .now = q->now};
     if (c->builtin)
         var[context.n_var++] =
-            (fxi_jinja_var){"add_bos", json_boolean(c->adds_bos), FXI_JINJA_CALLER};
-    FX_TRY(add_kwargs(q->kwargs, var, &context.n_var, err));
+            (fxi_jinja_var){"add_bos", fxi_json_bool(c->adds_bos), FXI_JINJA_CALLER};
+    FX_TRY(add_kwargs(d->kwargs.root, var, &context.n_var, err));
     return fxi_jinja_render(t->jinja, &context, out, err);
 }
 
 fx_status fxi_chat_render(const fxi_chat *c, const fxi_conversation *q, fxi_marked *out,
                           fx_error *err)
 {
-    const bool with_tools = c->has_tools && json_array_size(q->tools);
-    const fxi_chat_template *t = with_tools ? &c->tools : &c->usual;
     const size_t from = out->text.n;
-    json_t *messages;
-    if (q->messages && !json_is_array(q->messages))
-        return fxi_fail(err, FX_EINVAL, "messages: not an array");
-    if (q->tools && !json_is_array(q->tools))
-        return fxi_fail(err, FX_EINVAL, "tools: not an array");
-    if (q->kwargs && !json_is_object(q->kwargs))
-        return fxi_fail(err, FX_EINVAL, "chat_template_kwargs: not an object");
-    if (!t->jinja) {
+    chat_docs d = {0};
+    fx_status st = read_chat_field(&d.tools, q->tools, "tools", false, err);
+    const bool with_tools = c->has_tools && fxi_json_array_size(d.tools.root);
+    const fxi_chat_template *t = with_tools ? &c->tools : &c->usual;
+    if (st == FX_OK && !t->jinja) {
         if (err) *err = t->broken;
-        return t->broken.status;
+        st = t->broken.status;
     }
-    FX_TRY(fit_messages(c, t, q, &messages, err));
-    fx_status st = render_fitted(c, t, q, messages, out, err);
-    if (st == FX_OK && q->continue_final) st = cut_after_final(messages, from, out, err);
+    if (st == FX_OK) st = read_docs(c, t, q, &d, err);
+    if (st == FX_OK) st = render_docs(c, t, q, &d, out, err);
+    if (st == FX_OK && q->continue_final) st = cut_after_final(d.fitted.root, from, out, err);
     if (st != FX_OK) out->text.n = out->own.n = from;
-    json_decref(messages);
+    free_docs(&d);
     return st;
 }
 

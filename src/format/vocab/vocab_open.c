@@ -125,22 +125,6 @@ static fx_status read_model(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err)
                     fxi_gguf_name(g));
 }
 
-static fx_status read_gguf(const char *path, fxi_vocab_spec *s, fx_error *err)
-{
-    fxi_gguf *g;
-    FX_TRY(fxi_gguf_open(path, &g, err));
-    fx_status st = read_model(g, s, err);
-    fxi_gguf_close(g);
-    return st;
-}
-
-static bool begins_json(fxi_str text)
-{
-    size_t i = 0;
-    while (i < text.n && strchr(" \t\r\n", text.p[i]) && text.p[i]) i++;
-    return i < text.n && text.p[i] == '{';
-}
-
 static fx_status refuse_pre(const char *path, const char *pre, fx_error *err)
 {
     if (!pre) return FX_OK;
@@ -153,7 +137,9 @@ static fx_status read_by_form(const char *path, fxi_str text, const char *pre, f
                               fx_error *err)
 {
     if (fxi_ranks_begin(text.p, text.n)) return fxi_vocab_read_ranks(text.p, text.n, pre, s, err);
-    if (!begins_json(text))
+    size_t i = 0;
+    while (i < text.n && text.p[i] && strchr(" \t\r\n", text.p[i])) i++;
+    if (i == text.n || text.p[i] != '{')
         return fxi_fail(err, FX_EFORMAT,
                         "%s: neither GGUF nor a tokenizer.json nor a rank file; transformers makes "
                         "a tokenizer.json of other formats (AutoTokenizer, save_pretrained)",
@@ -172,7 +158,11 @@ static fx_status read_path(const char *path, const char *pre, fxi_vocab_spec *s,
     FX_TRY(read_file(path, &is_gguf, kept, err));
     if (!is_gguf) return read_by_form(path, (fxi_str){kept->p, kept->n}, pre, s, err);
     FX_TRY(refuse_pre(path, pre, err));
-    return read_gguf(path, s, err);
+    fxi_gguf *g;
+    FX_TRY(fxi_gguf_open(path, &g, err));
+    fx_status st = read_model(g, s, err);
+    fxi_gguf_close(g);
+    return st;
 }
 
 // *path becomes that of the tokenizer.json in it, if it is a folder.

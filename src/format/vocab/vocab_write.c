@@ -35,19 +35,6 @@ typedef struct probe_cuts {
     bool at[N_PROBE + 1]; // a word begins here
 } probe_cuts;
 
-// Marks where words begin within the word probe[from, to).
-static bool cut_word(const fxi_regex *re, fxi_matcher *m, size_t from, size_t to, probe_cuts *cuts)
-{
-    fxi_regex_match hit = {0, 0};
-    for (size_t at = 0; at < to - from; at = hit.to + (hit.to == hit.from)) {
-        if (fxi_regex_next(re, m, probe + from, to - from, at, &hit, NULL) != FX_OK) return false;
-        if (hit.from == SIZE_MAX) break;
-        cuts->at[from + hit.from] = true;
-        cuts->at[from + hit.to] = true;
-    }
-    return true;
-}
-
 // Cuts each word of the text by one pattern. False: the pattern cannot be used.
 static bool cut_step(const fxi_split *split, fxi_matcher *m, probe_cuts *cuts)
 {
@@ -57,7 +44,10 @@ static bool cut_step(const fxi_split *split, fxi_matcher *m, probe_cuts *cuts)
     bool ok = true;
     for (size_t from = 0, to; ok && from < N_PROBE; from = to) {
         for (to = from + 1; to < N_PROBE && !before.at[to]; to++) continue;
-        ok = cut_word(re, m, from, to, cuts);
+        fxi_regex_walk walk = {.re = re, .m = m, .s = probe + from, .n = to - from};
+        fxi_regex_match hit;
+        while ((ok = fxi_regex_next(&walk, &hit, NULL) == FX_OK) && hit.from != SIZE_MAX)
+            cuts->at[from + hit.from] = cuts->at[from + hit.to] = true;
     }
     fxi_regex_free(re);
     return ok;
@@ -74,27 +64,6 @@ static bool cut_probe(const fxi_vocab_spec *s, fxi_matcher *m, probe_cuts *cuts)
     return true;
 }
 
-static bool same_norms(const fxi_vocab_spec *a, const fxi_vocab_spec *b)
-{
-    if (a->n_norm != b->n_norm) return false;
-    for (size_t i = 0; i < a->n_norm; i++)
-        if (a->norm[i].kind != b->norm[i].kind) return false;
-    return true;
-}
-
-static bool is_like(const fxi_vocab_spec *s, const probe_cuts *cuts, const char *name,
-                    fxi_matcher *m)
-{
-    fxi_vocab_spec known;
-    probe_cuts other;
-    fxi_vocab_spec_init(&known, name);
-    const bool like = fxi_spec_add_pre(&known, fxi_str_of(name), NULL) == FX_OK &&
-                      same_norms(s, &known) && known.whole_words == s->whole_words &&
-                      cut_probe(&known, m, &other) && !memcmp(&other, cuts, sizeof other);
-    fxi_vocab_spec_free(&known);
-    return like;
-}
-
 const char *fxi_spec_pre_name(const fxi_vocab_spec *s)
 {
     static const char *const names[] = {
@@ -105,8 +74,18 @@ const char *fxi_spec_pre_name(const fxi_vocab_spec *s)
     const char *hit = NULL;
     fxi_matcher *m = fxi_matcher_new();
     if (m && cut_probe(s, m, &cuts))
-        for (size_t i = 0; !hit && i < sizeof names / sizeof *names; i++)
-            if (is_like(s, &cuts, names[i], m)) hit = names[i];
+        for (size_t i = 0; !hit && i < sizeof names / sizeof *names; i++) {
+            fxi_vocab_spec known;
+            probe_cuts other;
+            fxi_vocab_spec_init(&known, names[i]);
+            bool like = fxi_spec_add_pre(&known, fxi_str_of(names[i]), NULL) == FX_OK &&
+                        known.n_norm == s->n_norm && known.whole_words == s->whole_words;
+            for (size_t k = 0; like && k < s->n_norm; k++)
+                like = known.norm[k].kind == s->norm[k].kind;
+            if (like && cut_probe(&known, m, &other) && !memcmp(&other, &cuts, sizeof cuts))
+                hit = names[i];
+            fxi_vocab_spec_free(&known);
+        }
     fxi_matcher_free(m);
     return hit;
 }
@@ -115,22 +94,16 @@ const char *fxi_spec_pre_name(const fxi_vocab_spec *s)
 
 // ---- tokens ------------------------------------------------------------------------------------
 
-// A name for a row of the embedding that no token has.
-static bool pad_piece(size_t id, fxi_buf *names, fxi_str *out)
-{
-    const size_t at = names->n;
-    if (!fxi_buf_fmt(names, "[PAD%zu]", id)) return false;
-    *out = (fxi_str){(const char *)(uintptr_t)at, names->n - at}; // the buffer may move
-    return true;
-}
-
 static bool list_pieces(const fxi_vocab_spec *s, size_t n, fxi_str *piece, fxi_buf *names)
 {
     for (size_t i = 0; i < n; i++) {
-        const bool named = i < s->n_tok && s->tok[i].piece.n;
-        if (named) piece[i] = s->tok[i].piece;
-        if (!named && !pad_piece(i, names, &piece[i])) return false;
-        if (!named) piece[i].p = NULL;
+        const size_t n_before = names->n;
+        if (i < s->n_tok && s->tok[i].piece.n) {
+            piece[i] = s->tok[i].piece;
+            continue;
+        }
+        if (!fxi_buf_fmt(names, "[PAD%zu]", i)) return false; // no token has this row
+        piece[i] = (fxi_str){NULL, names->n - n_before};      // the buffer may move
     }
     const char *at = names->p;
     for (size_t i = 0; i < n; i++) {
@@ -151,7 +124,7 @@ static fx_status write_tokens(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer
         fxi_gguf_write_strs(w, KEY("tokens"), piece, n);
         for (size_t i = 0; i < n; i++)
             type[i] = i < s->n_tok && s->tok[i].piece.n ? s->tok[i].type : FXI_TOKEN_UNUSED;
-        fxi_gguf_write_i32s(w, KEY("token_type"), type, n);
+        fxi_gguf_write_array(w, KEY("token_type"), FXI_GGUF_I32, type, n);
     }
     free(piece);
     free(type);
@@ -171,7 +144,7 @@ static fx_status write_scores(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer
         // of the merge that makes a piece.
         for (size_t i = s->n_merge; i > 0; i--) score[s->merge[i - 1].to] = -(float)i;
     }
-    fxi_gguf_write_f32s(w, KEY("scores"), score, n);
+    fxi_gguf_write_array(w, KEY("scores"), FXI_GGUF_F32, score, n);
     free(score);
     return FX_OK;
 }
@@ -218,7 +191,7 @@ static void write_ends(const fxi_vocab_spec *s, const fxi_ids *ends, fxi_gguf_wr
     for (size_t i = 0; i < ends->n && n_key < sizeof key / sizeof *key; i++)
         if (ends->id[i] != eos && is_control(s, ends->id[i]))
             write_id(w, key[n_key++], ends->id[i]);
-    if (ends->n) fxi_gguf_write_i32s(w, FXI_KEY_ENDS, ends->id, ends->n);
+    if (ends->n) fxi_gguf_write_array(w, FXI_KEY_ENDS, FXI_GGUF_I32, ends->id, ends->n);
 }
 
 static bool has_norm(const fxi_vocab_spec *s, fxi_norm_kind kind)

@@ -7,8 +7,7 @@
 // Order of sums: with two ranks the sum is a + b whatever the library does. With three or more, the
 // order of NCCL's sums depends on the machine and on n. Who needs one order gathers, and adds.
 //
-// Several ranks are refused by a build without NCCL (FX_NCCL=OFF), and where libnccl.so.2 is
-// missing. One rank needs no library: sums do nothing, gathers copy.
+// They are refused by a build without NCCL (FX_NCCL=OFF), and where libnccl.so.2 is missing.
 //
 // Threads: one at a time. No context need be current: calls enter that of rank 0 and leave it.
 // Errors: as cu.h, with lines such as "cuda:0, cuda:1: ncclAllReduce: unhandled cuda error". After
@@ -24,8 +23,8 @@
 enum { FXI_COMM_MAX_RANK = 8, FXI_COMM_LABEL_BYTES = FXI_COMM_MAX_RANK * (FXI_CU_LABEL_BYTES + 2) };
 
 typedef struct fxi_comm {
-    fxi_nccl_api api; // not loaded with one rank
-    int n_rank;       // 0: not open
+    fxi_nccl_api api;
+    int n_rank; // 0: not open
     bool is_broken;
     fxi_cu *cu[FXI_COMM_MAX_RANK];
     fxi_nccl_comm comm[FXI_COMM_MAX_RANK];
@@ -33,19 +32,18 @@ typedef struct fxi_comm {
 } fxi_comm;
 
 // Makes ranks of open devices, all different; they are borrowed until close. Errors: also
-// FX_EINVAL: there is no NCCL, or too many ranks. *c is then closed.
+// FX_EINVAL: there is no NCCL, or one rank, or too many. *c is then closed.
 fx_status fxi_comm_open(fxi_comm *c, fxi_cu *const *cu, int n_rank, fx_error *err);
 // Gives up what the ranks still do together, so that none of them waits for one that is lost; for
 // any state. Only close may follow.
 void fxi_comm_abort(fxi_comm *c);
 void fxi_comm_close(fxi_comm *c); // also one that is not open, or all zero. Pre: nothing runs
-bool fxi_comm_is_open(const fxi_comm *c);
 
-// data[rank][n], memory of that rank's device: each of them becomes the sum of all.
+// data[rank][n], memory of that rank's device: each of them becomes the sum of all. n is not 0.
 fx_status fxi_comm_sum(fxi_comm *c, float *const *data, size_t n, fx_error *err);
 // from[rank][n] go to to[rank][n_rank][n] in the order of the ranks. Where from[rank] is not the
 // place of it in to[rank], the two do not overlap.
-fx_status fxi_comm_gather(fxi_comm *c, const float *const *from, float *const *to, size_t n,
+fx_status fxi_comm_gather(fxi_comm *c, float *const *from, float *const *to, size_t n,
                           fx_error *err);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include <stddef.h>
 
-#include "gpu/driver/dl_load.h"
 #include "vtensor/backend/cuda/cuda_driver.h"
 
 #ifndef FXI_NCCL_TYPES // the comparison supplies those of nccl.h instead
@@ -41,11 +40,11 @@ enum {
       (const void *from, void *to, size_t n, fxi_nccl_number type, fxi_nccl_comm comm, \
        vti_cu_stream stream))
 
+#define FXI_NCCL_MEMBER(member, result, symbol, parameters) result(*member) parameters;
 typedef struct fxi_nccl_api {
     void *library; // NULL: not loaded
-    FXI_NCCL_FUNCTIONS(FXI_DL_MEMBER)
+    FXI_NCCL_FUNCTIONS(FXI_NCCL_MEMBER)
 } fxi_nccl_api;
-
-extern const fxi_dl_source fxi_nccl_source; // libnccl.so.2
+#undef FXI_NCCL_MEMBER
 
 #endif

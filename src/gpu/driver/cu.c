@@ -13,22 +13,18 @@ enum { LEAST_CC = 80 };
 
 // ---- errors ------------------------------------------------------------------------------------
 
-static const char *result_name(const fxi_cu *cu, vti_cu_result r)
-{
-    const char *name = NULL;
-    return cu->api.get_error_name(r, &name) == VTI_CU_SUCCESS && name ? name : "an unknown error";
-}
-
 fx_status fxi_cu_done(const fxi_cu *cu, vti_cu_result r, fx_error *err, const char *fmt, ...)
 {
     char what[160];
+    const char *name = NULL;
     if (r == VTI_CU_SUCCESS) return FX_OK;
+    const bool is_known = cu->api.get_error_name(r, &name) == VTI_CU_SUCCESS && name;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
     return fxi_fail(err, r == VTI_CU_OUT_OF_MEMORY ? FX_ENOMEM : FX_EINTERNAL, "%s: %s: %s",
-                    cu->label, what, result_name(cu, r));
+                    cu->label, what, is_known ? name : "an unknown error");
 }
 
 // ---- the device --------------------------------------------------------------------------------
@@ -50,22 +46,22 @@ static fx_status pick_device(fxi_cu *cu, fx_error *err)
     return fxi_cu_done(cu, cu->api.device_get(&cu->device, cu->ordinal), err, "cuDeviceGet");
 }
 
-static fx_status get_attribute(fxi_cu *cu, vti_cu_attribute which, int *value, fx_error *err)
-{
-    return fxi_cu_done(cu, cu->api.device_get_attribute(value, which, cu->device), err,
-                       "cuDeviceGetAttribute %d", which);
-}
-
 static fx_status check_attributes(fxi_cu *cu, fx_error *err)
 {
     int major = 0, minor = 0, vmm = 0;
+    const struct {
+        vti_cu_attribute which;
+        int *value;
+    } all[] = {{VTI_CU_ATTRIBUTE_CC_MAJOR, &major},
+               {VTI_CU_ATTRIBUTE_CC_MINOR, &minor},
+               {VTI_CU_ATTRIBUTE_N_SM, &cu->n_sm},
+               {VTI_CU_ATTRIBUTE_SHARED, &cu->max_shared_bytes},
+               {VTI_CU_ATTRIBUTE_VMM, &vmm}};
     FX_TRY(fxi_cu_done(cu, cu->api.device_get_name(cu->name, (int)sizeof cu->name - 1, cu->device),
                        err, "cuDeviceGetName"));
-    FX_TRY(get_attribute(cu, VTI_CU_ATTRIBUTE_CC_MAJOR, &major, err));
-    FX_TRY(get_attribute(cu, VTI_CU_ATTRIBUTE_CC_MINOR, &minor, err));
-    FX_TRY(get_attribute(cu, VTI_CU_ATTRIBUTE_N_SM, &cu->n_sm, err));
-    FX_TRY(get_attribute(cu, VTI_CU_ATTRIBUTE_SHARED, &cu->max_shared_bytes, err));
-    FX_TRY(get_attribute(cu, VTI_CU_ATTRIBUTE_VMM, &vmm, err));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        FX_TRY(fxi_cu_done(cu, cu->api.device_get_attribute(all[i].value, all[i].which, cu->device),
+                           err, "cuDeviceGetAttribute %d", all[i].which));
     cu->cc = 10 * major + minor;
     if (cu->cc < LEAST_CC)
         return fxi_fail(err, FX_EINVAL,
@@ -77,23 +73,17 @@ static fx_status check_attributes(fxi_cu *cu, fx_error *err)
     return FX_OK;
 }
 
-static fx_status make_streams(fxi_cu *cu, fx_error *err)
-{
-    vti_cu_stream *const all[] = {&cu->compute, &cu->copy};
-    for (int i = 0; i < 2; i++)
-        FX_TRY(fxi_cu_done(cu, cu->api.stream_create(all[i], VTI_CU_STREAM_NON_BLOCKING), err,
-                           "cuStreamCreate"));
-    return FX_OK;
-}
-
 static fx_status open_context(fxi_cu *cu, fx_error *err)
 {
     FX_TRY(fxi_cu_done(cu, cu->api.ctx_retain(&cu->context, cu->device), err,
                        "cuDevicePrimaryCtxRetain"));
     FX_TRY(fxi_cu_enter(cu, err));
-    fx_status st = make_streams(cu, err);
-    fxi_cu_leave(cu);
-    return st;
+    vti_cu_stream *const all[] = {&cu->compute, &cu->copy};
+    fx_status st = FX_OK;
+    for (int i = 0; i < 2 && st == FX_OK; i++)
+        st = fxi_cu_done(cu, cu->api.stream_create(all[i], VTI_CU_STREAM_NON_BLOCKING), err,
+                         "cuStreamCreate");
+    return fxi_cu_leave(cu, st);
 }
 
 fx_status fxi_cu_open(fxi_cu *cu, int ordinal, fx_error *err)
@@ -112,20 +102,14 @@ fx_status fxi_cu_open(fxi_cu *cu, int ordinal, fx_error *err)
     return st;
 }
 
-static void free_streams(fxi_cu *cu)
-{
-    if (fxi_cu_enter(cu, NULL) != FX_OK) return; // the context's end frees them
-    if (cu->compute) (void)cu->api.stream_destroy(cu->compute);
-    if (cu->copy) (void)cu->api.stream_destroy(cu->copy);
-    fxi_cu_leave(cu);
-}
-
 void fxi_cu_close(fxi_cu *cu)
 {
-    if (cu->context) {
-        free_streams(cu);
-        (void)cu->api.ctx_release(cu->device);
+    if (cu->context && fxi_cu_enter(cu, NULL) == FX_OK) { // else the context's end frees them
+        if (cu->compute) (void)cu->api.stream_destroy(cu->compute);
+        if (cu->copy) (void)cu->api.stream_destroy(cu->copy);
+        fxi_cu_leave(cu, FX_OK);
     }
+    if (cu->context) (void)cu->api.ctx_release(cu->device);
     vti_cu_unload(&cu->api);
     cu->context = NULL;
     cu->compute = cu->copy = NULL;
@@ -136,10 +120,11 @@ fx_status fxi_cu_enter(fxi_cu *cu, fx_error *err)
     return fxi_cu_done(cu, cu->api.ctx_push_current(cu->context), err, "cuCtxPushCurrent");
 }
 
-void fxi_cu_leave(fxi_cu *cu)
+fx_status fxi_cu_leave(fxi_cu *cu, fx_status st)
 {
     vti_cu_context ours;
     (void)cu->api.ctx_pop_current(&ours);
+    return st;
 }
 
 // ---- memory -------------------------------------------------------------------------------------
@@ -215,21 +200,6 @@ fx_status fxi_cu_download_rows(fxi_cu *cu, vti_cu_stream s, void *dst, size_t pi
     if (!row_bytes || !n_row) return FX_OK;
     return fxi_cu_done(cu, cu->api.memcpy_2d_async(&copy, s), err,
                        "cuMemcpy2DAsync of %zu x %zu bytes", n_row, row_bytes);
-}
-
-fx_status fxi_cu_copy(fxi_cu *cu, vti_cu_stream s, void *dst, const void *src, size_t size_bytes,
-                      fx_error *err)
-{
-    if (!size_bytes) return FX_OK;
-    return fxi_cu_done(cu, cu->api.memcpy_dtod_async(to_ptr(dst), to_ptr(src), size_bytes, s), err,
-                       "cuMemcpyDtoDAsync of %zu bytes", size_bytes);
-}
-
-fx_status fxi_cu_zero(fxi_cu *cu, vti_cu_stream s, void *dst, size_t size_bytes, fx_error *err)
-{
-    if (!size_bytes) return FX_OK;
-    return fxi_cu_done(cu, cu->api.memset_async(to_ptr(dst), 0, size_bytes, s), err,
-                       "cuMemsetD8Async of %zu bytes", size_bytes);
 }
 
 // ---- streams and events -------------------------------------------------------------------------

@@ -44,9 +44,10 @@ fx_status fxi_cu_open(fxi_cu *cu, int ordinal, fx_error *err);
 // Also one that is not open. Pre: everything made with it is freed.
 void fxi_cu_close(fxi_cu *cu);
 
-// The context becomes the current one of the calling thread; leave puts back what was.
+// The context becomes the current one of the calling thread; leave puts back what was, and returns
+// st: FX_TRY(fxi_cu_enter(cu, err)); return fxi_cu_leave(cu, fxi_cu_wait(cu, stream, err));
 fx_status fxi_cu_enter(fxi_cu *cu, fx_error *err);
-void fxi_cu_leave(fxi_cu *cu);
+fx_status fxi_cu_leave(fxi_cu *cu, fx_status st);
 
 // FX_OK, or the error of an operation, which a printf-style text names.
 __attribute__((format(printf, 4, 5))) fx_status fxi_cu_done(const fxi_cu *cu, vti_cu_result r,
@@ -73,9 +74,6 @@ fx_status fxi_cu_download(fxi_cu *cu, vti_cu_stream s, void *dst, const void *sr
 // before.
 fx_status fxi_cu_download_rows(fxi_cu *cu, vti_cu_stream s, void *dst, size_t pitch_bytes,
                                const void *src, size_t row_bytes, size_t n_row, fx_error *err);
-fx_status fxi_cu_copy(fxi_cu *cu, vti_cu_stream s, void *dst, const void *src, size_t size_bytes,
-                      fx_error *err);
-fx_status fxi_cu_zero(fxi_cu *cu, vti_cu_stream s, void *dst, size_t size_bytes, fx_error *err);
 
 // ---- streams ------------------------------------------------------------------------------------
 

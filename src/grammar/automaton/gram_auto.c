@@ -282,6 +282,15 @@ uint32_t fxi_auto_start(const fxi_auto *a)
     return a->start;
 }
 
+static fxi_byte_set bytes_of_top(const fxi_gram *g, const fxi_gram_frame *top)
+{
+    const fxi_gram_node *x = &g->node[top->node];
+    if (x->kind == FXI_GRAM_SET) return g->set[x->at];
+    fxi_byte_set one = {{0}};
+    fxi_byte_put(&one, (uint8_t)g->text.p[x->at + top->at]);
+    return one;
+}
+
 static bool accepts_byte(const fxi_gram *g, const fxi_gram_frame *top, uint8_t byte)
 {
     const fxi_gram_node *x = &g->node[top->node];
@@ -316,15 +325,6 @@ static uint32_t *moves_of(fxi_auto *a, uint32_t state)
         a->row[state] = (uint32_t)a->n_move++;
     }
     return a->move + a->row[state] * a->n_class;
-}
-
-static fxi_byte_set bytes_of_top(const fxi_gram *g, const fxi_gram_frame *top)
-{
-    const fxi_gram_node *x = &g->node[top->node];
-    if (x->kind == FXI_GRAM_SET) return g->set[x->at];
-    fxi_byte_set one = {{0}};
-    fxi_byte_put(&one, (uint8_t)g->text.p[x->at + top->at]);
-    return one;
 }
 
 // The bytes that the same tops accept as this one.
@@ -372,12 +372,8 @@ fxi_byte_set fxi_auto_bytes(const fxi_auto *a, uint32_t state)
     const fxi_gram_stack_set set = a->stacks.set[state];
     fxi_byte_set all = {{0}};
     for (uint32_t i = 0; i < set.n; i++) {
-        const fxi_gram_frame *top = &a->stacks.frame[set.first + i];
-        const fxi_gram_node *x = &a->g->node[top->node];
-        if (x->kind == FXI_GRAM_TEXT)
-            fxi_byte_put(&all, (uint8_t)a->g->text.p[x->at + top->at]);
-        else
-            for (int w = 0; w < 4; w++) all.word[w] |= a->g->set[x->at].word[w];
+        const fxi_byte_set of = bytes_of_top(a->g, &a->stacks.frame[set.first + i]);
+        for (int w = 0; w < 4; w++) all.word[w] |= of.word[w];
     }
     return all;
 }

@@ -1,6 +1,6 @@
 // gram_matcher.h - a grammar over a vocabulary, followed by any number of texts at the same time.
 //
-// A matcher owns a grammar, its automaton and the masks that were computed for it, behind a lock.
+// A matcher owns a grammar, its automaton and the masks that were computed for it, under a lock.
 // The position of one text is a match state, a plain value: copy it to continue a text in two ways.
 //
 // A mask that was never asked for may take long. fxi_gram_matcher_prepare does a bounded part of

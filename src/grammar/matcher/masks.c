@@ -68,41 +68,22 @@ static fx_status step_ascii(fxi_auto *a, size_t slice, uint32_t state, uint32_t 
     return FX_OK;
 }
 
-// The bytes lo..hi, then n_more continuation bytes.
-static fx_status step_bytes(fxi_auto *a, uint32_t state, uint8_t lo, uint8_t hi, int n_more,
-                            uint32_t *common, fx_error *err)
+// Sequences of n_more bytes after one of first_lo..first_hi.
+static fx_status step_bytes(fxi_auto *a, uint32_t state, fxi_utf8_row r, uint32_t *common,
+                            fx_error *err)
 {
     const uint8_t *class_of = fxi_auto_classes(a);
     fxi_byte_set seen = {{0}};
-    for (int b = lo; b <= hi && *common != DEPENDS; b++) {
+    for (int b = r.first_lo; b <= r.first_hi && *common != DEPENDS; b++) {
         uint32_t next;
         if (fxi_byte_in(&seen, class_of[b])) continue;
         fxi_byte_put(&seen, class_of[b]);
         FX_TRY(fxi_auto_step(a, state, (uint8_t)b, &next, err));
-        if (next == FXI_AUTO_DEAD || !n_more)
+        const fxi_utf8_row rest = {r.second_lo, r.second_hi, 0x80, 0xBF, (uint8_t)(r.n_more - 1)};
+        if (next == FXI_AUTO_DEAD || !r.n_more)
             note_state(common, next);
         else
-            FX_TRY(step_bytes(a, next, 0x80, 0xBF, n_more - 1, common, err));
-    }
-    return FX_OK;
-}
-
-static fx_status step_wide(fxi_auto *a, uint32_t state, uint32_t *common, fx_error *err)
-{
-    const uint8_t *class_of = fxi_auto_classes(a);
-    for (size_t i = 0; i < FXI_N_UTF8_ROW; i++) {
-        const fxi_utf8_row *r = &fxi_utf8_rows[i];
-        fxi_byte_set seen = {{0}};
-        for (int b = r->first_lo; b <= r->first_hi && *common != DEPENDS; b++) {
-            uint32_t next;
-            if (fxi_byte_in(&seen, class_of[b])) continue;
-            fxi_byte_put(&seen, class_of[b]);
-            FX_TRY(fxi_auto_step(a, state, (uint8_t)b, &next, err));
-            if (next == FXI_AUTO_DEAD)
-                note_state(common, next);
-            else
-                FX_TRY(step_bytes(a, next, r->second_lo, r->second_hi, r->n_more, common, err));
-        }
+            FX_TRY(step_bytes(a, next, rest, common, err));
     }
     return FX_OK;
 }
@@ -114,7 +95,12 @@ static fx_status step_any_char(fxi_auto *a, uint32_t state, uint32_t *common, fx
     FX_TRY(step_ascii(a, FXI_SLICE_CHARS_ALL, state, common, err));
     if (*common != DEPENDS && *common != FXI_AUTO_DEAD && fxi_auto_wide_like_ascii(a, state, 'a'))
         return FX_OK;
-    return step_wide(a, state, common, err);
+    for (size_t i = 0; i < FXI_N_UTF8_ROW; i++) {
+        fxi_utf8_row r = fxi_utf8_rows[i];
+        r.n_more++; // the second byte is one, too
+        FX_TRY(step_bytes(a, state, r, common, err));
+    }
+    return FX_OK;
 }
 
 // FXI_SLICE_CHARS_ALL has the characters of all others: what they have in common holds for each.

@@ -5,13 +5,6 @@
 #include "grammar/automaton/gram_auto.h"
 #include "grammar/matcher/gram_tokens.h"
 
-// ---- the walk -----------------------------------------------------------------------------------
-
-// Computes the mask of a state by a walk over the tries of the vocabulary.
-//
-// A walk has its own memory. Several walks over one automaton may be in progress, one at a time at
-// work: during a pause other threads may make moves.
-
 // ---- the budget ---------------------------------------------------------------------------------
 //
 // Work on masks is charged as it is done, so that it can be ended, or interrupted for others.
@@ -33,7 +26,11 @@ static inline void fxi_mask_budget_open(fxi_mask_budget *b, fxi_auto *a, size_t 
     b->seen = fxi_auto_n_work(a);
 }
 
-// ---- slices -------------------------------------------------------------------------------------
+// ---- the walk -----------------------------------------------------------------------------------
+//
+// Computes the mask of a state by a walk over the tries of the vocabulary. A walk has its own
+// memory. Several walks over one automaton may be in progress, one at a time at work: during a
+// pause other threads may make moves.
 
 typedef struct fxi_slice_moves { // of one automaton: where all characters of a slice lead
     fxi_auto *a;
@@ -42,8 +39,6 @@ typedef struct fxi_slice_moves { // of one automaton: where all characters of a 
 } fxi_slice_moves;
 
 void fxi_slice_moves_free(fxi_slice_moves *m);
-
-// ---- the walk -----------------------------------------------------------------------------------
 
 typedef struct fxi_mask_walk {
     const fxi_gram_tokens *tokens;
@@ -64,14 +59,11 @@ size_t fxi_mask_walk_n_bytes(const fxi_gram_tokens *tokens); // memory that a wa
 fx_status fxi_mask_walk_run(fxi_mask_walk *w, uint32_t state, fx_error *err);
 
 // ---- the kept masks -----------------------------------------------------------------------------
-
-// Which tokens may come next, by the state of an automaton.
 //
 // A mask has a bit for each token, set if all of its bytes may come next. The end of an answer is
-// no byte and has no bit: an end token is allowed where fxi_auto_is_final says so. Masks are
-// computed by a walk (masks.h) and kept by state: one for all states that no token
-// distinguishes (fxi_auto_normalize), and equal masks once. When the cache is full, a mask that was
-// not used lately is replaced.
+// no byte and has no bit: an end token is allowed where fxi_auto_is_final says so. Masks are kept
+// by state: one for all states that no token distinguishes (fxi_auto_normalize), and equal masks
+// once. When the cache is full, a mask that was not used lately is replaced.
 //
 // One thread at a time, the one that steps the automaton.
 
@@ -92,7 +84,7 @@ const uint64_t *fxi_gram_masks_find(fxi_gram_masks *m, uint32_t state);
 fx_status fxi_gram_masks_keep(fxi_gram_masks *m, uint32_t state, const uint64_t *mask,
                               fx_error *err);
 // Finds the mask, or computes and keeps it. *left: the budget for that, and what is left of it
-// afterwards (masks.h). Errors: those of fxi_auto_step; FX_ENOSPACE: it takes more.
+// afterwards. Errors: those of fxi_auto_step; FX_ENOSPACE: it takes more.
 fx_status fxi_gram_masks_of(fxi_gram_masks *m, uint32_t state, size_t *left, const uint64_t **mask,
                             fx_error *err);
 fxi_slice_moves *fxi_gram_masks_moves(fxi_gram_masks *m); // for other walks over the automaton

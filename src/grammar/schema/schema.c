@@ -31,10 +31,10 @@ static fx_status add_alternative(fxi_schema *r, const fxi_schema_set *list, fxi_
 static fx_status check_one_ofs(fxi_schema *r)
 {
     for (size_t at = 0; at < r->one_of.n; at++) {
-        const json_t *list = r->one_of.at[at];
-        for (size_t i = 0; i < json_array_size(list); i++)
+        const fxi_json *list = r->one_of.at[at];
+        for (size_t i = 0; i < fxi_json_array_size(list); i++)
             for (size_t k = 0; k < i; k++) {
-                const json_t *a = json_array_get(list, i), *b = json_array_get(list, k);
+                const fxi_json *a = fxi_json_at(list, i), *b = fxi_json_at(list, k);
                 const fxi_schema_set set_a = {&a, 1}, set_b = {&b, 1};
                 bool exclude;
                 FX_TRY(fxi_schema_exclude(r, &set_a, &set_b, &exclude));
@@ -67,7 +67,7 @@ static fx_status define_sets(fxi_schema *r)
 static fx_status list_texts(fxi_schema *r, const fxi_schema_set *set, const fxi_schema_set *list,
                             fxi_schema_text *cond)
 {
-    const json_t *v;
+    const fxi_json *v;
     size_t n = 0;
     while (fxi_schema_listed(list, n)) n++;
     const char **name = fxi_schema_alloc(r, n, sizeof *name);
@@ -75,8 +75,8 @@ static fx_status list_texts(fxi_schema *r, const fxi_schema_set *set, const fxi_
     *cond = (fxi_schema_text){.at = set->at[0], .name = name};
     for (size_t i = 0; (v = fxi_schema_listed(list, i)); i++) {
         bool fits = false;
-        if (json_is_string(v)) FX_TRY(fxi_schema_accepts(r, v, set, &fits));
-        if (fits) name[cond->n_name++] = json_string_value(v);
+        if (fxi_json_is_string(v)) FX_TRY(fxi_schema_accepts(r, v, set, &fits));
+        if (fits) name[cond->n_name++] = fxi_json_text(v);
     }
     return FX_OK;
 }
@@ -107,11 +107,11 @@ static fx_status add_plain_strings(fxi_schema *r, const fxi_schema_set *set,
 // *out: the schema that a value must satisfy.
 static fx_status find_asked(fxi_schema *r, const fxi_schema_ask *ask, fxi_schema_bag *out)
 {
-    const json_t *s = r->root;
-    if (!json_is_object(s) && !json_is_boolean(s))
+    const fxi_json *s = r->root;
+    if (!fxi_json_is_object(s) && !fxi_json_is_bool(s))
         return fxi_fail(r->err, FX_EINVAL, "schema: it must be an object, true or false");
     if (ask->at) FX_TRY(fxi_schema_at(r, ask->at, &s));
-    if (!json_is_object(s) && !json_is_boolean(s))
+    if (!fxi_json_is_object(s) && !fxi_json_is_bool(s))
         return fxi_fail(r->err, FX_EINVAL, "schema: there is no schema at \"%.*s\"",
                         FXI_UTF8_HEAD(ask->at, 100));
     return fxi_schema_put(r, out, s);
@@ -119,15 +119,17 @@ static fx_status find_asked(fxi_schema *r, const fxi_schema_ask *ask, fxi_schema
 
 static fx_status read_values(fxi_schema *r, const fxi_schema_ask *ask, uint32_t *node)
 {
+    static const fxi_json_rules rules = {0};
     fxi_schema_bag b = {0};
-    json_t *object = NULL;
-    FX_TRY(find_asked(r, ask, &b));
-    if (ask->only_objects && !(object = json_pack("{s:s}", "type", "object")))
-        return fxi_fail_memory(r->err);
-    fx_status st = object ? fxi_schema_put(r, &b, object) : FX_OK;
+    fxi_json_doc object = {0};
+    fx_status st = find_asked(r, ask, &b);
+    if (!st && ask->only_objects) {
+        st = fxi_json_parse(&object, fxi_str_of("{\"type\": \"object\"}"), &rules, r->err);
+        if (!st) st = fxi_schema_put(r, &b, object.root);
+    }
     if (!st) st = fxi_schema_node(r, &b.set, node);
     if (!st) st = define_sets(r);
-    json_decref(object);
+    fxi_json_doc_free(&object);
     return st;
 }
 
@@ -151,7 +153,7 @@ static fx_status read_plain(fxi_schema *r, const fxi_schema_ask *ask, uint32_t *
 
 static fx_status read_asked(fxi_schema r, const fxi_schema_ask *ask, uint32_t *node)
 {
-    r.root = ask->schema ? ask->schema : json_true(); // which is static
+    r.root = ask->schema ? ask->schema : fxi_json_bool(true);
     const bool is_plain = r.spelling == FXI_SPELL_UTF8;
     const fx_status st = (is_plain ? read_plain : read_values)(&r, ask, node);
     free(r.rule);
@@ -167,7 +169,7 @@ fx_status fxi_schema_add_part(fxi_gram *g, const fxi_gram_json *json, const fxi_
     return read_asked(r, ask, node);
 }
 
-fx_status fxi_schema_add(fxi_gram *g, const fxi_gram_json *json, const json_t *schema,
+fx_status fxi_schema_add(fxi_gram *g, const fxi_gram_json *json, const fxi_json *schema,
                          uint32_t *node, fx_error *err)
 {
     return fxi_schema_add_part(g, json, &(fxi_schema_ask){.schema = schema}, node, err);

@@ -18,20 +18,20 @@
 #ifndef FXI_GRAMMAR_SCHEMA_H
 #define FXI_GRAMMAR_SCHEMA_H
 
-#include <jansson.h>
+#include "base/json/json.h"
 
 #include "grammar/syntax/gram.h"
 #include "grammar/syntax/gram_parts.h"
 
 // `json`: the rules that fxi_gram_json_add returned. The schema is only read. Errors: FX_EINVAL
 // (what is not supported, not a schema, or too large, and where), FX_ENOMEM.
-fx_status fxi_schema_add(fxi_gram *g, const fxi_gram_json *json, const json_t *schema,
+fx_status fxi_schema_add(fxi_gram *g, const fxi_gram_json *json, const fxi_json *schema,
                          uint32_t *node, fx_error *err);
 
 // Which part of a schema, and which of its values.
 typedef struct fxi_schema_ask {
-    const json_t *schema; // NULL: any value
-    const char *at;       // a JSON pointer (RFC 6901) to the part of it; "" or NULL: all
+    const fxi_json *schema; // NULL: any value
+    const char *at;         // a JSON pointer (RFC 6901) to the part of it; "" or NULL: all
     bool only_objects;
     const fxi_str *mark; // [n_mark] for fxi_schema_add_plain: texts that must not occur,
     size_t n_mark;

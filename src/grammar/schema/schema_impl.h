@@ -19,7 +19,7 @@
 #include "grammar/syntax/gram.h"
 
 typedef struct fxi_schema_set { // in the reader's arena
-    const json_t **at;          // [n]
+    const fxi_json **at;        // [n]
     size_t n;
 } fxi_schema_set;
 
@@ -31,14 +31,14 @@ typedef struct fxi_schema_rule {
 typedef struct fxi_schema {
     fxi_gram *g;
     const fxi_gram_json *json;
-    const json_t *root;
+    const fxi_json *root;
     fx_error *err;
     fxi_gram_spelling spelling; // of texts
     fxi_arena arena;            // of everything below, and of temporary data
     fxi_schema_rule *rule;      // [n_rule]
     size_t n_rule, cap_rule;
     struct fxi_schema_lists_seen { // lists of oneOf
-        const json_t **at;
+        const fxi_json **at;
         size_t n, cap;
     } one_of;
     size_t n_work; // charged so far, against FXI_SCHEMA_MAX_WORK
@@ -84,8 +84,8 @@ typedef struct fxi_schema_bag {
     size_t cap;
 } fxi_schema_bag;
 
-fx_status fxi_schema_put(fxi_schema *r, fxi_schema_bag *b, const json_t *schema);
-bool fxi_schema_has(const fxi_schema_set *s, const json_t *schema);
+fx_status fxi_schema_put(fxi_schema *r, fxi_schema_bag *b, const fxi_json *schema);
+bool fxi_schema_has(const fxi_schema_set *s, const fxi_json *schema);
 
 typedef struct fxi_schema_alts { // nodes of alternatives, in the arena
     uint32_t *node;
@@ -95,25 +95,25 @@ typedef struct fxi_schema_alts { // nodes of alternatives, in the arena
 fx_status fxi_schema_add_alt(fxi_schema *r, fxi_schema_alts *alts, uint32_t node);
 
 // Checks the keywords of one schema object.
-fx_status fxi_schema_check(fxi_schema *r, const json_t *schema);
+fx_status fxi_schema_check(fxi_schema *r, const fxi_json *schema);
 // Fails with "schema: WHAT at #/where".
-__attribute__((format(printf, 3, 4))) fx_status fxi_schema_refuse(fxi_schema *r, const json_t *at,
+__attribute__((format(printf, 3, 4))) fx_status fxi_schema_refuse(fxi_schema *r, const fxi_json *at,
                                                                   const char *fmt, ...);
 // The types that `type` allows in all of them; FXI_SCHEMA_ALL without it.
 unsigned fxi_schema_types_of(const fxi_schema_set *list);
 // The first schema of the list with this keyword, after `before` (NULL: from the beginning).
 // *value: the keyword's value. NULL: there is none.
-const json_t *fxi_schema_next(const fxi_schema_set *list, const char *keyword, const json_t *before,
-                              const json_t **value);
+const fxi_json *fxi_schema_next(const fxi_schema_set *list, const char *keyword,
+                                const fxi_json *before, const fxi_json **value);
 // The largest of minLength and the like; the smallest of maxLength and the like, FXI_GRAM_NO_MAX
 // without it.
 uint32_t fxi_schema_least(const fxi_schema_set *list, const char *keyword);
 uint32_t fxi_schema_most(const fxi_schema_set *list, const char *keyword);
 
 // *out: the part of the root that a JSON pointer names, "" the root itself; NULL: there is none.
-fx_status fxi_schema_at(fxi_schema *r, const char *pointer, const json_t **out);
+fx_status fxi_schema_at(fxi_schema *r, const char *pointer, const fxi_json **out);
 // The schema that the $ref of this one names.
-fx_status fxi_schema_resolve(fxi_schema *r, const json_t *schema, const json_t **out);
+fx_status fxi_schema_resolve(fxi_schema *r, const fxi_json *schema, const fxi_json **out);
 
 // ---- schema_set.c -------------------------------------------------------------------------------
 
@@ -143,11 +143,11 @@ fx_status fxi_schema_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_s
 // Whether enum or const is in the list.
 bool fxi_schema_has_values(const fxi_schema_set *list);
 // The i-th value that const, or else enum, lists; NULL: there are no more.
-const json_t *fxi_schema_listed(const fxi_schema_set *list, size_t i);
+const fxi_json *fxi_schema_listed(const fxi_schema_set *list, size_t i);
 // Whether all numbers of a are below those of b.
 bool fxi_schema_is_below(const fxi_schema_set *a, const fxi_schema_set *b);
 // Whether a value satisfies a set.
-fx_status fxi_schema_accepts(fxi_schema *r, const json_t *value, const fxi_schema_set *set,
+fx_status fxi_schema_accepts(fxi_schema *r, const fxi_json *value, const fxi_schema_set *set,
                              bool *out);
 
 // What element `at` of an array, or a member with this name of an object, must satisfy.
@@ -160,7 +160,7 @@ fx_status fxi_schema_member(fxi_schema *r, const fxi_schema_set *list, const cha
 
 // A condition on a text inside a JSON string.
 typedef struct fxi_schema_text {
-    const json_t *at;        // the schema that it comes from
+    const fxi_json *at;      // the schema that it comes from
     const char *pattern;     // a regular expression that matches anywhere in it, or
     const char *whole;       // one that matches all of it, or
     const char *const *name; // [n_name] one of these, or

@@ -46,15 +46,16 @@ fx_status fxi_schema_charge_pairs(fxi_schema *r, size_t n, size_t n_pair)
     return fxi_schema_charge(r, n * WORK_PER_INTERSECTION + n_pair / PAIRS_PER_WORK);
 }
 
-bool fxi_schema_has(const fxi_schema_set *s, const json_t *schema)
+bool fxi_schema_has(const fxi_schema_set *s, const fxi_json *schema)
 {
     size_t i = 0;
     while (i < s->n && s->at[i] != schema) i++;
     return i < s->n;
 }
 
-fx_status fxi_schema_put(fxi_schema *r, fxi_schema_bag *b, const json_t *schema)
+fx_status fxi_schema_put(fxi_schema *r, fxi_schema_bag *b, const fxi_json *schema)
 {
+    if (fxi_json_is_bool(schema)) schema = fxi_json_bool(fxi_json_is_true(schema)); // one of each
     if (fxi_schema_has(&b->set, schema)) return FX_OK;
     if (!fxi_schema_grow(r, &b->set.at, sizeof *b->set.at, b->set.n, &b->cap))
         return fxi_fail_memory(r->err);
@@ -151,26 +152,20 @@ static const struct keyword_row *find_keyword_row(const char *name)
 // ---- where a schema stands ----------------------------------------------------------------------
 
 // Finds `what` by its address below v and writes the path to it.
-static bool find_schema_path(const json_t *v, const json_t *what, fxi_buf *path)
+static bool find_schema_path(const fxi_json *v, const fxi_json *what, fxi_buf *path)
 {
     const size_t n = path->n;
-    const char *key;
-    json_t *member;
-    bool found = v == what;
-    json_object_foreach((json_t *)v, key, member)
-    {
-        if (found) break;
-        found = fxi_buf_fmt(path, "/%s", key) && find_schema_path(member, what, path);
-        if (!found) path->n = n;
+    if (v == what) return true;
+    for (fxi_json_iter it = fxi_json_items(v); fxi_json_next(&it);) {
+        const bool named =
+            it.key ? fxi_buf_fmt(path, "/%s", it.key) : fxi_buf_fmt(path, "/%zu", it.i);
+        if (named && find_schema_path(it.value, what, path)) return true;
+        path->n = n;
     }
-    for (size_t i = 0; !found && i < json_array_size(v); i++) {
-        found = fxi_buf_fmt(path, "/%zu", i) && find_schema_path(json_array_get(v, i), what, path);
-        if (!found) path->n = n;
-    }
-    return found;
+    return false;
 }
 
-fx_status fxi_schema_refuse(fxi_schema *r, const json_t *at, const char *fmt, ...)
+fx_status fxi_schema_refuse(fxi_schema *r, const fxi_json *at, const char *fmt, ...)
 {
     char what[300];
     fxi_buf path = {0};
@@ -197,98 +192,86 @@ static const struct type_row {
     {"object", FXI_SCHEMA_OBJECT},
 };
 
-static const struct type_row *find_type(const json_t *name)
+static const struct type_row *find_type(const fxi_json *name)
 {
-    for (size_t i = 0; json_is_string(name) && i < sizeof type_rows / sizeof *type_rows; i++)
-        if (!strcmp(type_rows[i].name, json_string_value(name))) return &type_rows[i];
+    for (size_t i = 0; fxi_json_is_string(name) && i < sizeof type_rows / sizeof *type_rows; i++)
+        if (!strcmp(type_rows[i].name, fxi_json_text(name))) return &type_rows[i];
     return NULL;
 }
 
-static bool is_schema_value(const json_t *v)
+static bool is_schema_value(const fxi_json *v)
 {
-    return json_is_object(v) || json_is_boolean(v);
+    return fxi_json_is_object(v) || fxi_json_is_bool(v);
 }
 
-static bool each_is(const json_t *list, bool (*is)(const json_t *v))
+static bool each_is(const fxi_json *list, bool (*is)(const fxi_json *v))
 {
-    size_t i = 0;
-    while (i < json_array_size(list) && is(json_array_get(list, i))) i++;
-    return json_is_array(list) && i == json_array_size(list);
-}
-
-static bool each_member_is_schema(const json_t *map)
-{
-    const char *key;
-    json_t *v;
-    bool ok = json_is_object(map);
-    json_object_foreach((json_t *)map, key, v) ok = ok && is_schema_value(v);
+    bool ok = fxi_json_is_array(list) || fxi_json_is_object(list);
+    for (fxi_json_iter it = fxi_json_items(list); ok && fxi_json_next(&it);) ok = is(it.value);
     return ok;
 }
 
-static bool is_text_value(const json_t *v)
-{
-    return json_is_string(v);
-}
-
-static bool is_type_name(const json_t *v)
+static bool is_type_name(const fxi_json *v)
 {
     return find_type(v) != NULL;
 }
 
-static bool is_count_value(const json_t *v)
+static bool is_count_value(const fxi_json *v)
 {
-    const double d = json_number_value(v);
-    return json_is_number(v) && d >= 0 && d == floor(d);
+    const double d = fxi_json_number(v);
+    return fxi_json_is_number(v) && d >= 0 && d == floor(d);
 }
 
-static const char *want_of(keyword_value kind, const json_t *v)
+static const char *want_of(keyword_value kind, const fxi_json *v)
 {
     switch (kind) {
     case A_SCHEMA: return is_schema_value(v) ? NULL : "must be a schema";
     case SCHEMA_LIST:
-        return json_array_size(v) && each_is(v, is_schema_value) ? NULL : "must list schemas";
-    case SCHEMA_MAP: return each_member_is_schema(v) ? NULL : "must be an object of schemas";
-    case A_STRING: return json_is_string(v) ? NULL : "must be a string";
-    case STRING_LIST: return each_is(v, is_text_value) ? NULL : "must list strings";
-    case A_NUMBER: return json_is_number(v) ? NULL : "must be a number";
+        return fxi_json_array_size(v) && each_is(v, is_schema_value) ? NULL : "must list schemas";
+    case SCHEMA_MAP:
+        return fxi_json_is_object(v) && each_is(v, is_schema_value)
+                   ? NULL
+                   : "must be an object of schemas";
+    case A_STRING: return fxi_json_is_string(v) ? NULL : "must be a string";
+    case STRING_LIST:
+        return fxi_json_is_array(v) && each_is(v, fxi_json_is_string) ? NULL : "must list strings";
+    case A_NUMBER: return fxi_json_is_number(v) ? NULL : "must be a number";
     case A_COUNT: return is_count_value(v) ? NULL : "must be an integer of at least 0";
-    case A_LIST: return json_is_array(v) ? NULL : "must be an array";
+    case A_LIST: return fxi_json_is_array(v) ? NULL : "must be an array";
     case A_TYPE:
-        return is_type_name(v) || (json_array_size(v) && each_is(v, is_type_name))
+        return is_type_name(v) || (fxi_json_array_size(v) && each_is(v, is_type_name))
                    ? NULL
                    : "must be the name of a type, or list such names";
-    case ONLY_FALSE: return json_is_false(v) ? NULL : "is not supported";
+    case ONLY_FALSE: return fxi_json_is_false(v) ? NULL : "is not supported";
     case NO_VALUE: return "is not supported";
     default: return NULL;
     }
 }
 
-fx_status fxi_schema_check(fxi_schema *r, const json_t *schema)
+fx_status fxi_schema_check(fxi_schema *r, const fxi_json *schema)
 {
-    const char *key;
-    json_t *v;
-    json_object_foreach((json_t *)schema, key, v)
-    {
-        const struct keyword_row *k = find_keyword_row(key);
-        if (!k && !strncmp(key, "x-", 2)) continue;
-        const char *want = want_of(k ? k->value : NO_VALUE, v);
-        if (want) return fxi_schema_refuse(r, schema, "\"%.*s\" %s", FXI_UTF8_HEAD(key, 60), want);
+    for (fxi_json_iter it = fxi_json_members(schema); fxi_json_next(&it);) {
+        const struct keyword_row *k = find_keyword_row(it.key);
+        if (!k && !strncmp(it.key, "x-", 2)) continue;
+        const char *want = want_of(k ? k->value : NO_VALUE, it.value);
+        if (want)
+            return fxi_schema_refuse(r, schema, "\"%.*s\" %s", FXI_UTF8_HEAD(it.key, 60), want);
     }
-    if (schema != r->root && json_object_get(schema, "$id"))
+    if (schema != r->root && fxi_json_get(schema, "$id"))
         return fxi_schema_refuse(r, schema, "\"$id\" inside of a schema is not supported");
     return FX_OK;
 }
 
 // ---- lists --------------------------------------------------------------------------------------
 
-static unsigned types_of_schema(const json_t *schema)
+static unsigned types_of_schema(const fxi_json *schema)
 {
-    const json_t *type = json_object_get(schema, "type");
+    const fxi_json *type = fxi_json_get(schema, "type");
     unsigned all = 0, plain = 0;
     if (!type) return FXI_SCHEMA_ALL;
-    if (json_is_string(type)) return find_type(type)->types;
-    for (size_t i = 0; i < json_array_size(type); i++) {
-        const unsigned one = find_type(json_array_get(type, i))->types;
+    if (fxi_json_is_string(type)) return find_type(type)->types;
+    for (size_t i = 0; i < fxi_json_array_size(type); i++) {
+        const unsigned one = find_type(fxi_json_at(type, i))->types;
         all |= one;
         if (!(one & FXI_SCHEMA_WHOLE)) plain |= one;
     }
@@ -306,27 +289,27 @@ unsigned fxi_schema_types_of(const fxi_schema_set *list)
     return types | (types & FXI_SCHEMA_NUMBER ? whole : 0);
 }
 
-const json_t *fxi_schema_next(const fxi_schema_set *list, const char *keyword, const json_t *before,
-                              const json_t **value)
+const fxi_json *fxi_schema_next(const fxi_schema_set *list, const char *keyword,
+                                const fxi_json *before, const fxi_json **value)
 {
     size_t i = 0;
     while (before && list->at[i++] != before) continue;
     for (; i < list->n; i++)
-        if ((*value = json_object_get(list->at[i], keyword))) return list->at[i];
+        if ((*value = fxi_json_get(list->at[i], keyword))) return list->at[i];
     return NULL;
 }
 
-static uint32_t count_of(const json_t *v)
+static uint32_t count_of(const fxi_json *v)
 {
-    const double d = json_number_value(v);
+    const double d = fxi_json_number(v);
     return d < FXI_GRAM_NO_MAX ? (uint32_t)d : FXI_GRAM_NO_MAX;
 }
 
 uint32_t fxi_schema_least(const fxi_schema_set *list, const char *keyword)
 {
     uint32_t least = 0;
-    const json_t *v;
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, keyword, s, &v));)
+    const fxi_json *v;
+    for (const fxi_json *s = NULL; (s = fxi_schema_next(list, keyword, s, &v));)
         if (count_of(v) > least) least = count_of(v);
     return least;
 }
@@ -334,8 +317,8 @@ uint32_t fxi_schema_least(const fxi_schema_set *list, const char *keyword)
 uint32_t fxi_schema_most(const fxi_schema_set *list, const char *keyword)
 {
     uint32_t most = FXI_GRAM_NO_MAX;
-    const json_t *v;
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, keyword, s, &v));)
+    const fxi_json *v;
+    for (const fxi_json *s = NULL; (s = fxi_schema_next(list, keyword, s, &v));)
         if (count_of(v) < most) most = count_of(v);
     return most;
 }
@@ -360,38 +343,32 @@ static bool take_pointer_step(const char **at, fxi_buf *out)
 }
 
 // NULL: there is no such part.
-static const json_t *step_into(const json_t *v, const char *step)
+static const fxi_json *step_into(const fxi_json *v, const char *step)
 {
     char *end;
-    if (json_is_object(v)) return json_object_get(v, step);
-    if (!json_is_array(v) || !*step) return NULL;
+    if (fxi_json_is_object(v)) return fxi_json_get(v, step);
+    if (!fxi_json_is_array(v) || !*step) return NULL;
     const unsigned long i = strtoul(step, &end, 10);
-    return *end ? NULL : json_array_get(v, i);
+    return *end ? NULL : fxi_json_at(v, i);
 }
 
 // The schema with this anchor, v or below it; NULL: there is none. *n_look: values looked at.
-static const json_t *find_anchor(const json_t *v, const char *name, size_t *n_look)
+static const fxi_json *find_anchor(const fxi_json *v, const char *name, size_t *n_look)
 {
-    const char *key;
-    json_t *member;
-    const json_t *found = NULL;
-    const char *own = json_string_value(json_object_get(v, "$anchor"));
+    const fxi_json *found = NULL;
+    const char *own = fxi_json_text(fxi_json_get(v, "$anchor"));
     ++*n_look;
     if (own && !strcmp(own, name)) return v;
-    json_object_foreach((json_t *)v, key, member)
-    {
-        if (!found && strcmp(key, "const") != 0 && strcmp(key, "enum") != 0)
-            found = find_anchor(member, name, n_look);
-    }
-    for (size_t i = 0; !found && i < json_array_size(v); i++)
-        found = find_anchor(json_array_get(v, i), name, n_look);
+    for (fxi_json_iter it = fxi_json_items(v); !found && fxi_json_next(&it);)
+        if (!it.key || (strcmp(it.key, "const") != 0 && strcmp(it.key, "enum") != 0))
+            found = find_anchor(it.value, name, n_look);
     return found;
 }
 
-fx_status fxi_schema_at(fxi_schema *r, const char *at, const json_t **out)
+fx_status fxi_schema_at(fxi_schema *r, const char *at, const fxi_json **out)
 {
     fxi_buf step = {0};
-    const json_t *v = r->root;
+    const fxi_json *v = r->root;
     bool ok = true;
     while (ok && v && *at == '/') {
         at++;
@@ -403,9 +380,9 @@ fx_status fxi_schema_at(fxi_schema *r, const char *at, const json_t **out)
     return ok ? FX_OK : fxi_fail_memory(r->err);
 }
 
-fx_status fxi_schema_resolve(fxi_schema *r, const json_t *schema, const json_t **out)
+fx_status fxi_schema_resolve(fxi_schema *r, const fxi_json *schema, const fxi_json **out)
 {
-    const char *ref = json_string_value(json_object_get(schema, "$ref"));
+    const char *ref = fxi_json_text(fxi_json_get(schema, "$ref"));
     size_t n_look = 0;
     *out = NULL;
     if (ref[0] != '#')
@@ -416,7 +393,7 @@ fx_status fxi_schema_resolve(fxi_schema *r, const json_t *schema, const json_t *
     else
         *out = find_anchor(r->root, ref + 1, &n_look);
     FX_TRY(fxi_schema_charge(r, n_look / FXI_SCHEMA_LOOKS));
-    if (json_is_object(*out) || json_is_boolean(*out)) return FX_OK;
+    if (fxi_json_is_object(*out) || fxi_json_is_bool(*out)) return FX_OK;
     return fxi_schema_refuse(r, schema, "\"$ref\" names \"%.*s\", which is not there",
                              FXI_UTF8_HEAD(ref, 100));
 }

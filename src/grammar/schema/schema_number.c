@@ -20,7 +20,7 @@ typedef struct decimal {        // a bound >= 0: digits without needless zeros
 } decimal;
 
 typedef struct number_bound {
-    const json_t *at; // NULL: none
+    const fxi_json *at; // NULL: none
     bool strict;
 } number_bound;
 
@@ -48,17 +48,17 @@ static decimal decimal_of_digits(const char *digits, int n, int point)
 }
 
 // The absolute value of a number.
-static decimal decimal_of(const json_t *number)
+static decimal decimal_of(const fxi_json *number)
 {
     char s[40], digits[20];
     int n = 0;
-    if (json_is_integer(number)) {
-        const long long v = json_integer_value(number);
+    if (fxi_json_is_int(number)) {
+        const long long v = fxi_json_int(number);
         n = snprintf(s, sizeof s, "%llu",
                      v < 0 ? 0ull - (unsigned long long)v : (unsigned long long)v);
         return decimal_of_digits(s, n, n);
     }
-    const double v = fabs(json_real_value(number));
+    const double v = fabs(fxi_json_number(number));
     for (int k = 14; k <= 16; k++) { // d.ddddde+XX, the shortest that is read as the same
         snprintf(s, sizeof s, "%.*e", k, v);
         if (strtod(s, NULL) == v) break;
@@ -221,18 +221,17 @@ static uint32_t multiples_of(fxi_gram *g, uint32_t modulus)
 // ---- bounds -------------------------------------------------------------------------------------
 
 // a - b, exact for integers.
-static int compare_bounds(const json_t *a, const json_t *b)
+static int compare_bounds(const fxi_json *a, const fxi_json *b)
 {
-    if (json_is_integer(a) && json_is_integer(b))
-        return (json_integer_value(a) > json_integer_value(b)) -
-               (json_integer_value(a) < json_integer_value(b));
-    const double x = json_number_value(a), y = json_number_value(b);
+    if (fxi_json_is_int(a) && fxi_json_is_int(b))
+        return (fxi_json_int(a) > fxi_json_int(b)) - (fxi_json_int(a) < fxi_json_int(b));
+    const double x = fxi_json_number(a), y = fxi_json_number(b);
     return (x > y) - (x < y);
 }
 
-static int sign_of(const json_t *v)
+static int sign_of(const fxi_json *v)
 {
-    const double d = json_number_value(v);
+    const double d = fxi_json_number(v);
     return (d > 0) - (d < 0);
 }
 
@@ -247,9 +246,9 @@ static void find_bounds(const fxi_schema_set *list, number_range *range)
                 {"exclusiveMinimum", 1, true},
                 {"maximum", -1, false},
                 {"exclusiveMaximum", -1, true}};
-    const json_t *v;
+    const fxi_json *v;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (const json_t *s = NULL; (s = fxi_schema_next(list, rows[i].keyword, s, &v));) {
+        for (const fxi_json *s = NULL; (s = fxi_schema_next(list, rows[i].keyword, s, &v));) {
             number_bound *b = rows[i].sign > 0 ? &range->low : &range->high;
             const int order = b->at ? rows[i].sign * compare_bounds(v, b->at) : 1;
             if (order > 0 || (order == 0 && rows[i].strict)) *b = (number_bound){v, rows[i].strict};
@@ -277,9 +276,10 @@ static uint32_t common_multiple(uint32_t a, uint32_t b)
     return a / x * b;
 }
 
-static fx_status add_multiple(fxi_schema *r, const json_t *s, const json_t *v, number_range *range)
+static fx_status add_multiple(fxi_schema *r, const fxi_json *s, const fxi_json *v,
+                              number_range *range)
 {
-    const double m = json_number_value(v);
+    const double m = fxi_json_number(v);
     if (m >= 1 && m <= MAX_MULTIPLE && m == floor(m)) {
         range->n_part = 0;
         range->modulus = common_multiple(range->modulus, (uint32_t)m);
@@ -359,9 +359,9 @@ fx_status fxi_schema_numbers(fxi_schema *r, const fxi_schema_set *list, bool who
                              fxi_schema_alts *alts)
 {
     number_range range = {.n_part = whole ? 0 : MAX_DIGIT, .modulus = 1};
-    const json_t *v;
+    const fxi_json *v;
     find_bounds(list, &range);
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, "multipleOf", s, &v));)
+    for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "multipleOf", s, &v));)
         FX_TRY(add_multiple(r, s, v, &range));
     if (!range.low.at && !range.high.at && range.modulus == 1) {
         if (!range.n_part) return fxi_schema_add_alt(r, alts, r->json->integer);

@@ -16,9 +16,9 @@ fx_status fxi_schema_element(fxi_schema *r, const fxi_schema_set *list, size_t a
                              fxi_schema_bag *out)
 {
     for (size_t i = 0; i < list->n; i++) {
-        const json_t *prefix = json_object_get(list->at[i], "prefixItems"),
-                     *items = json_object_get(list->at[i], "items"),
-                     *s = at < json_array_size(prefix) ? json_array_get(prefix, at) : items;
+        const fxi_json *prefix = fxi_json_get(list->at[i], "prefixItems"),
+                       *items = fxi_json_get(list->at[i], "items"),
+                       *s = at < fxi_json_array_size(prefix) ? fxi_json_at(prefix, at) : items;
         if (s) FX_TRY(fxi_schema_put(r, out, s));
     }
     return FX_OK;
@@ -27,9 +27,9 @@ fx_status fxi_schema_element(fxi_schema *r, const fxi_schema_set *list, size_t a
 static size_t longest_prefix(const fxi_schema_set *list)
 {
     size_t n = 0;
-    const json_t *v;
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, "prefixItems", s, &v));)
-        if (json_array_size(v) > n) n = json_array_size(v);
+    const fxi_json *v;
+    for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "prefixItems", s, &v));)
+        if (fxi_json_array_size(v) > n) n = fxi_json_array_size(v);
     return n;
 }
 
@@ -103,22 +103,20 @@ typedef struct member_list { // in the arena, with room for all there may be
 // ---- what a member must satisfy -----------------------------------------------------------------
 
 // Adds what one schema says of a member with this name.
-static fx_status put_member(fxi_schema *r, const json_t *s, const char *name, fxi_schema_bag *out)
+static fx_status put_member(fxi_schema *r, const fxi_json *s, const char *name, fxi_schema_bag *out)
 {
-    const json_t *own = json_object_get(json_object_get(s, "properties"), name),
-                 *other = json_object_get(s, "additionalProperties");
-    const char *pattern;
-    json_t *v;
+    const fxi_json *own = fxi_json_get(fxi_json_get(s, "properties"), name),
+                   *other = fxi_json_get(s, "additionalProperties");
     bool is_named = own != NULL;
     if (own) FX_TRY(fxi_schema_put(r, out, own));
-    json_object_foreach(json_object_get(s, "patternProperties"), pattern, v)
-    {
+    for (fxi_json_iter it = fxi_json_members(fxi_json_get(s, "patternProperties"));
+         fxi_json_next(&it);) {
         bool fits;
-        const fxi_schema_text cond = {.at = s, .pattern = pattern};
+        const fxi_schema_text cond = {.at = s, .pattern = it.key};
         FX_TRY(fxi_schema_matches(r, &cond, name, &fits));
         if (!fits) continue;
         is_named = true;
-        FX_TRY(fxi_schema_put(r, out, v));
+        FX_TRY(fxi_schema_put(r, out, it.value));
     }
     return is_named || !other ? FX_OK : fxi_schema_put(r, out, other);
 }
@@ -151,30 +149,28 @@ static fx_status put_member_name(fxi_schema *r, const fxi_schema_set *list, memb
 static size_t most_member_names(const fxi_schema_set *list)
 {
     size_t n = 1;
-    const json_t *v;
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, "properties", s, &v));)
-        n += json_object_size(v);
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, "required", s, &v));)
-        n += json_array_size(v);
+    const fxi_json *v;
+    for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "properties", s, &v));)
+        n += fxi_json_object_size(v);
+    for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "required", s, &v));)
+        n += fxi_json_array_size(v);
     return n < MAX_NAME ? n : MAX_NAME;
 }
 
 static fx_status list_member_names(fxi_schema *r, const fxi_schema_set *list, member_list *m)
 {
-    const json_t *v;
+    const fxi_json *v;
     const size_t most = most_member_names(list);
     m->name = fxi_schema_alloc(r, most, sizeof *m->name);
     m->is_required = fxi_schema_alloc(r, most, sizeof *m->is_required);
     if (!m->name || !m->is_required) return fxi_fail_memory(r->err);
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, "properties", s, &v));) {
-        const char *name;
-        json_t *unused;
-        json_object_foreach((json_t *)v, name, unused)
-            FX_TRY(put_member_name(r, list, m, name, false));
+    for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "properties", s, &v));) {
+        for (fxi_json_iter it = fxi_json_members(v); fxi_json_next(&it);)
+            FX_TRY(put_member_name(r, list, m, it.key, false));
     }
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, "required", s, &v));)
-        for (size_t i = 0; i < json_array_size(v); i++)
-            FX_TRY(put_member_name(r, list, m, json_string_value(json_array_get(v, i)), true));
+    for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "required", s, &v));)
+        for (size_t i = 0; i < fxi_json_array_size(v); i++)
+            FX_TRY(put_member_name(r, list, m, fxi_json_text(fxi_json_at(v, i)), true));
     return FX_OK;
 }
 
@@ -203,25 +199,22 @@ static fx_status named_node(fxi_schema *r, const fxi_schema_set *list, const cha
 
 typedef struct other_patterns {
     const char *pattern[MAX_PATTERN];
-    const json_t *at[MAX_PATTERN];
+    const fxi_json *at[MAX_PATTERN];
     size_t n;
 } other_patterns;
 
 static fx_status list_patterns(fxi_schema *r, const fxi_schema_set *list, other_patterns *p)
 {
-    const json_t *v;
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, "patternProperties", s, &v));) {
-        const char *pattern;
-        json_t *unused;
-        json_object_foreach((json_t *)v, pattern, unused)
-        {
+    const fxi_json *v;
+    for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "patternProperties", s, &v));) {
+        for (fxi_json_iter it = fxi_json_members(v); fxi_json_next(&it);) {
             size_t i = 0;
-            while (i < p->n && strcmp(p->pattern[i], pattern) != 0) i++;
+            while (i < p->n && strcmp(p->pattern[i], it.key) != 0) i++;
             if (i < p->n) continue;
             if (p->n == MAX_PATTERN)
                 return fxi_schema_refuse(r, s, "\"patternProperties\" with more than %d patterns",
                                          MAX_PATTERN);
-            p->pattern[p->n] = pattern;
+            p->pattern[p->n] = it.key;
             p->at[p->n++] = s;
         }
     }
@@ -233,11 +226,11 @@ static fx_status put_fitting(fxi_schema *r, const fxi_schema_set *list, const ot
                              unsigned fits, fxi_schema_bag *out)
 {
     for (size_t i = 0; i < list->n; i++) {
-        const json_t *map = json_object_get(list->at[i], "patternProperties"),
-                     *other = json_object_get(list->at[i], "additionalProperties");
+        const fxi_json *map = fxi_json_get(list->at[i], "patternProperties"),
+                       *other = fxi_json_get(list->at[i], "additionalProperties");
         bool is_named = false;
         for (size_t k = 0; k < p->n; k++) {
-            const json_t *v = fits >> k & 1 ? json_object_get(map, p->pattern[k]) : NULL;
+            const fxi_json *v = fits >> k & 1 ? fxi_json_get(map, p->pattern[k]) : NULL;
             if (!v) continue;
             is_named = true;
             FX_TRY(fxi_schema_put(r, out, v));
@@ -256,7 +249,7 @@ static fx_status add_fitting(fxi_schema *r, const fxi_schema_set *list, const ot
     size_t n = 0;
     uint32_t value = 0, name = 0;
     FX_TRY(put_fitting(r, list, p, fits, &b));
-    if (fxi_schema_has(&b.set, json_false())) return FX_OK;
+    if (fxi_schema_has(&b.set, fxi_json_bool(false))) return FX_OK;
     for (size_t k = 0; k < p->n; k++)
         cond[n++] =
             (fxi_schema_text){.at = p->at[k], .pattern = p->pattern[k], .is_not = !(fits >> k & 1)};

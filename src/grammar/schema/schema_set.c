@@ -21,13 +21,13 @@ static bool equals_set(const fxi_schema_set *a, const fxi_schema_set *b)
     return i == a->n;
 }
 
-static bool is_bare_ref(const json_t *s)
+static bool is_bare_ref(const fxi_json *s)
 {
     static const char *const ignored[] = {"title", "description", "$comment", "default"};
-    size_t n = json_object_get(s, "$ref") ? 1 : 0;
+    size_t n = fxi_json_get(s, "$ref") ? 1 : 0;
     for (size_t i = 0; n && i < sizeof ignored / sizeof *ignored; i++)
-        n += json_object_get(s, ignored[i]) != NULL;
-    return n && n == json_object_size(s);
+        n += fxi_json_get(s, ignored[i]) != NULL;
+    return n && n == fxi_json_object_size(s);
 }
 
 // Drops `true` and replaces bare references by what they name, so that recursive schemas return to
@@ -36,12 +36,12 @@ static fx_status simplify_set(fxi_schema *r, const fxi_schema_set *set, fxi_sche
 {
     fxi_schema_bag b = {0};
     for (size_t i = 0; i < set->n; i++) {
-        const json_t *s = set->at[i];
+        const fxi_json *s = set->at[i];
         for (int k = 0; is_bare_ref(s) && k < MAX_REF_CHAIN; k++) {
             FX_TRY(fxi_schema_check(r, s));
             FX_TRY(fxi_schema_resolve(r, s, &s));
         }
-        if (!json_is_true(s)) FX_TRY(fxi_schema_put(r, &b, s));
+        if (!fxi_json_is_true(s)) FX_TRY(fxi_schema_put(r, &b, s));
     }
     *out = b.set;
     return FX_OK;
@@ -71,7 +71,7 @@ fx_status fxi_schema_node(fxi_schema *r, const fxi_schema_set *set, uint32_t *no
 // ---- alternatives of a set ----------------------------------------------------------------------
 
 typedef struct branch_item {
-    const json_t *v;
+    const fxi_json *v;
     bool is_choice; // a list of schemas of which one must hold
 } branch_item;
 
@@ -119,7 +119,7 @@ static void pop_branch(branch_stack *stack, branch *out)
     free(b);
 }
 
-static fx_status push_item(fxi_schema *r, branch *b, const json_t *v, bool is_choice)
+static fx_status push_item(fxi_schema *r, branch *b, const fxi_json *v, bool is_choice)
 {
     if (b->n_item == FXI_SCHEMA_MAX_LIST)
         return fxi_schema_refuse(r, v, "more than %d schemas at once", FXI_SCHEMA_MAX_LIST);
@@ -128,7 +128,7 @@ static fx_status push_item(fxi_schema *r, branch *b, const json_t *v, bool is_ch
 }
 
 // Remembers a list of oneOf, to be checked.
-static fx_status note_one_of(fxi_schema *r, const json_t *list)
+static fx_status note_one_of(fxi_schema *r, const fxi_json *list)
 {
     const fxi_schema_set seen = {r->one_of.at, r->one_of.n};
     if (fxi_schema_has(&seen, list)) return FX_OK;
@@ -138,29 +138,29 @@ static fx_status note_one_of(fxi_schema *r, const json_t *list)
     return FX_OK;
 }
 
-static fx_status apply_schema(fxi_schema *r, branch *b, const json_t *s, bool *is_never)
+static fx_status apply_schema(fxi_schema *r, branch *b, const fxi_json *s, bool *is_never)
 {
-    const json_t *target, *all = json_object_get(s, "allOf"), *any = json_object_get(s, "anyOf"),
-                          *one = json_object_get(s, "oneOf");
-    if (json_is_true(s) || fxi_schema_has(&b->applied.set, s)) return FX_OK;
-    *is_never = !json_is_object(s);
+    const fxi_json *target, *all = fxi_json_get(s, "allOf"), *any = fxi_json_get(s, "anyOf"),
+                            *one = fxi_json_get(s, "oneOf");
+    if (fxi_json_is_true(s) || fxi_schema_has(&b->applied.set, s)) return FX_OK;
+    *is_never = !fxi_json_is_object(s);
     if (*is_never) return FX_OK;
     FX_TRY(fxi_schema_put(r, &b->applied, s));
     FX_TRY(fxi_schema_check(r, s));
     if (one) FX_TRY(note_one_of(r, one));
     if (one) FX_TRY(push_item(r, b, one, true));
     if (any) FX_TRY(push_item(r, b, any, true));
-    for (size_t i = json_array_size(all); i-- > 0;)
-        FX_TRY(push_item(r, b, json_array_get(all, i), false));
-    if (!json_object_get(s, "$ref")) return FX_OK;
+    for (size_t i = fxi_json_array_size(all); i-- > 0;)
+        FX_TRY(push_item(r, b, fxi_json_at(all, i), false));
+    if (!fxi_json_get(s, "$ref")) return FX_OK;
     FX_TRY(fxi_schema_resolve(r, s, &target));
     return push_item(r, b, target, false);
 }
 
-static fx_status split_branch(fxi_schema *r, branch_stack *stack, branch *b, const json_t *list)
+static fx_status split_branch(fxi_schema *r, branch_stack *stack, branch *b, const fxi_json *list)
 {
-    for (size_t i = json_array_size(list); i-- > 0;) {
-        FX_TRY(push_item(r, b, json_array_get(list, i), false));
+    for (size_t i = fxi_json_array_size(list); i-- > 0;) {
+        FX_TRY(push_item(r, b, fxi_json_at(list, i), false));
         FX_TRY(push_branch(r, stack, b));
         b->n_item--;
     }

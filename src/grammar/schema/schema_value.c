@@ -10,56 +10,52 @@
 // ---- equal values -------------------------------------------------------------------------------
 
 // Numbers are equal by value: 1 and 1.0 are.
-static bool equals_value(const json_t *a, const json_t *b)
+static bool equals_value(const fxi_json *a, const fxi_json *b)
 {
-    if (json_is_integer(a) && json_is_integer(b))
-        return json_integer_value(a) == json_integer_value(b);
-    if (json_is_number(a) && json_is_number(b)) return json_number_value(a) == json_number_value(b);
-    if (json_typeof(a) != json_typeof(b)) return false;
-    if (json_is_string(a)) return !strcmp(json_string_value(a), json_string_value(b));
-    bool same = json_object_size(a) == json_object_size(b) &&
-                json_array_size(a) == json_array_size(b); // 0 of other types
-    for (size_t i = 0; same && i < json_array_size(a); i++)
-        same = equals_value(json_array_get(a, i), json_array_get(b, i));
-    const char *key;
-    json_t *v;
-    json_object_foreach((json_t *)a, key, v)
-    {
-        const json_t *other = json_object_get(b, key);
-        same = same && other && equals_value(v, other);
+    if (fxi_json_is_int(a) && fxi_json_is_int(b)) return fxi_json_int(a) == fxi_json_int(b);
+    if (fxi_json_is_number(a) && fxi_json_is_number(b))
+        return fxi_json_number(a) == fxi_json_number(b);
+    if (fxi_json_type_of(a) != fxi_json_type_of(b)) return false;
+    if (fxi_json_is_string(a)) return !strcmp(fxi_json_text(a), fxi_json_text(b));
+    bool same = fxi_json_object_size(a) == fxi_json_object_size(b) &&
+                fxi_json_array_size(a) == fxi_json_array_size(b); // 0 of other types
+    for (size_t i = 0; same && i < fxi_json_array_size(a); i++)
+        same = equals_value(fxi_json_at(a, i), fxi_json_at(b, i));
+    for (fxi_json_iter it = fxi_json_members(a); fxi_json_next(&it);) {
+        const fxi_json *other = fxi_json_get(b, it.key);
+        same = same && other && equals_value(it.value, other);
     }
     return same;
 }
 
 // ---- whether a value is valid -------------------------------------------------------------------
 
-static unsigned type_of_value(const json_t *v)
+static unsigned type_of_value(const fxi_json *v)
 {
-    switch (json_typeof(v)) {
-    case JSON_NULL: return FXI_SCHEMA_NULL;
-    case JSON_TRUE:
-    case JSON_FALSE: return FXI_SCHEMA_BOOL;
-    case JSON_INTEGER:
-    case JSON_REAL: return FXI_SCHEMA_NUMBER;
-    case JSON_STRING: return FXI_SCHEMA_STRING;
-    case JSON_ARRAY: return FXI_SCHEMA_ARRAY;
-    case JSON_OBJECT: return FXI_SCHEMA_OBJECT;
+    switch (fxi_json_type_of(v)) {
+    case FXI_JSON_NULL: return FXI_SCHEMA_NULL;
+    case FXI_JSON_BOOL: return FXI_SCHEMA_BOOL;
+    case FXI_JSON_INT:
+    case FXI_JSON_REAL: return FXI_SCHEMA_NUMBER;
+    case FXI_JSON_STRING: return FXI_SCHEMA_STRING;
+    case FXI_JSON_ARRAY: return FXI_SCHEMA_ARRAY;
+    case FXI_JSON_OBJECT: return FXI_SCHEMA_OBJECT;
+    default: return 0;
     }
-    return 0;
 }
 
-static bool is_in_bound(const json_t *s, const char *keyword, double v, int sign, bool strict)
+static bool is_in_bound(const fxi_json *s, const char *keyword, double v, int sign, bool strict)
 {
-    const json_t *bound = json_object_get(s, keyword);
-    const double far = bound ? sign * (v - json_number_value(bound)) : 1;
+    const fxi_json *bound = fxi_json_get(s, keyword);
+    const double far = bound ? sign * (v - fxi_json_number(bound)) : 1;
     return strict ? far > 0 : far >= 0;
 }
 
-static bool fits_number(const json_t *s, const json_t *value)
+static bool fits_number(const fxi_json *s, const fxi_json *value)
 {
-    const double v = json_number_value(value);
-    const json_t *m = json_object_get(s, "multipleOf");
-    const double times = m ? v / json_number_value(m) : 0;
+    const double v = fxi_json_number(value);
+    const fxi_json *m = fxi_json_get(s, "multipleOf");
+    const double times = m ? v / fxi_json_number(m) : 0;
     return is_in_bound(s, "minimum", v, 1, false) && is_in_bound(s, "maximum", v, -1, false) &&
            is_in_bound(s, "exclusiveMinimum", v, 1, true) &&
            is_in_bound(s, "exclusiveMaximum", v, -1, true) && fabs(times - round(times)) < 1e-9;
@@ -71,90 +67,87 @@ static bool fits_count(const fxi_schema_set *list, const char *least, const char
     return n >= fxi_schema_least(list, least) && (n <= max || max == FXI_GRAM_NO_MAX);
 }
 
-static fx_status fits_string(fxi_schema *r, const fxi_schema_set *list, const json_t *value,
+static fx_status fits_string(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
                              bool *out)
 {
-    const char *text = json_string_value(value);
-    const json_t *v;
+    const char *text = fxi_json_text(value);
+    const fxi_json *v;
     *out =
-        fits_count(list, "minLength", "maxLength", fxi_utf8_count(text, json_string_length(value)));
-    for (const json_t *s = NULL; *out && (s = fxi_schema_next(list, "pattern", s, &v));) {
-        const fxi_schema_text cond = {.at = s, .pattern = json_string_value(v)};
+        fits_count(list, "minLength", "maxLength", fxi_utf8_count(text, fxi_json_string(value).n));
+    for (const fxi_json *s = NULL; *out && (s = fxi_schema_next(list, "pattern", s, &v));) {
+        const fxi_schema_text cond = {.at = s, .pattern = fxi_json_text(v)};
         FX_TRY(fxi_schema_matches(r, &cond, text, out));
     }
-    for (const json_t *s = NULL; *out && (s = fxi_schema_next(list, "format", s, &v));) {
-        const fxi_schema_text cond = {.at = s, .whole = fxi_schema_format(json_string_value(v))};
+    for (const fxi_json *s = NULL; *out && (s = fxi_schema_next(list, "format", s, &v));) {
+        const fxi_schema_text cond = {.at = s, .whole = fxi_schema_format(fxi_json_text(v))};
         if (cond.whole) FX_TRY(fxi_schema_matches(r, &cond, text, out));
     }
     return FX_OK;
 }
 
-static fx_status fits_array(fxi_schema *r, const fxi_schema_set *list, const json_t *value,
+static fx_status fits_array(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
                             bool *out)
 {
-    const size_t n = json_array_size(value);
+    const size_t n = fxi_json_array_size(value);
     *out = fits_count(list, "minItems", "maxItems", n);
     for (size_t i = 0; *out && i < n; i++) {
         fxi_schema_bag b = {0};
         FX_TRY(fxi_schema_element(r, list, i, &b));
-        FX_TRY(fxi_schema_accepts(r, json_array_get(value, i), &b.set, out));
+        FX_TRY(fxi_schema_accepts(r, fxi_json_at(value, i), &b.set, out));
     }
     return FX_OK;
 }
 
-static bool has_required(const fxi_schema_set *list, const json_t *value)
+static bool has_required(const fxi_schema_set *list, const fxi_json *value)
 {
-    const json_t *names;
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, "required", s, &names));)
-        for (size_t i = 0; i < json_array_size(names); i++)
-            if (!json_object_get(value, json_string_value(json_array_get(names, i)))) return false;
+    const fxi_json *names;
+    for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "required", s, &names));)
+        for (size_t i = 0; i < fxi_json_array_size(names); i++)
+            if (!fxi_json_get(value, fxi_json_text(fxi_json_at(names, i)))) return false;
     return true;
 }
 
-static fx_status fits_object(fxi_schema *r, const fxi_schema_set *list, const json_t *value,
+static fx_status fits_object(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
                              bool *out)
 {
-    const char *key;
-    json_t *v;
     *out = has_required(list, value) &&
-           fits_count(list, "minProperties", "maxProperties", json_object_size(value));
-    json_object_foreach((json_t *)value, key, v)
-    {
+           fits_count(list, "minProperties", "maxProperties", fxi_json_object_size(value));
+    for (fxi_json_iter it = fxi_json_members(value); fxi_json_next(&it);) {
         fxi_schema_bag b = {0};
         if (!*out) break;
-        FX_TRY(fxi_schema_member(r, list, key, &b));
-        FX_TRY(fxi_schema_accepts(r, v, &b.set, out));
+        FX_TRY(fxi_schema_member(r, list, it.key, &b));
+        FX_TRY(fxi_schema_accepts(r, it.value, &b.set, out));
     }
     return FX_OK;
 }
 
 // Whether each const and enum has the value, except the enum that it comes from.
-static fx_status fits_values(fxi_schema *r, const fxi_schema_set *list, const json_t *value,
-                             const json_t *source, bool *out)
+static fx_status fits_values(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
+                             const fxi_json *source, bool *out)
 {
-    const json_t *v;
+    const fxi_json *v;
     *out = true;
-    for (const json_t *s = NULL; *out && (s = fxi_schema_next(list, "const", s, &v));)
+    for (const fxi_json *s = NULL; *out && (s = fxi_schema_next(list, "const", s, &v));)
         *out = equals_value(v, value);
-    for (const json_t *s = NULL; *out && (s = fxi_schema_next(list, "enum", s, &v));) {
+    for (const fxi_json *s = NULL; *out && (s = fxi_schema_next(list, "enum", s, &v));) {
         if (v == source) continue;
-        FX_TRY(fxi_schema_charge(r, json_array_size(v) / FXI_SCHEMA_LOOKS));
+        FX_TRY(fxi_schema_charge(r, fxi_json_array_size(v) / FXI_SCHEMA_LOOKS));
         *out = false;
-        for (size_t i = 0; !*out && i < json_array_size(v); i++)
-            *out = equals_value(json_array_get(v, i), value);
+        for (size_t i = 0; !*out && i < fxi_json_array_size(v); i++)
+            *out = equals_value(fxi_json_at(v, i), value);
     }
     return FX_OK;
 }
 
-static fx_status fits_list(fxi_schema *r, const fxi_schema_set *list, const json_t *value,
-                           const json_t *source, bool *out)
+static fx_status fits_list(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
+                           const fxi_json *source, bool *out)
 {
     const unsigned types = fxi_schema_types_of(list), type = type_of_value(value);
     *out = types & type;
     if (*out) FX_TRY(fits_values(r, list, value, source, out));
     if (type == FXI_SCHEMA_NUMBER) {
-        if (types & FXI_SCHEMA_WHOLE && json_is_real(value))
-            *out = *out && json_real_value(value) == floor(json_real_value(value));
+        if (types & FXI_SCHEMA_WHOLE && fxi_json_is_real(value))
+            *out = *out && fxi_json_number(value) == floor(fxi_json_number(value));
         for (size_t i = 0; *out && i < list->n; i++) *out = fits_number(list->at[i], value);
     }
     if (!*out) return FX_OK;
@@ -163,7 +156,7 @@ static fx_status fits_list(fxi_schema *r, const fxi_schema_set *list, const json
     return type == FXI_SCHEMA_OBJECT ? fits_object(r, list, value, out) : FX_OK;
 }
 
-fx_status fxi_schema_accepts(fxi_schema *r, const json_t *value, const fxi_schema_set *set,
+fx_status fxi_schema_accepts(fxi_schema *r, const fxi_json *value, const fxi_schema_set *set,
                              bool *out)
 {
     fxi_schema_lists lists;
@@ -181,40 +174,36 @@ fx_status fxi_schema_accepts(fxi_schema *r, const json_t *value, const fxi_schem
 
 // ---- spelling -----------------------------------------------------------------------------------
 
-static fx_status spell_value(fxi_schema *r, const json_t *v, uint32_t *node);
+static fx_status spell_value(fxi_schema *r, const fxi_json *v, uint32_t *node);
 
 static fx_status spell_string(fxi_schema *r, const char *s, uint32_t *node)
 {
-    uint32_t text = 0;
-    if (!fxi_gram_spell(r->g, fxi_str_of(s), FXI_SPELL_JSON, &text)) return fxi_fail_memory(r->err);
+    const uint32_t text = fxi_gram_spell(r->g, fxi_str_of(s), FXI_SPELL_JSON);
     *node = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "\""), text, fxi_gram_str(r->g, "\""));
     return FX_OK;
 }
 
 // The shortest digits that read as the same number.
-static uint32_t spell_number(fxi_schema *r, const json_t *v)
+static uint32_t spell_number(fxi_schema *r, const fxi_json *v)
 {
     char s[40];
-    const double d = json_real_value(v);
-    if (json_is_integer(v)) snprintf(s, sizeof s, "%lld", (long long)json_integer_value(v));
-    for (int digits = 15; json_is_real(v) && digits <= 17; digits++) {
+    const double d = fxi_json_number(v);
+    if (fxi_json_is_int(v)) snprintf(s, sizeof s, "%lld", (long long)fxi_json_int(v));
+    for (int digits = 15; fxi_json_is_real(v) && digits <= 17; digits++) {
         snprintf(s, sizeof s, "%.*g", digits, d);
         if (strtod(s, NULL) == d) break;
     }
     return fxi_gram_str(r->g, s);
 }
 
-static fx_status spell_members(fxi_schema *r, const json_t *v, fxi_schema_alts *alts)
+static fx_status spell_members(fxi_schema *r, const fxi_json *v, fxi_schema_alts *alts)
 {
     const uint32_t space = r->json->space;
-    const char *key;
-    json_t *member;
     bool is_first = true;
-    json_object_foreach((json_t *)v, key, member)
-    {
+    for (fxi_json_iter it = fxi_json_members(v); fxi_json_next(&it);) {
         uint32_t name = 0, value = 0;
-        FX_TRY(spell_string(r, key, &name));
-        FX_TRY(spell_value(r, member, &value));
+        FX_TRY(spell_string(r, it.key, &name));
+        FX_TRY(spell_value(r, it.value, &value));
         const uint32_t comma = fxi_gram_str(r->g, is_first ? "" : ",");
         FX_TRY(fxi_schema_add_alt(
             r, alts,
@@ -224,30 +213,30 @@ static fx_status spell_members(fxi_schema *r, const json_t *v, fxi_schema_alts *
     return FX_OK;
 }
 
-static fx_status spell_elements(fxi_schema *r, const json_t *v, fxi_schema_alts *alts)
+static fx_status spell_elements(fxi_schema *r, const fxi_json *v, fxi_schema_alts *alts)
 {
     const uint32_t space = r->json->space;
-    for (size_t i = 0; i < json_array_size(v); i++) {
+    for (size_t i = 0; i < fxi_json_array_size(v); i++) {
         uint32_t value = 0;
-        FX_TRY(spell_value(r, json_array_get(v, i), &value));
+        FX_TRY(spell_value(r, fxi_json_at(v, i), &value));
         const uint32_t comma = fxi_gram_str(r->g, i ? "," : "");
         FX_TRY(fxi_schema_add_alt(r, alts, FXI_SEQ_OF(r->g, comma, space, value, space)));
     }
     return FX_OK;
 }
 
-static fx_status spell_value(fxi_schema *r, const json_t *v, uint32_t *node)
+static fx_status spell_value(fxi_schema *r, const fxi_json *v, uint32_t *node)
 {
     fxi_schema_alts alts = {0};
-    if (json_is_string(v)) return spell_string(r, json_string_value(v), node);
-    if (json_is_number(v)) *node = spell_number(r, v);
-    if (json_is_null(v)) *node = fxi_gram_str(r->g, "null");
-    if (json_is_boolean(v)) *node = fxi_gram_str(r->g, json_is_true(v) ? "true" : "false");
-    if (!json_is_object(v) && !json_is_array(v)) return FX_OK;
-    FX_TRY(json_is_object(v) ? spell_members(r, v, &alts) : spell_elements(r, v, &alts));
-    *node = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, json_is_object(v) ? "{" : "["),
+    if (fxi_json_is_string(v)) return spell_string(r, fxi_json_text(v), node);
+    if (fxi_json_is_number(v)) *node = spell_number(r, v);
+    if (fxi_json_is_null(v)) *node = fxi_gram_str(r->g, "null");
+    if (fxi_json_is_bool(v)) *node = fxi_gram_str(r->g, fxi_json_is_true(v) ? "true" : "false");
+    if (!fxi_json_is_object(v) && !fxi_json_is_array(v)) return FX_OK;
+    FX_TRY(fxi_json_is_object(v) ? spell_members(r, v, &alts) : spell_elements(r, v, &alts));
+    *node = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, fxi_json_is_object(v) ? "{" : "["),
                        fxi_gram_seq(r->g, alts.node, alts.n), r->json->space,
-                       fxi_gram_str(r->g, json_is_object(v) ? "}" : "]"));
+                       fxi_gram_str(r->g, fxi_json_is_object(v) ? "}" : "]"));
     return FX_OK;
 }
 
@@ -255,20 +244,20 @@ static fx_status spell_value(fxi_schema *r, const json_t *v, uint32_t *node)
 
 bool fxi_schema_has_values(const fxi_schema_set *list)
 {
-    const json_t *v;
+    const fxi_json *v;
     return fxi_schema_next(list, "const", NULL, &v) || fxi_schema_next(list, "enum", NULL, &v);
 }
 
-const json_t *fxi_schema_listed(const fxi_schema_set *list, size_t i)
+const fxi_json *fxi_schema_listed(const fxi_schema_set *list, size_t i)
 {
-    const json_t *v;
+    const fxi_json *v;
     if (fxi_schema_next(list, "const", NULL, &v)) return i ? NULL : v;
-    return fxi_schema_next(list, "enum", NULL, &v) ? json_array_get(v, i) : NULL;
+    return fxi_schema_next(list, "enum", NULL, &v) ? fxi_json_at(v, i) : NULL;
 }
 
 fx_status fxi_schema_values(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts)
 {
-    const json_t *v, *source = NULL; // of the values: no need to look there
+    const fxi_json *v, *source = NULL; // of the values: no need to look there
     if (!fxi_schema_next(list, "const", NULL, &v))
         (void)fxi_schema_next(list, "enum", NULL, &source);
     for (size_t i = 0; (v = fxi_schema_listed(list, i)); i++) {
@@ -292,7 +281,7 @@ fx_status fxi_schema_values(fxi_schema *r, const fxi_schema_set *list, fxi_schem
 static fx_status values_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
                                 bool *out)
 {
-    const json_t *v;
+    const fxi_json *v;
     bool fits = !fxi_schema_has_values(a);
     for (size_t i = 0; !fits && (v = fxi_schema_listed(a, i)); i++)
         FX_TRY(fxi_schema_accepts(r, v, b, &fits));
@@ -347,10 +336,10 @@ static fx_status arrays_exclude(fxi_schema *r, const fxi_schema_set *a, const fx
 static fx_status members_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
                                  bool *out)
 {
-    const json_t *names;
-    for (const json_t *s = NULL; (s = fxi_schema_next(a, "required", s, &names));)
-        for (size_t i = 0; !*out && i < json_array_size(names); i++) {
-            const char *name = json_string_value(json_array_get(names, i));
+    const fxi_json *names;
+    for (const fxi_json *s = NULL; (s = fxi_schema_next(a, "required", s, &names));)
+        for (size_t i = 0; !*out && i < fxi_json_array_size(names); i++) {
+            const char *name = fxi_json_text(fxi_json_at(names, i));
             fxi_schema_bag x = {0}, y = {0};
             FX_TRY(fxi_schema_member(r, a, name, &x));
             FX_TRY(fxi_schema_member(r, b, name, &y));

@@ -34,42 +34,34 @@ size_t fxi_gram_n_bytes(const fxi_gram *g)
            g->cap_set * sizeof *g->set + g->cap_rule * sizeof *g->rule + g->text.cap;
 }
 
-static uint32_t break_gram(fxi_gram *g, fx_status st)
-{
-    if (!g->broken) g->broken = st;
-    return 0;
-}
-
 // Whether n more elements fit after `have`.
 static bool fits_more(fxi_gram *g, size_t have, size_t n)
 {
-    if (g->broken) return false;
-    if (n <= FXI_GRAM_MAX_SIZE && have <= FXI_GRAM_MAX_SIZE - n) return true;
-    break_gram(g, FX_EINVAL);
-    return false;
+    if (!g->broken && (n > FXI_GRAM_MAX_SIZE || have > FXI_GRAM_MAX_SIZE - n))
+        g->broken = FX_EINVAL;
+    return !g->broken;
 }
 
-static uint32_t append_node(fxi_gram *g, fxi_gram_node node)
+// Makes room for one more element of *array.
+static bool grow_array(fxi_gram *g, void *array, size_t elem_bytes, size_t n, size_t *cap)
 {
-    if (!fits_more(g, g->n_node, 1)) return 0;
-    if (!fxi_grow(&g->node, sizeof *g->node, g->n_node, &g->cap_node))
-        return break_gram(g, FX_ENOMEM);
-    g->node[g->n_node] = node;
-    return (uint32_t)g->n_node++;
+    if (fits_more(g, n, 1) && !fxi_grow(array, elem_bytes, n, cap)) g->broken = FX_ENOMEM;
+    return !g->broken;
 }
 
 static uint32_t make_node(fxi_gram *g, fxi_gram_node node)
 {
-    if (!g->n_node) append_node(g, (fxi_gram_node){.kind = FXI_GRAM_NEVER});
-    return append_node(g, node);
+    if (!g->n_node && node.kind != FXI_GRAM_NEVER)
+        make_node(g, (fxi_gram_node){.kind = FXI_GRAM_NEVER});
+    if (!grow_array(g, &g->node, sizeof *g->node, g->n_node, &g->cap_node)) return 0;
+    g->node[g->n_node] = node;
+    return (uint32_t)g->n_node++;
 }
 
 static bool store_bytes(fxi_gram *g, const void *bytes, size_t n)
 {
-    if (!fits_more(g, g->text.n, n)) return false;
-    if (!n || fxi_buf_add(&g->text, bytes, n)) return true;
-    break_gram(g, FX_ENOMEM);
-    return false;
+    if (fits_more(g, g->text.n, n) && n && !fxi_buf_add(&g->text, bytes, n)) g->broken = FX_ENOMEM;
+    return !g->broken;
 }
 
 uint32_t fxi_gram_text(fxi_gram *g, const void *bytes, size_t n)
@@ -81,19 +73,16 @@ uint32_t fxi_gram_text(fxi_gram *g, const void *bytes, size_t n)
 
 uint32_t fxi_gram_set(fxi_gram *g, const fxi_byte_set *s)
 {
-    if (!fits_more(g, g->n_set, 1)) return 0;
-    if (!fxi_grow(&g->set, sizeof *g->set, g->n_set, &g->cap_set)) return break_gram(g, FX_ENOMEM);
+    if (!grow_array(g, &g->set, sizeof *g->set, g->n_set, &g->cap_set)) return 0;
     g->set[g->n_set] = *s;
     return make_node(g, (fxi_gram_node){.kind = FXI_GRAM_SET, .at = (uint32_t)g->n_set++});
 }
 
-static uint32_t add_list(fxi_gram *g, fxi_gram_kind kind, const uint32_t *node, size_t n)
+static uint32_t make_list(fxi_gram *g, fxi_gram_kind kind, const uint32_t *node, size_t n)
 {
     const uint32_t at = (uint32_t)g->n_kid;
-    if (!fits_more(g, g->n_kid, n)) return 0;
     for (size_t i = 0; i < n; i++) {
-        if (!fxi_grow(&g->kid, sizeof *g->kid, g->n_kid, &g->cap_kid))
-            return break_gram(g, FX_ENOMEM);
+        if (!grow_array(g, &g->kid, sizeof *g->kid, g->n_kid, &g->cap_kid)) return 0;
         g->kid[g->n_kid++] = node[i];
     }
     return make_node(g, (fxi_gram_node){.kind = (uint8_t)kind, .at = at, .n = (uint32_t)n});
@@ -102,12 +91,12 @@ static uint32_t add_list(fxi_gram *g, fxi_gram_kind kind, const uint32_t *node, 
 uint32_t fxi_gram_seq(fxi_gram *g, const uint32_t *node, size_t n)
 {
     if (n == 0) return fxi_gram_text(g, NULL, 0);
-    return n == 1 ? node[0] : add_list(g, FXI_GRAM_SEQ, node, n);
+    return n == 1 ? node[0] : make_list(g, FXI_GRAM_SEQ, node, n);
 }
 
 uint32_t fxi_gram_alt(fxi_gram *g, const uint32_t *node, size_t n)
 {
-    return n == 1 ? node[0] : add_list(g, FXI_GRAM_ALT, node, n);
+    return n == 1 ? node[0] : make_list(g, FXI_GRAM_ALT, node, n);
 }
 
 uint32_t fxi_gram_repeat(fxi_gram *g, uint32_t node, uint32_t min, uint32_t max)
@@ -121,9 +110,8 @@ uint32_t fxi_gram_repeat(fxi_gram *g, uint32_t node, uint32_t min, uint32_t max)
 uint32_t fxi_gram_rule_add(fxi_gram *g, fxi_str name)
 {
     const uint32_t at = (uint32_t)g->text.n;
-    if (!fits_more(g, g->n_rule, 1) || !store_bytes(g, name.p, name.n)) return 0;
-    if (!fxi_grow(&g->rule, sizeof *g->rule, g->n_rule, &g->cap_rule))
-        return break_gram(g, FX_ENOMEM);
+    if (!store_bytes(g, name.p, name.n)) return 0;
+    if (!grow_array(g, &g->rule, sizeof *g->rule, g->n_rule, &g->cap_rule)) return 0;
     g->rule[g->n_rule] = (fxi_gram_rule){.name = at, .n_name = (uint32_t)name.n};
     return (uint32_t)g->n_rule++;
 }
@@ -140,48 +128,46 @@ uint32_t fxi_gram_ref(fxi_gram *g, uint32_t rule)
     return make_node(g, (fxi_gram_node){.kind = FXI_GRAM_REF, .at = rule});
 }
 
-bool fxi_node_list_add(fxi_node_list *l, uint32_t node)
+void fxi_node_list_add(fxi_node_list *l, uint32_t node)
 {
-    if (!fxi_grow(&l->node, sizeof *l->node, l->n, &l->cap)) return false;
-    l->node[l->n++] = node;
-    return true;
+    l->failed = l->failed || !fxi_grow(&l->node, sizeof *l->node, l->n, &l->cap);
+    if (!l->failed) l->node[l->n++] = node;
+}
+
+uint32_t fxi_gram_list(fxi_gram *g, fxi_gram_kind kind, fxi_node_list *l)
+{
+    if (l->failed && !g->broken) g->broken = FX_ENOMEM;
+    const uint32_t node = (kind == FXI_GRAM_SEQ ? fxi_gram_seq : fxi_gram_alt)(g, l->node, l->n);
+    free(l->node);
+    *l = (fxi_node_list){0};
+    return node;
 }
 
 // ---- checks -------------------------------------------------------------------------------------
 
-static bool is_nullable(const fxi_gram *g, const fxi_gram_node *x)
+typedef enum node_property { NULLABLE, PRODUCTIVE } node_property;
+
+static bool has_property(const fxi_gram *g, uint32_t node, node_property p)
 {
-    const uint32_t *kid = g->kid + x->at;
-    uint32_t i = 0;
-    switch (x->kind) {
-    case FXI_GRAM_TEXT: return x->n == 0;
-    case FXI_GRAM_SEQ:
-        while (i < x->n && g->node[kid[i]].nullable) i++;
-        return i == x->n;
-    case FXI_GRAM_ALT:
-        while (i < x->n && !g->node[kid[i]].nullable) i++;
-        return i < x->n;
-    case FXI_GRAM_REPEAT: return x->min == 0 || g->node[x->at].nullable;
-    case FXI_GRAM_REF: return g->node[g->rule[x->at].node].nullable;
-    default: return false;
-    }
+    return p == NULLABLE ? g->node[node].nullable : g->node[node].productive;
 }
 
-static bool is_productive(const fxi_gram *g, const fxi_gram_node *x)
+// Whether a node has the property, given what is known of the nodes it is made of.
+static bool find_property(const fxi_gram *g, const fxi_gram_node *x, node_property p)
 {
     const uint32_t *kid = g->kid + x->at;
     uint32_t i = 0;
     switch (x->kind) {
-    case FXI_GRAM_TEXT: return true;
-    case FXI_GRAM_SET: return fxi_byte_any(&g->set[x->at]);
+    case FXI_GRAM_TEXT: return p == PRODUCTIVE || x->n == 0;
+    case FXI_GRAM_SET: return p == PRODUCTIVE && fxi_byte_any(&g->set[x->at]);
     case FXI_GRAM_SEQ:
-        while (i < x->n && g->node[kid[i]].productive) i++;
+        while (i < x->n && has_property(g, kid[i], p)) i++;
         return i == x->n;
     case FXI_GRAM_ALT:
-        while (i < x->n && !g->node[kid[i]].productive) i++;
+        while (i < x->n && !has_property(g, kid[i], p)) i++;
         return i < x->n;
-    case FXI_GRAM_REPEAT: return x->min == 0 || g->node[x->at].productive;
-    case FXI_GRAM_REF: return g->node[g->rule[x->at].node].productive;
+    case FXI_GRAM_REPEAT: return x->min == 0 || has_property(g, x->at, p);
+    case FXI_GRAM_REF: return has_property(g, g->rule[x->at].node, p);
     default: return false;
     }
 }
@@ -195,7 +181,8 @@ static fx_status find_properties(fxi_gram *g, fx_error *err)
         if ((n_step += pass_steps) > MAX_CHECK_STEPS)
             return fxi_fail(err, FX_EINVAL, "the grammar's rules form chains that are too long");
         for (fxi_gram_node *x = g->node; x < g->node + g->n_node; x++) {
-            const bool nullable = is_nullable(g, x), productive = is_productive(g, x);
+            const bool nullable = find_property(g, x, NULLABLE);
+            const bool productive = find_property(g, x, PRODUCTIVE);
             changed = changed || nullable != x->nullable || productive != x->productive;
             x->nullable = nullable;
             x->productive = productive;
@@ -300,18 +287,16 @@ void fxi_char_set_free(fxi_char_set *s)
     *s = (fxi_char_set){0};
 }
 
-bool fxi_char_set_add(fxi_char_set *s, uint32_t lo, uint32_t hi)
+void fxi_char_set_add(fxi_char_set *s, uint32_t lo, uint32_t hi)
 {
-    if (!fxi_grow(&s->range, sizeof *s->range, s->n, &s->cap)) return false;
-    s->range[s->n++] = (fxi_char_range){lo, hi};
-    return true;
+    s->failed = s->failed || !fxi_grow(&s->range, sizeof *s->range, s->n, &s->cap);
+    if (!s->failed) s->range[s->n++] = (fxi_char_range){lo, hi};
 }
 
-bool fxi_char_set_join(fxi_char_set *s, const fxi_char_set *more)
+void fxi_char_set_join(fxi_char_set *s, const fxi_char_set *more)
 {
-    for (size_t i = 0; i < more->n; i++)
-        if (!fxi_char_set_add(s, more->range[i].lo, more->range[i].hi)) return false;
-    return true;
+    s->failed = s->failed || more->failed;
+    for (size_t i = 0; i < more->n; i++) fxi_char_set_add(s, more->range[i].lo, more->range[i].hi);
 }
 
 static int compare_ranges(const void *a, const void *b)
@@ -334,32 +319,24 @@ static void sort_ranges(fxi_char_set *s)
     s->n = n;
 }
 
-bool fxi_char_set_invert(fxi_char_set *s)
+void fxi_char_set_invert(fxi_char_set *s)
 {
-    fxi_char_set other = {0};
+    fxi_char_set other = {.failed = s->failed};
     uint32_t from = 0;
-    bool ok = true;
     sort_ranges(s);
-    for (size_t i = 0; ok && i < s->n; i++) {
-        if (s->range[i].lo > from) ok = fxi_char_set_add(&other, from, s->range[i].lo - 1);
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->range[i].lo > from) fxi_char_set_add(&other, from, s->range[i].lo - 1);
         from = s->range[i].hi + 1;
     }
-    if (ok && from <= LAST_CHAR) ok = fxi_char_set_add(&other, from, LAST_CHAR);
+    if (from <= LAST_CHAR) fxi_char_set_add(&other, from, LAST_CHAR);
     free(s->range);
     *s = other;
-    return ok;
 }
 
 // ---- nodes --------------------------------------------------------------------------------------
 
-typedef struct char_alts { // how the set's characters are spelled, so far
-    fxi_gram *g;
-    fxi_byte_set single; // characters of one byte
-    fxi_node_list alts;  // for all others
-} char_alts;
-
 // The characters lo..hi, a product of byte ranges.
-static bool add_product(char_alts *w, uint32_t lo, uint32_t hi)
+static void add_product(fxi_gram *g, fxi_node_list *alts, uint32_t lo, uint32_t hi)
 {
     char a[4], b[4];
     uint32_t node[4];
@@ -368,24 +345,26 @@ static bool add_product(char_alts *w, uint32_t lo, uint32_t hi)
     for (size_t i = 0; i < n; i++) {
         fxi_byte_set s = {0};
         for (unsigned x = (uint8_t)a[i]; x <= (uint8_t)b[i]; x++) fxi_byte_put(&s, (uint8_t)x);
-        node[i] = fxi_gram_set(w->g, &s);
+        node[i] = fxi_gram_set(g, &s);
     }
-    return fxi_node_list_add(&w->alts, fxi_gram_seq(w->g, node, n));
+    fxi_node_list_add(alts, fxi_gram_seq(g, node, n));
 }
 
 // The characters lo..hi, with n_tail continuation bytes each.
-static bool add_tails(char_alts *w, uint32_t lo, uint32_t hi, int n_tail)
+static void add_tails(fxi_gram *g, fxi_node_list *alts, uint32_t lo, uint32_t hi, int n_tail)
 {
     for (int i = 1; i <= n_tail; i++) {
         const uint32_t tail = (1u << 6 * i) - 1;
         if ((lo & ~tail) == (hi & ~tail)) break;
-        if (lo & tail)
-            return add_tails(w, lo, lo | tail, n_tail) && add_tails(w, (lo | tail) + 1, hi, n_tail);
-        if ((hi & tail) != tail)
-            return add_tails(w, lo, (hi & ~tail) - 1, n_tail) &&
-                   add_tails(w, hi & ~tail, hi, n_tail);
+        const uint32_t next = lo & tail             ? (lo | tail) + 1
+                              : (hi & tail) != tail ? hi & ~tail
+                                                    : 0; // where the range is split
+        if (!next) continue;
+        add_tails(g, alts, lo, next - 1, n_tail);
+        add_tails(g, alts, next, hi, n_tail);
+        return;
     }
-    return add_product(w, lo, hi);
+    add_product(g, alts, lo, hi);
 }
 
 static const char short_escapes[0x20] = {
@@ -397,38 +376,33 @@ static bool must_escape(uint8_t c)
     return c < 0x20 || c == '"' || c == '\\';
 }
 
-static bool escape_ascii(char_alts *w, uint8_t c)
-{
-    const char brief[] = {'\\', (char)(c < 0x20 ? short_escapes[c] : c), 0},
-               code[] = {'\\', 'u', '0', '0', hex_digits[c >> 4], hex_digits[c & 15], 0};
-    return fxi_node_list_add(&w->alts, fxi_gram_str(w->g, brief[1] ? brief : code));
-}
-
 // Escapes with the same beginning are one alternative: a state has a stack for each alternative.
-static bool add_escapes(char_alts *w, const char *begin, const fxi_byte_set *last)
+static void add_escapes(fxi_gram *g, fxi_node_list *alts, const char *begin,
+                        const fxi_byte_set *last)
 {
-    if (!fxi_byte_any(last)) return true;
-    return fxi_node_list_add(&w->alts,
-                             FXI_SEQ_OF(w->g, fxi_gram_str(w->g, begin), fxi_gram_set(w->g, last)));
+    if (fxi_byte_any(last))
+        fxi_node_list_add(alts, FXI_SEQ_OF(g, fxi_gram_str(g, begin), fxi_gram_set(g, last)));
 }
 
-// The characters lo..hi of ASCII.
-static bool add_ascii(char_alts *w, uint32_t lo, uint32_t hi, fxi_gram_spelling spelling)
+// The characters lo..hi of ASCII: to *single, or with escapes to *alts.
+static void add_ascii(fxi_gram *g, fxi_node_list *alts, fxi_byte_set *single, uint32_t lo,
+                      uint32_t hi, fxi_gram_spelling spelling)
 {
     fxi_byte_set brief = {{0}}, code[2] = {{{0}}};
     for (uint32_t c = lo; c <= hi; c++) {
         if (spelling != FXI_SPELL_JSON || !must_escape((uint8_t)c))
-            fxi_byte_put(&w->single, (uint8_t)c);
+            fxi_byte_put(single, (uint8_t)c);
         else if (c >= 0x20 || short_escapes[c])
             fxi_byte_put(&brief, (uint8_t)(c < 0x20 ? short_escapes[c] : (char)c));
         else
             fxi_byte_put(&code[c >> 4], (uint8_t)hex_digits[c & 15]);
     }
-    return add_escapes(w, "\\", &brief) && add_escapes(w, "\\u000", &code[0]) &&
-           add_escapes(w, "\\u001", &code[1]);
+    add_escapes(g, alts, "\\", &brief);
+    add_escapes(g, alts, "\\u000", &code[0]);
+    add_escapes(g, alts, "\\u001", &code[1]);
 }
 
-static bool add_range(char_alts *w, fxi_char_range r, fxi_gram_spelling spelling)
+uint32_t fxi_gram_chars(fxi_gram *g, fxi_char_set *s, fxi_gram_spelling spelling)
 {
     static const struct {
         uint32_t lo, hi;
@@ -438,51 +412,45 @@ static bool add_range(char_alts *w, fxi_char_range r, fxi_gram_spelling spelling
                   {0x800, FIRST_SURROGATE - 1, 2},
                   {LAST_SURROGATE + 1, 0xFFFF, 2},
                   {0x10000, LAST_CHAR, 3}};
-    for (size_t i = 0; i < sizeof length / sizeof *length; i++) {
-        const uint32_t lo = r.lo > length[i].lo ? r.lo : length[i].lo;
-        const uint32_t hi = r.hi < length[i].hi ? r.hi : length[i].hi;
-        if (lo > hi) continue;
-        if (!(i ? add_tails(w, lo, hi, length[i].n_tail) : add_ascii(w, lo, hi, spelling)))
-            return false;
-    }
-    return true;
-}
-
-bool fxi_gram_chars(fxi_gram *g, fxi_char_set *s, fxi_gram_spelling spelling, uint32_t *node)
-{
-    char_alts w = {.g = g};
-    bool ok = true;
+    fxi_byte_set single = {0}; // characters of one byte
+    fxi_node_list alts = {.failed = s->failed};
     sort_ranges(s);
-    for (size_t i = 0; ok && i < s->n; i++) ok = add_range(&w, s->range[i], spelling);
-    if (ok && fxi_byte_any(&w.single)) ok = fxi_node_list_add(&w.alts, fxi_gram_set(g, &w.single));
-    if (ok) *node = fxi_gram_alt(g, w.alts.node, w.alts.n);
-    free(w.alts.node);
-    return ok;
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t k = 0; k < sizeof length / sizeof *length; k++) {
+            const uint32_t lo = s->range[i].lo > length[k].lo ? s->range[i].lo : length[k].lo;
+            const uint32_t hi = s->range[i].hi < length[k].hi ? s->range[i].hi : length[k].hi;
+            if (lo > hi) continue;
+            if (length[k].n_tail)
+                add_tails(g, &alts, lo, hi, length[k].n_tail);
+            else
+                add_ascii(g, &alts, &single, lo, hi, spelling);
+        }
+    if (fxi_byte_any(&single)) fxi_node_list_add(&alts, fxi_gram_set(g, &single));
+    fxi_char_set_free(s);
+    return fxi_gram_list(g, FXI_GRAM_ALT, &alts);
 }
 
-bool fxi_gram_char_range(fxi_gram *g, uint32_t lo, uint32_t hi, fxi_gram_spelling spelling,
-                         uint32_t *node)
+uint32_t fxi_gram_char_range(fxi_gram *g, uint32_t lo, uint32_t hi, fxi_gram_spelling spelling)
 {
-    fxi_char_range range = {lo, hi};
-    fxi_char_set set = {&range, 1, 1};
-    return fxi_gram_chars(g, &set, spelling, node);
+    fxi_char_set set = {0};
+    fxi_char_set_add(&set, lo, hi);
+    return fxi_gram_chars(g, &set, spelling);
 }
 
-bool fxi_gram_spell(fxi_gram *g, fxi_str text, fxi_gram_spelling spelling, uint32_t *node)
+uint32_t fxi_gram_spell(fxi_gram *g, fxi_str text, fxi_gram_spelling spelling)
 {
-    char_alts w = {.g = g};
+    fxi_node_list parts = {0};
     size_t from = 0;
-    bool ok = true;
-    for (size_t i = 0; ok && i < text.n; i++) {
+    for (size_t i = 0; i < text.n; i++) {
         const uint8_t c = (uint8_t)text.p[i];
         if (spelling != FXI_SPELL_JSON || !must_escape(c)) continue;
-        ok = (from == i || fxi_node_list_add(&w.alts, fxi_gram_text(g, text.p + from, i - from))) &&
-             escape_ascii(&w, c);
+        const char letter = c < 0x20 ? short_escapes[c] : (char)c;
+        const char brief[] = {'\\', letter, 0},
+                   code[] = {'\\', 'u', '0', '0', hex_digits[c >> 4], hex_digits[c & 15], 0};
+        if (from < i) fxi_node_list_add(&parts, fxi_gram_text(g, text.p + from, i - from));
+        fxi_node_list_add(&parts, fxi_gram_str(g, letter ? brief : code));
         from = i + 1;
     }
-    if (ok && from < text.n)
-        ok = fxi_node_list_add(&w.alts, fxi_gram_text(g, text.p + from, text.n - from));
-    if (ok) *node = fxi_gram_seq(g, w.alts.node, w.alts.n);
-    free(w.alts.node);
-    return ok;
+    if (from < text.n) fxi_node_list_add(&parts, fxi_gram_text(g, text.p + from, text.n - from));
+    return fxi_gram_list(g, FXI_GRAM_SEQ, &parts);
 }

@@ -118,9 +118,12 @@ static inline uint32_t fxi_gram_str(fxi_gram *g, const char *text)
 typedef struct fxi_node_list {
     uint32_t *node;
     size_t n, cap;
+    bool failed; // out of memory
 } fxi_node_list;
 
-bool fxi_node_list_add(fxi_node_list *l, uint32_t node); // false: out of memory
+void fxi_node_list_add(fxi_node_list *l, uint32_t node);
+// The nodes of the list, which it frees, as a sequence or a choice (FXI_GRAM_SEQ, FXI_GRAM_ALT).
+uint32_t fxi_gram_list(fxi_gram *g, fxi_gram_kind kind, fxi_node_list *l);
 
 // Checks the grammar and makes it ready to run with this root. Errors: FX_EINVAL (a rule without a
 // definition or one that begins with itself, each by its name; nothing matches; the grammar is too
@@ -139,13 +142,13 @@ typedef struct fxi_char_range {
 typedef struct fxi_char_set { // all zero: empty
     fxi_char_range *range;
     size_t n, cap;
+    bool failed; // out of memory
 } fxi_char_set;
 
 void fxi_char_set_free(fxi_char_set *s); // empty again
-// These return false when out of memory.
-bool fxi_char_set_add(fxi_char_set *s, uint32_t lo, uint32_t hi);
-bool fxi_char_set_join(fxi_char_set *s, const fxi_char_set *more);
-bool fxi_char_set_invert(fxi_char_set *s); // the other characters, U+0000 to U+10FFFF
+void fxi_char_set_add(fxi_char_set *s, uint32_t lo, uint32_t hi);
+void fxi_char_set_join(fxi_char_set *s, const fxi_char_set *more);
+void fxi_char_set_invert(fxi_char_set *s); // the other characters, U+0000 to U+10FFFF
 
 typedef enum fxi_gram_spelling {
     FXI_SPELL_UTF8,
@@ -155,13 +158,11 @@ typedef enum fxi_gram_spelling {
     FXI_SPELL_JSON,
 } fxi_gram_spelling;
 
-// One character of the set; surrogates are never matched. Sorts the set. False: out of memory;
-// errors of the grammar itself are reported by fxi_gram_finish.
-bool fxi_gram_chars(fxi_gram *g, fxi_char_set *s, fxi_gram_spelling spelling, uint32_t *node);
-// One character of lo..hi. False: out of memory.
-bool fxi_gram_char_range(fxi_gram *g, uint32_t lo, uint32_t hi, fxi_gram_spelling spelling,
-                         uint32_t *node);
-// This text, which must be valid UTF-8. False: out of memory.
-bool fxi_gram_spell(fxi_gram *g, fxi_str text, fxi_gram_spelling spelling, uint32_t *node);
+// One character of the set, which it frees; surrogates are never matched.
+uint32_t fxi_gram_chars(fxi_gram *g, fxi_char_set *s, fxi_gram_spelling spelling);
+// One character of lo..hi.
+uint32_t fxi_gram_char_range(fxi_gram *g, uint32_t lo, uint32_t hi, fxi_gram_spelling spelling);
+// This text, which must be valid UTF-8.
+uint32_t fxi_gram_spell(fxi_gram *g, fxi_str text, fxi_gram_spelling spelling);
 
 #endif

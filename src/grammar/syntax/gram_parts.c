@@ -39,11 +39,10 @@ fx_status fxi_gram_json_add(fxi_gram *g, fxi_gram_json *j, fx_error *err)
         {"(?: |\n[ \t]{0,20})?", &j->space},
         {"-?(?:0|[1-9][0-9]{0,14})", &j->integer},
         {"-?(?:0|[1-9][0-9]{0,14})(?:\\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?", &j->number}};
-    uint32_t c;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         FX_TRY(
             fxi_gram_regex(g, fxi_str_of(part[i].pattern), 0, FXI_SPELL_UTF8, part[i].node, err));
-    if (!fxi_gram_char_range(g, 1, LAST_CHAR, FXI_SPELL_JSON, &c)) return fxi_fail_memory(err);
+    const uint32_t c = fxi_gram_char_range(g, 1, LAST_CHAR, FXI_SPELL_JSON);
     j->string = FXI_SEQ_OF(g, fxi_gram_str(g, "\""), any_times(g, c), fxi_gram_str(g, "\""));
 
     const uint32_t rule = fxi_gram_rule_add(g, fxi_str_of("a JSON value"));
@@ -131,14 +130,11 @@ static void find_backs(mark_reader *r)
     }
 }
 
-// Leads to a state by the characters of the set, which it frees.
-static bool add_edge(mark_reader *r, fxi_char_set *set, uint32_t to, uint32_t *node)
+// Adds the choice that leads to a state by a character of the set, which it frees.
+static void add_edge(mark_reader *r, fxi_node_list *alts, fxi_char_set *set, uint32_t to)
 {
-    uint32_t c = 0;
-    const bool ok = fxi_gram_chars(r->g, set, FXI_SPELL_UTF8, &c);
-    fxi_char_set_free(set);
-    *node = FXI_SEQ_OF(r->g, c, fxi_gram_ref(r->g, r->state[to].rule));
-    return ok;
+    const uint32_t c = fxi_gram_chars(r->g, set, FXI_SPELL_UTF8);
+    fxi_node_list_add(alts, FXI_SEQ_OF(r->g, c, fxi_gram_ref(r->g, r->state[to].rule)));
 }
 
 static bool has_char(const fxi_char_set *s, uint32_t c)
@@ -149,38 +145,35 @@ static bool has_char(const fxi_char_set *s, uint32_t c)
 }
 
 // The characters that lead from a state to others than the first.
-static bool list_chars(const mark_reader *r, uint32_t state, fxi_char_set *out)
+static fxi_char_set list_chars(const mark_reader *r, uint32_t state)
 {
+    fxi_char_set out = {0};
     for (uint32_t at = state;; at = r->state[at].back) {
         for (uint32_t i = 1; i < r->n; i++)
-            if (r->state[i].parent == at && !has_char(out, r->state[i].c) &&
-                !fxi_char_set_add(out, r->state[i].c, r->state[i].c))
-                return false;
-        if (!at) return true;
+            if (r->state[i].parent == at && !has_char(&out, r->state[i].c))
+                fxi_char_set_add(&out, r->state[i].c, r->state[i].c);
+        if (!at) return out;
     }
 }
 
-static bool define_state(mark_reader *r, uint32_t state)
+static void define_state(mark_reader *r, uint32_t state)
 {
-    fxi_char_set known = {0}, other = {0};
-    size_t n_alt = 0;
-    bool ok = list_chars(r, state, &known) && fxi_char_set_add(&other, 0, 0) &&
-              fxi_char_set_join(&other, &known) && fxi_char_set_invert(&other);
-    uint32_t *alt = calloc(known.n + 2, sizeof *alt);
-    ok = ok && alt;
-    if (ok) alt[n_alt++] = fxi_gram_text(r->g, NULL, 0);
-    if (ok) ok = add_edge(r, &other, 0, &alt[n_alt++]);
-    for (size_t i = 0; ok && i < known.n; i++) {
+    fxi_char_set known = list_chars(r, state), other = {0};
+    fxi_node_list alts = {.failed = known.failed};
+    fxi_char_set_add(&other, 0, 0);
+    fxi_char_set_join(&other, &known);
+    fxi_char_set_invert(&other);
+    fxi_node_list_add(&alts, fxi_gram_text(r->g, NULL, 0));
+    add_edge(r, &alts, &other, 0);
+    for (size_t i = 0; i < known.n; i++) {
         const uint32_t c = known.range[i].lo, to = state_after_char(r, state, c);
         fxi_char_set one = {0};
         if (r->state[to].is_mark) continue;
-        ok = fxi_char_set_add(&one, c, c) && add_edge(r, &one, to, &alt[n_alt++]);
+        fxi_char_set_add(&one, c, c);
+        add_edge(r, &alts, &one, to);
     }
-    if (ok) fxi_gram_rule_define(r->g, r->state[state].rule, fxi_gram_alt(r->g, alt, n_alt));
+    fxi_gram_rule_define(r->g, r->state[state].rule, fxi_gram_list(r->g, FXI_GRAM_ALT, &alts));
     fxi_char_set_free(&known);
-    fxi_char_set_free(&other);
-    free(alt);
-    return ok;
 }
 
 fx_status fxi_gram_without(fxi_gram *g, const fxi_str *mark, size_t n, uint32_t *node,
@@ -192,8 +185,7 @@ fx_status fxi_gram_without(fxi_gram *g, const fxi_str *mark, size_t n, uint32_t 
     if (!st) find_backs(&r);
     for (uint32_t i = 0; !st && i < r.n; i++)
         r.state[i].rule = fxi_gram_rule_add(g, fxi_str_of("a text without marks"));
-    for (uint32_t i = 0; !st && i < r.n; i++)
-        if (!define_state(&r, i)) st = fxi_fail_memory(err);
+    for (uint32_t i = 0; !st && i < r.n; i++) define_state(&r, i);
     if (!st) *node = fxi_gram_ref(g, r.state[0].rule);
     free(r.state);
     return st;

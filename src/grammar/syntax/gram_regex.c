@@ -11,20 +11,27 @@
 #include "base/text/utf8.h"
 
 enum { MAX_GROUPS = 100, LAST_CHAR = 0x10FFFF };
+#define NO_CHAR UINT32_MAX
 
 typedef struct regex_reader {
     fxi_str s;
     size_t at;
     fx_error *err;
+    bool refused; // *err says why; nothing is left to read
     fxi_gram *g;
     unsigned flags;
     fxi_gram_spelling spelling;
     int depth; // open groups
 } regex_reader;
 
-static fx_status refuse_regex(const regex_reader *r, size_t at, const char *what)
+// The first refusal counts. Returns 0.
+static uint32_t refuse_regex(regex_reader *r, size_t at, const char *what)
 {
-    return fxi_fail(r->err, FX_EINVAL, "regular expression: %s at byte %zu", what, at);
+    if (!r->refused)
+        fxi_error_set(r->err, FX_EINVAL, "regular expression: %s at byte %zu", what, at);
+    r->refused = true;
+    r->at = r->s.n;
+    return 0;
 }
 
 // Takes `text` if it comes next.
@@ -39,11 +46,6 @@ static bool take_regex(regex_reader *r, const char *text)
 static bool is_next(const regex_reader *r, char c)
 {
     return r->at < r->s.n && r->s.p[r->at] == c;
-}
-
-static fx_status add_chars(regex_reader *r, fxi_char_set *out, uint32_t lo, uint32_t hi)
-{
-    return fxi_char_set_add(out, lo, hi) ? FX_OK : fxi_fail_memory(r->err);
 }
 
 // ---- kinds of characters ------------------------------------------------------------------------
@@ -70,16 +72,13 @@ static const struct char_kind *find_kind(char letter)
     return NULL;
 }
 
-static fx_status add_kind(regex_reader *r, const struct char_kind *k, char letter,
-                          fxi_char_set *out)
+static void add_kind(const struct char_kind *k, char letter, fxi_char_set *out)
 {
     fxi_char_set set = {0};
-    bool ok = true;
-    for (size_t i = 0; ok && i < k->n; i++)
-        ok = fxi_char_set_add(&set, k->range[i].lo, k->range[i].hi);
-    ok = ok && (letter == k->lower || fxi_char_set_invert(&set)) && fxi_char_set_join(out, &set);
+    for (size_t i = 0; i < k->n; i++) fxi_char_set_add(&set, k->range[i].lo, k->range[i].hi);
+    if (letter == k->upper) fxi_char_set_invert(&set);
+    fxi_char_set_join(out, &set);
     fxi_char_set_free(&set);
-    return ok ? FX_OK : fxi_fail_memory(r->err);
 }
 
 // ---- escapes ------------------------------------------------------------------------------------
@@ -110,16 +109,17 @@ static void take_low_surrogate(regex_reader *r, uint32_t *c)
 }
 
 // \xHH, \x{H..}, \uHHHH, \u{H..}, after the letter.
-static fx_status read_code(regex_reader *r, char letter, size_t from, uint32_t *c)
+static uint32_t read_code(regex_reader *r, char letter, size_t from)
 {
+    uint32_t c;
     const int n = letter == 'x' ? 2 : 4;
     const bool ok =
-        take_regex(r, "{") ? take_hex(r, 1, 6, c) && take_regex(r, "}") : take_hex(r, n, n, c);
+        take_regex(r, "{") ? take_hex(r, 1, 6, &c) && take_regex(r, "}") : take_hex(r, n, n, &c);
     if (!ok) return refuse_regex(r, from, "an incomplete character code");
-    if (letter == 'u') take_low_surrogate(r, c);
-    if (*c > 0x10FFFF || (*c >= 0xD800 && *c <= 0xDFFF))
+    if (letter == 'u') take_low_surrogate(r, &c);
+    if (c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF))
         return refuse_regex(r, from, "a code that is not a character");
-    return FX_OK;
+    return c;
 }
 
 // What a backslash and this letter are in other dialects.
@@ -157,88 +157,79 @@ static int control_of(regex_reader *r, char letter, bool in_class)
     return r->s.p[r->at++] & 0x1F;
 }
 
-// Reads an escape, after its backslash, and adds its characters to *out. *is_one: it stands for one
-// character.
-static fx_status read_escape_chars(regex_reader *r, bool in_class, fxi_char_set *out, bool *is_one)
+static uint32_t take_char(regex_reader *r)
+{
+    size_t n;
+    const uint32_t c = (uint32_t)fxi_utf8_at(r->s.p + r->at, r->s.n - r->at, &n);
+    r->at += n;
+    return c;
+}
+
+// Reads an escape, after its backslash. Returns its character; NO_CHAR: it stands for several,
+// which are added to *out.
+static uint32_t read_escape(regex_reader *r, bool in_class, fxi_char_set *out)
 {
     const size_t from = r->at - 1;
     char what[64];
-    size_t n;
     if (r->at >= r->s.n) return refuse_regex(r, from, "a backslash without a character");
     const char letter = r->s.p[r->at];
     const struct char_kind *kind = find_kind(letter);
-    uint32_t c = (uint32_t)fxi_utf8_at(r->s.p + r->at, r->s.n - r->at, &n);
-    r->at += n;
-    *is_one = !kind;
-    if (kind) return add_kind(r, kind, letter, out);
-    const int control = control_of(r, letter, in_class);
-    if (control >= 0) {
-        c = (uint32_t)control;
-    } else if (letter == 'x' || letter == 'u') {
-        FX_TRY(read_code(r, letter, from, &c));
-    } else if (is_alnum(letter)) {
-        snprintf(what, sizeof what, "%s (\\%c)", name_escape(letter), letter);
-        return refuse_regex(r, from, what);
+    const uint32_t c = take_char(r);
+    if (kind) {
+        add_kind(kind, letter, out);
+        return NO_CHAR;
     }
-    return add_chars(r, out, c, c);
+    const int control = control_of(r, letter, in_class);
+    if (control >= 0) return (uint32_t)control;
+    if (letter == 'x' || letter == 'u') return read_code(r, letter, from);
+    if (!is_alnum(letter)) return c;
+    snprintf(what, sizeof what, "%s (\\%c)", name_escape(letter), letter);
+    return refuse_regex(r, from, what);
 }
 
 // ---- classes ------------------------------------------------------------------------------------
 
-// A character or an escape of a class.
-static fx_status read_item(regex_reader *r, fxi_char_set *out, bool *is_one)
+// A character or an escape of a class, returned as above.
+static uint32_t read_item(regex_reader *r, fxi_char_set *out)
 {
-    size_t n;
     if (r->at >= r->s.n) return refuse_regex(r, r->s.n, "a class without \"]\"");
-    if (take_regex(r, "\\")) return read_escape_chars(r, true, out, is_one);
-    const uint32_t c = (uint32_t)fxi_utf8_at(r->s.p + r->at, r->s.n - r->at, &n);
-    *is_one = true;
-    r->at += n;
-    return add_chars(r, out, c, c);
-}
-
-// Makes the last character of the set, which was read alone, the range up to the next one.
-static fx_status read_range_end(regex_reader *r, fxi_char_set *out, bool is_one, size_t from)
-{
-    bool end_is_one = false;
-    FX_TRY(read_item(r, out, &end_is_one));
-    if (!is_one || !end_is_one)
-        return refuse_regex(r, from, "a range whose end is not one character");
-    const uint32_t hi = out->range[--out->n].lo;
-    if (hi < out->range[out->n - 1].lo)
-        return refuse_regex(r, from, "a range that ends before it begins");
-    out->range[out->n - 1].hi = hi;
-    return FX_OK;
+    return take_regex(r, "\\") ? read_escape(r, true, out) : take_char(r);
 }
 
 // After the bracket.
-static fx_status read_regex_class(regex_reader *r, fxi_char_set *out)
+static void read_char_class(regex_reader *r, fxi_char_set *out)
 {
     const bool is_inverted = take_regex(r, "^");
     if (take_regex(r, "]"))
-        return refuse_regex(r, r->at - 1, "an empty class, on which dialects disagree,");
-    while (!take_regex(r, "]")) {
+        refuse_regex(r, r->at - 1, "an empty class, on which dialects disagree,");
+    while (!r->refused && !take_regex(r, "]")) {
         const size_t from = r->at;
-        bool is_one = false;
         if (take_regex(r, "[:") || take_regex(r, "[.") || take_regex(r, "[="))
-            return refuse_regex(r, from, "a POSIX class");
-        FX_TRY(read_item(r, out, &is_one));
-        if (r->s.n - r->at < 2 || r->s.p[r->at] != '-' || r->s.p[r->at + 1] == ']') continue;
-        r->at++;
-        FX_TRY(read_range_end(r, out, is_one, from));
+            refuse_regex(r, from, "a POSIX class");
+        const uint32_t lo = read_item(r, out);
+        uint32_t hi = lo;
+        if (r->s.n - r->at >= 2 && r->s.p[r->at] == '-' && r->s.p[r->at + 1] != ']') {
+            r->at++;
+            hi = read_item(r, out);
+            if (lo == NO_CHAR || hi == NO_CHAR)
+                refuse_regex(r, from, "a range whose end is not one character");
+            else if (hi < lo)
+                refuse_regex(r, from, "a range that ends before it begins");
+        }
+        if (lo != NO_CHAR) fxi_char_set_add(out, lo, hi);
     }
-    return is_inverted && !fxi_char_set_invert(out) ? fxi_fail_memory(r->err) : FX_OK;
+    if (is_inverted) fxi_char_set_invert(out);
 }
 
 fx_status fxi_regex_class(fxi_str s, size_t *at, fxi_char_set *out, fx_error *err)
 {
     regex_reader r = {.s = s, .at = *at, .err = err};
-    const fx_status st = read_regex_class(&r, out);
+    read_char_class(&r, out);
     *at = r.at;
-    return st;
+    return r.refused ? FX_EINVAL : FX_OK;
 }
 
-static fx_status read_alts(regex_reader *r, uint32_t *node); // groups are read recursively
+static uint32_t read_alts(regex_reader *r); // groups are read recursively
 
 // ---- repeats ------------------------------------------------------------------------------------
 
@@ -282,42 +273,29 @@ static bool is_repeat_next(const regex_reader *r)
 
 // ---- atoms --------------------------------------------------------------------------------------
 
-static fx_status make_chars(regex_reader *r, fxi_char_set *set, fx_status st, uint32_t *node)
-{
-    if (!st && !fxi_gram_chars(r->g, set, r->spelling, node)) st = fxi_fail_memory(r->err);
-    fxi_char_set_free(set);
-    return st;
-}
-
-static fx_status read_set(regex_reader *r, bool is_class, uint32_t *node)
+static uint32_t read_set(regex_reader *r, bool is_class)
 {
     fxi_char_set set = {0};
-    bool is_one;
-    const fx_status st =
-        is_class ? read_regex_class(r, &set) : read_escape_chars(r, false, &set, &is_one);
-    return make_chars(r, &set, st, node);
+    const uint32_t c = is_class ? NO_CHAR : read_escape(r, false, &set);
+    if (is_class)
+        read_char_class(r, &set);
+    else if (c != NO_CHAR)
+        fxi_char_set_add(&set, c, c);
+    return fxi_gram_chars(r->g, &set, r->spelling);
 }
 
-static fx_status make_dot(regex_reader *r, uint32_t *node)
+static uint32_t make_dot(const regex_reader *r)
 {
     fxi_char_set set = {0};
-    const bool ok = fxi_char_set_add(&set, '\n', '\n') && fxi_char_set_add(&set, '\r', '\r') &&
-                    fxi_char_set_add(&set, 0x2028, 0x2029) && fxi_char_set_invert(&set);
-    return make_chars(r, &set, ok ? FX_OK : fxi_fail_memory(r->err), node);
-}
-
-static fx_status read_literal(regex_reader *r, uint32_t *node)
-{
-    size_t n;
-    const char *p = r->s.p + r->at;
-    fxi_utf8_at(p, r->s.n - r->at, &n);
-    r->at += n;
-    const bool ok = fxi_gram_spell(r->g, (fxi_str){p, n}, r->spelling, node);
-    return ok ? FX_OK : fxi_fail_memory(r->err);
+    fxi_char_set_add(&set, '\n', '\n');
+    fxi_char_set_add(&set, '\r', '\r');
+    fxi_char_set_add(&set, 0x2028, 0x2029);
+    fxi_char_set_invert(&set);
+    return fxi_gram_chars(r->g, &set, r->spelling);
 }
 
 // Refuses a group that begins with "(?" or "(*" and is not supported.
-static fx_status refuse_group(regex_reader *r, size_t at)
+static void refuse_group(regex_reader *r, size_t at)
 {
     static const struct {
         const char *mark, *name;
@@ -334,20 +312,10 @@ static fx_status refuse_group(regex_reader *r, size_t at)
                  {"?", "a flag or an unknown group (?)"},
                  {"*", "a verb (*)"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (take_regex(r, known[i].mark)) return refuse_regex(r, at, known[i].name);
-    return FX_OK;
+        if (take_regex(r, known[i].mark)) refuse_regex(r, at, known[i].name);
 }
 
-static fx_status take_group_name(regex_reader *r, size_t at)
-{
-    const size_t from = r->at;
-    while (r->at < r->s.n && !is_next(r, '>') && !is_next(r, ')')) r->at++;
-    if (r->at == from || !take_regex(r, ">"))
-        return refuse_regex(r, at, "a group without a complete name");
-    return FX_OK;
-}
-
-static bool is_named_group(regex_reader *r)
+static bool takes_name_mark(regex_reader *r)
 {
     const size_t before = r->at;
     if (take_regex(r, "?P<")) return true;
@@ -357,62 +325,60 @@ static bool is_named_group(regex_reader *r)
 }
 
 // After "(".
-static fx_status read_group(regex_reader *r, uint32_t *node)
+static uint32_t read_group(regex_reader *r)
 {
     const size_t at = r->at - 1;
     if (++r->depth > MAX_GROUPS) return refuse_regex(r, at, "a group nested deeper than 100");
-    if (is_named_group(r))
-        FX_TRY(take_group_name(r, at));
-    else if (!take_regex(r, "?:"))
-        FX_TRY(refuse_group(r, at));
-    FX_TRY(read_alts(r, node));
+    if (takes_name_mark(r)) {
+        const size_t from = r->at;
+        while (r->at < r->s.n && !is_next(r, '>') && !is_next(r, ')')) r->at++;
+        if (r->at == from || !take_regex(r, ">"))
+            return refuse_regex(r, at, "a group without a complete name");
+    } else if (!take_regex(r, "?:")) {
+        refuse_group(r, at);
+    }
+    const uint32_t node = read_alts(r);
     if (!take_regex(r, ")")) return refuse_regex(r, at, "a group without \")\"");
     r->depth--;
-    return FX_OK;
+    return node;
 }
 
-static fx_status read_atom(regex_reader *r, uint32_t *node)
+static uint32_t read_atom(regex_reader *r)
 {
     const size_t at = r->at;
     if (is_repeat_next(r)) return refuse_regex(r, at, "a repeat of nothing");
     if (is_next(r, '^') || is_next(r, '$'))
         return refuse_regex(r, at, "an anchor inside a group or an alternative (^ or $)");
-    if (take_regex(r, "(")) return read_group(r, node);
-    if (take_regex(r, "[")) return read_set(r, true, node);
-    if (take_regex(r, "\\")) return read_set(r, false, node);
-    if (take_regex(r, ".")) return make_dot(r, node);
-    return read_literal(r, node);
+    if (take_regex(r, "(")) return read_group(r);
+    if (take_regex(r, "[")) return read_set(r, true);
+    if (take_regex(r, "\\")) return read_set(r, false);
+    if (take_regex(r, ".")) return make_dot(r);
+    take_char(r);
+    return fxi_gram_spell(r->g, (fxi_str){r->s.p + at, r->at - at}, r->spelling);
 }
 
 // An atom and its repeat.
-static fx_status read_repeated(regex_reader *r, uint32_t *node)
+static uint32_t read_repeated(regex_reader *r)
 {
     uint32_t min, max;
-    FX_TRY(read_atom(r, node));
+    const uint32_t node = read_atom(r);
     const size_t at = r->at;
-    if (!take_repeat(r, &min, &max)) return FX_OK;
+    if (!take_repeat(r, &min, &max)) return node;
     if (min > FXI_GRAM_MAX_COUNT || (max > FXI_GRAM_MAX_COUNT && max != FXI_GRAM_NO_MAX))
         return refuse_regex(r, at, "a repeat of more than 1000000 times");
     if (min > max) return refuse_regex(r, at, "a repeat whose minimum is above its maximum");
     take_regex(r, "?"); // lazy
     if (is_repeat_next(r)) return refuse_regex(r, at, "a possessive or double repeat");
-    *node = fxi_gram_repeat(r->g, *node, min, max);
-    return FX_OK;
+    return fxi_gram_repeat(r->g, node, min, max);
 }
 
 // ---- alternatives -------------------------------------------------------------------------------
 
-static fx_status list_node(regex_reader *r, fxi_node_list *l, uint32_t node)
+static void add_any_text(regex_reader *r, fxi_node_list *l)
 {
-    return fxi_node_list_add(l, node) ? FX_OK : fxi_fail_memory(r->err);
-}
-
-static fx_status add_any_text(regex_reader *r, fxi_node_list *l)
-{
-    uint32_t any;
-    if (!(r->flags & FXI_GRAM_SEARCH) || r->depth) return FX_OK;
-    if (!fxi_gram_char_range(r->g, 0, LAST_CHAR, r->spelling, &any)) return fxi_fail_memory(r->err);
-    return list_node(r, l, fxi_gram_repeat(r->g, any, 0, FXI_GRAM_NO_MAX));
+    if (!(r->flags & FXI_GRAM_SEARCH) || r->depth) return;
+    const uint32_t any = fxi_gram_char_range(r->g, 0, LAST_CHAR, r->spelling);
+    fxi_node_list_add(l, fxi_gram_repeat(r->g, any, 0, FXI_GRAM_NO_MAX));
 }
 
 static bool is_alt_end(const regex_reader *r)
@@ -428,41 +394,24 @@ static bool takes_end_anchor(regex_reader *r)
     return false;
 }
 
-static fx_status read_pieces(regex_reader *r, fxi_node_list *l)
+static uint32_t read_alt(regex_reader *r)
 {
-    const bool from_start = !r->depth && take_regex(r, "^");
+    fxi_node_list l = {0};
     bool to_end = false;
-    uint32_t node = 0;
-    if (!from_start) FX_TRY(add_any_text(r, l));
-    while (!to_end && !is_alt_end(r)) {
-        if ((to_end = takes_end_anchor(r))) break;
-        FX_TRY(read_repeated(r, &node));
-        FX_TRY(list_node(r, l, node));
-    }
-    return to_end ? FX_OK : add_any_text(r, l);
+    if (r->depth || !take_regex(r, "^")) add_any_text(r, &l);
+    while (!is_alt_end(r) && !(to_end = takes_end_anchor(r)))
+        fxi_node_list_add(&l, read_repeated(r));
+    if (!to_end) add_any_text(r, &l);
+    return fxi_gram_list(r->g, FXI_GRAM_SEQ, &l);
 }
 
-static fx_status read_alt(regex_reader *r, uint32_t *node)
+static uint32_t read_alts(regex_reader *r)
 {
     fxi_node_list l = {0};
-    const fx_status st = read_pieces(r, &l);
-    if (!st) *node = fxi_gram_seq(r->g, l.node, l.n);
-    free(l.node);
-    return st;
-}
-
-static fx_status read_alts(regex_reader *r, uint32_t *node)
-{
-    fxi_node_list l = {0};
-    fx_status st;
-    uint32_t alt = 0;
     do {
-        st = read_alt(r, &alt);
-        if (!st) st = list_node(r, &l, alt);
-    } while (!st && take_regex(r, "|"));
-    if (!st) *node = fxi_gram_alt(r->g, l.node, l.n);
-    free(l.node);
-    return st;
+        fxi_node_list_add(&l, read_alt(r));
+    } while (take_regex(r, "|"));
+    return fxi_gram_list(r->g, FXI_GRAM_ALT, &l);
 }
 
 fx_status fxi_gram_regex(fxi_gram *g, fxi_str pattern, unsigned flags, fxi_gram_spelling spelling,
@@ -470,8 +419,8 @@ fx_status fxi_gram_regex(fxi_gram *g, fxi_str pattern, unsigned flags, fxi_gram_
 {
     regex_reader r = {.s = pattern, .err = err, .g = g, .flags = flags, .spelling = spelling};
     const size_t bad = fxi_utf8_check(pattern.p, pattern.n);
-    if (bad < pattern.n) return refuse_regex(&r, bad, "bad UTF-8");
-    FX_TRY(read_alts(&r, node));
-    if (r.at < pattern.n) return refuse_regex(&r, r.at, "\")\" without \"(\"");
-    return FX_OK;
+    if (bad < pattern.n) refuse_regex(&r, bad, "bad UTF-8");
+    *node = read_alts(&r);
+    if (r.at < pattern.n) refuse_regex(&r, r.at, "\")\" without \"(\"");
+    return r.refused ? FX_EINVAL : FX_OK;
 }

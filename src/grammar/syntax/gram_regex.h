@@ -21,13 +21,12 @@ enum {
     FXI_GRAM_SEARCH = 1,
 };
 
-// The texts that the pattern matches. Errors: FX_EINVAL (what is refused, and at which byte),
-// FX_ENOMEM.
+// The texts that the pattern matches. Error: FX_EINVAL (what is refused, and at which byte).
 fx_status fxi_gram_regex(fxi_gram *g, fxi_str pattern, unsigned flags, fxi_gram_spelling spelling,
                          uint32_t *node, fx_error *err);
 
 // Reads the class at s[*at], after its bracket, adds its characters to *out and moves *at past it.
-// Errors: the same.
+// Error: the same.
 fx_status fxi_regex_class(fxi_str s, size_t *at, fxi_char_set *out, fx_error *err);
 
 // Takes a decimal number at s[*at], if there is one. *out: FXI_GRAM_MAX_COUNT + 1 if it is larger.

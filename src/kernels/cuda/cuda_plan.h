@@ -16,9 +16,6 @@ typedef struct fxi_cuda_plan {
     int n_wide; // the last ones of the tiles are wide
 } fxi_cuda_plan;
 
-// Partial results that let a batch of n_seq sequences of up to ctx_tok positions be spread fully.
-int fxi_cuda_plan_parts(int n_head, int n_seq, int ctx_tok);
-
 // Appends the tiles of the last n_want tokens of sequence i to tile, at most one per token.
 void fxi_cuda_plan_add(fxi_cuda_plan *p, const fxi_cuda_seq *seq, int i, int n_want,
                        fxi_cuda_tile *tile);

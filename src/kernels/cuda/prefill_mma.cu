@@ -90,7 +90,7 @@ FXI_DEVICE void part_copy(const fxi_kv_view &v, const char *plane, int first, co
         const int k = i * ATTN_THREAD + thread, row = k / n, piece = k % n;
         const int pos = clamp_pos(first + row, seen);
         const char *from = v.table ? part_row<true>(v, plane, pos) : part_row<false>(v, plane, pos);
-        ptx_async_copy16(to + row * row_bytes + piece * 16, from + piece * 16, 16);
+        ptx_async_copy16(to + row * row_bytes + piece * 16, from + piece * 16);
     }
     ptx_async_commit();
 }

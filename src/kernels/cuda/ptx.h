@@ -105,16 +105,6 @@ FXI_DEVICE uint4 ptx_load16_once(const void *at)
 #endif
 }
 
-// Global memory that no kernel of the launch writes.
-FXI_DEVICE uint4 ptx_load16_const(const void *at)
-{
-#ifdef __CUDACC__
-    return __ldg((const uint4 *)at);
-#else
-    return ptx_load16_once(at);
-#endif
-}
-
 // The same, but never earlier than a barrier that stands before it.
 FXI_DEVICE uint4 ptx_load16_here(const void *at)
 {
@@ -211,63 +201,35 @@ FXI_DEVICE void ptx_mma_s8(int d[4], const uint32_t a[4], const uint32_t b[2] FX
 #endif
 }
 
-// ---- ldmatrix: lanes 8 i .. 8 i + 7 name the rows (16 bytes of shared memory) of the i-th matrix
-// of 8 x 8 numbers of 16 bits; lane 4 g + c gets row g, columns 2c and 2c + 1 of each (trans: of
-// the transposed one)
+// ---- ldmatrix of four transposed matrices of 8 x 8 numbers of 16 bits: lanes 8 i .. 8 i + 7 name
+// the rows (16 bytes of shared memory) of the i-th; lane 4 g + c gets column g, rows 2c and 2c + 1
+// of each
 
 #ifdef __CUDACC__
 #    define FXI_PTX_SHARED(at) ((uint32_t)__cvta_generic_to_shared(at))
-#    define FXI_PTX_LDMATRIX_1(trans)                                                \
-        asm volatile("ldmatrix.sync.aligned.m8n8.x1" trans ".shared.b16 {%0}, [%1];" \
-                     : "=r"(r[0])                                                    \
-                     : "r"(FXI_PTX_SHARED(row))                                      \
-                     : "memory")
-#    define FXI_PTX_LDMATRIX_2(trans)                                                   \
-        asm volatile("ldmatrix.sync.aligned.m8n8.x2" trans ".shared.b16 {%0,%1}, [%2];" \
-                     : "=r"(r[0]), "=r"(r[1])                                           \
-                     : "r"(FXI_PTX_SHARED(row))                                         \
-                     : "memory")
-#    define FXI_PTX_LDMATRIX_4(trans)                                                         \
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4" trans ".shared.b16 {%0,%1,%2,%3}, [%4];" \
-                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                         \
-                     : "r"(FXI_PTX_SHARED(row))                                               \
-                     : "memory")
-#    define FXI_PTX_LDMATRIX(n, trans, suffix)                                                 \
-        FXI_DEVICE void ptx_ldmatrix_x##n##suffix(uint32_t r[n], const void *row FXI_PTX_HERE) \
-        {                                                                                      \
-            FXI_PTX_LDMATRIX_##n(trans);                                                       \
-        }
-FXI_PTX_LDMATRIX(1, "", )
-FXI_PTX_LDMATRIX(2, "", )
-FXI_PTX_LDMATRIX(4, "", )
-FXI_PTX_LDMATRIX(1, ".trans", _trans)
-FXI_PTX_LDMATRIX(2, ".trans", _trans)
-FXI_PTX_LDMATRIX(4, ".trans", _trans)
-#else
-#    define FXI_PTX_LDMATRIX(n, trans, suffix)                                                 \
-        FXI_DEVICE void ptx_ldmatrix_x##n##suffix(uint32_t r[n], const void *row FXI_PTX_HERE) \
-        {                                                                                      \
-            emu_ldmatrix<n, trans>(r, row FXI_PTX_LINE);                                       \
-        }
-FXI_PTX_LDMATRIX(1, false, )
-FXI_PTX_LDMATRIX(2, false, )
-FXI_PTX_LDMATRIX(4, false, )
-FXI_PTX_LDMATRIX(1, true, _trans)
-FXI_PTX_LDMATRIX(2, true, _trans)
-FXI_PTX_LDMATRIX(4, true, _trans)
 #endif
+
+FXI_DEVICE void ptx_ldmatrix_x4_trans(uint32_t r[4], const void *row FXI_PTX_HERE)
+{
+#ifdef __CUDACC__
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(FXI_PTX_SHARED(row))
+                 : "memory");
+#else
+    emu_ldmatrix(r, row FXI_PTX_LINE);
+#endif
+}
 
 // ---- cp.async: 16 bytes from global to shared memory, both aligned to 16
 
-// Of them n_read are read, the others become 0.
-FXI_DEVICE void ptx_async_copy16(void *dst, const void *src, int n_read FXI_PTX_HERE)
+FXI_DEVICE void ptx_async_copy16(void *dst, const void *src FXI_PTX_HERE)
 {
 #ifdef __CUDACC__
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(FXI_PTX_SHARED(dst)),
-                 "l"(src), "r"(n_read)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(FXI_PTX_SHARED(dst)), "l"(src)
                  : "memory");
 #else
-    emu_async_copy(dst, src, 16, n_read FXI_PTX_LINE);
+    emu_async_copy16(dst, src FXI_PTX_LINE);
 #endif
 }
 
@@ -288,17 +250,6 @@ template <int N> FXI_DEVICE void ptx_async_wait(void)
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 #else
     emu_async_wait(N);
-#endif
-}
-
-// ---- barriers of a part of the block: n_thread (a multiple of 32) of its threads; id 1 .. 15
-
-FXI_DEVICE void ptx_barrier(int id, int n_thread FXI_PTX_HERE)
-{
-#ifdef __CUDACC__
-    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n_thread) : "memory");
-#else
-    emu_barrier(id, n_thread FXI_PTX_LINE);
 #endif
 }
 

@@ -27,19 +27,15 @@ void fxi_ranges_init(fxi_panel_ranges *r, const fxi_compute *c, int n_panel, int
     r->most = n_tok <= SMALL_TOK ? n_panel : r->least;
 }
 
-static int range_end(const fxi_panel_ranges *r, int first)
-{
-    const int whole = first / r->period * r->period + r->period;
-    const int end = first + between_units((r->n_panel - first) * 3 / r->n_share, r->least, r->most);
-    return end < whole ? end : whole;
-}
-
 bool fxi_ranges_take(fxi_panel_ranges *r, int *first, int *end)
 {
     *first = atomic_load_explicit(&r->next, memory_order_relaxed);
     do {
-        if (*first >= r->n_panel) return false;
-        *end = range_end(r, *first);
+        const int left = r->n_panel - *first;
+        if (left <= 0) return false;
+        const int whole = *first / r->period * r->period + r->period;
+        *end = *first + between_units(left * 3 / r->n_share, r->least, r->most);
+        if (*end > whole) *end = whole;
     } while (!atomic_compare_exchange_weak_explicit(&r->next, first, *end, memory_order_relaxed,
                                                     memory_order_relaxed));
     return true;
@@ -88,27 +84,20 @@ static int job_panels(const fxi_linear_job *job)
     return job->n_tok ? fxi_linear_n_panel(job->w->n_out) : 0;
 }
 
-// Computes those of the panels [first, end) that belong to one job, whose panels begin at `base`.
-static void run_job_panels(const linear_pass *p, const fxi_linear_job *job, int base, int first,
-                           int end)
-{
-    int n = job_panels(job);
-    int from = first > base ? first - base : 0;
-    int to = end < base + n ? end - base : n;
-    if (from >= to) return;
-    const fxi_act a = fxi_act_from(p->a, job->row0, job->w->n_in);
-    p->c->k->linear[job->w->type](job->w, &a, job->n_tok, from, to, job->y, (size_t)job->w->n_out);
-}
-
-// One task per thread.
+// One task per thread. A range of panels may have those of several jobs.
 static void linear_task(void *arg, int task)
 {
     linear_pass *p = arg;
     (void)task;
     for (int first, end; fxi_ranges_take(&p->ranges, &first, &end);)
-        for (int i = 0, base = 0; i < p->n_job && base < end; i++) {
-            run_job_panels(p, &p->job[i], base, first, end);
-            base += job_panels(&p->job[i]);
+        for (int i = 0, base = 0, n; i < p->n_job && base < end; i++, base += n) {
+            const fxi_linear_job *job = &p->job[i];
+            n = job_panels(job);
+            const int from = first > base ? first - base : 0, to = end < base + n ? end - base : n;
+            if (from >= to) continue;
+            const fxi_act a = fxi_act_from(p->a, job->row0, job->w->n_in);
+            p->c->k->linear[job->w->type](job->w, &a, job->n_tok, from, to, job->y,
+                                          (size_t)job->w->n_out);
         }
 }
 
@@ -188,15 +177,6 @@ static void join_layers(const ffn_job *job, const ffn_chunk *part)
     }
 }
 
-static void run_chunk(const ffn_job *job, ffn_chunk *part)
-{
-    const fxi_ffn_part *of = part->of;
-    part->up = part->gate + part->n_tok * part->n_out;
-    if (of->gate) compute_layer(job, part, of->gate, of->gate_bias, part->gate);
-    compute_layer(job, part, of->up, of->up_bias, part->up);
-    join_layers(job, part);
-}
-
 // The outputs from out0 on, up to end, of all tokens of a part.
 static void run_outputs(const ffn_job *job, const fxi_ffn_part *of, int out0, int end,
                         float *scratch)
@@ -205,7 +185,10 @@ static void run_outputs(const ffn_job *job, const fxi_ffn_part *of, int out0, in
     for (; part.tok0 < of->n_tok; part.tok0 += part.n_tok) {
         const int left = of->n_tok - part.tok0;
         part.n_tok = left < CHUNK_TOK ? left : CHUNK_TOK;
-        run_chunk(job, &part);
+        part.up = part.gate + part.n_tok * part.n_out;
+        if (of->gate) compute_layer(job, &part, of->gate, of->gate_bias, part.gate);
+        compute_layer(job, &part, of->up, of->up_bias, part.up);
+        join_layers(job, &part);
     }
 }
 

@@ -81,32 +81,8 @@ static inline fxi_host *fxi_host_of(fxi_device *d)
     return (fxi_host *)d;
 }
 
-static inline size_t fxi_host_x_row(const fxi_host *h, int row)
-{
-    return (size_t)(h->x_row ? h->x_row[row] : row);
-}
+// ---- host_steps.c: fxi_device_ops --------------------------------------------------------------
 
-// The activations whose f32 rows begin at x; the Q8 buffers hold their rounded form.
-static inline fxi_act fxi_host_act(const fxi_host *h, const float *x)
-{
-    const fxi_host_buffers *s = &h->s;
-    return (fxi_act){.x = x, .q = s->act_q, .d = s->act_d, .sum = s->act_sum};
-}
-
-static inline fxi_act fxi_host_mid(const fxi_host *h)
-{
-    const fxi_host_buffers *s = &h->s;
-    return (fxi_act){.x = s->mid, .q = s->mid_q, .d = s->mid_d, .sum = s->mid_sum};
-}
-
-// host_steps.c
-void fxi_host_rows(fxi_host *h, fxi_row_fn *fn); // fn(h, row) for all rows
-// mid = the first half of a feed-forward block over the rows of a.
-void fxi_host_feed(fxi_host *h, const fxi_ffn *f, const fxi_act *a);
-
-// ---- steps: fxi_device_ops ---------------------------------------------------------------------
-
-// host_steps.c
 fx_status fxi_host_begin(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err);
 fx_status fxi_host_keep_rows(fxi_device *d, fx_error *err);
 fx_status fxi_host_embed(fxi_device *d, const fxi_next_norm *next, fx_error *err);
@@ -119,8 +95,6 @@ fx_status fxi_host_linear(fxi_device *d, fxi_operand a, const fxi_device_linear 
 fx_status fxi_host_ffn(fxi_device *d, const fxi_ffn *f, fx_error *err);
 fx_status fxi_host_logits(fxi_device *d, int n_row, fx_error *err);
 fx_status fxi_host_best(fxi_device *d, int n_row, fx_error *err);
-
-// host_steps.c
 fx_status fxi_host_experts(fxi_device *d, const fxi_experts *x, fx_error *err);
 
 #endif

@@ -46,15 +46,6 @@ static fx_status host_take_host(fxi_device *d, size_t size_bytes, void **out, fx
     return FX_OK;
 }
 
-static void free_blocks(fxi_host_block *r)
-{
-    while (r) {
-        fxi_host_block *next = r->next;
-        free(r);
-        r = next;
-    }
-}
-
 static fx_status host_take(fxi_device *d, size_t size_bytes, uint64_t more_bytes, void **out,
                            fx_error *err)
 {
@@ -134,10 +125,10 @@ static fx_status host_view_rows(fxi_device *d, const fxi_linear *w, int row0, in
 
 // ---- buffers -----------------------------------------------------------------------------------
 
-// What the layers of a model need of their inputs.
+// What the layers of a model need of their inputs, in numbers of the form that some layer reads.
 typedef struct needs {
-    size_t mid_f32, mid_q8; // numbers of down's inputs, in the form that some layer reads
-    bool parallel, experts, ex_f32, ex_q8;
+    size_t mid_f32, mid_q8, ex_f32, ex_q8;
+    size_t n_expert, n_place; // 0: there are none
 } needs;
 
 static void need_mid(needs *n, const fxi_linear *down, size_t rows)
@@ -147,68 +138,30 @@ static void need_mid(needs *n, const fxi_linear *down, size_t rows)
     if (down->data && elems > *dst) *dst = elems;
 }
 
-static void need_experts(const fxi_transformer *m, needs *n, const fxi_experts *x, size_t n_tok)
-{
-    const fxi_linear *in[] = {x->gate.w, x->up.w};
-    n->experts = true;
-    for (int i = 0; i < 2; i++)
-        if (in[i]) *(fxi_linear_reads_q8(in[i]) ? &n->ex_q8 : &n->ex_f32) = true;
-    need_mid(n, &x->down.w[0], n_tok * (size_t)m->rules.n_used);
-    need_mid(n, &x->shared.down.w, n_tok);
-}
-
 static needs count_needs(const fxi_transformer *m, size_t n_tok)
 {
-    needs n = {.parallel = m->rules.is_parallel};
+    needs n = {0};
     for (int i = 0; i < m->model.shape.n_layer; i++) {
-        const fxi_layer *l = &m->layer[i];
-        need_mid(&n, &l->ffn.down.w, n_tok);
-        if (l->experts) need_experts(m, &n, l->experts, n_tok);
+        const fxi_experts *x = m->layer[i].experts;
+        need_mid(&n, &m->layer[i].ffn.down.w, n_tok);
+        if (!x) continue;
+        const fxi_linear *in[] = {x->gate.w, x->up.w};
+        n.n_expert = (size_t)m->rules.n_expert;
+        n.n_place = n_tok * (size_t)m->rules.n_used;
+        for (int k = 0; k < 2; k++)
+            if (in[k])
+                *(fxi_linear_reads_q8(in[k]) ? &n.ex_q8 : &n.ex_f32) =
+                    n.n_place * (size_t)m->model.shape.dim;
+        need_mid(&n, &x->down.w[0], n.n_place);
+        need_mid(&n, &x->shared.down.w, n_tok);
     }
     return n;
 }
 
-typedef struct buffer {
+typedef struct host_buffer {
     void **dst;
     size_t n, elem_bytes;
-} buffer;
-
-// They are freed with the device.
-static fx_status alloc_buffers(fxi_host *h, const buffer *list, size_t n, int n_tok, fx_error *err)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i].n &&
-            host_take_host(&h->dev, list[i].n * list[i].elem_bytes + 64, list[i].dst, NULL))
-            return fxi_fail(err, FX_ENOMEM, "cpu: no memory for a batch of %d tokens", n_tok);
-    return FX_OK;
-}
-
-static fx_status alloc_expert_buffers(fxi_host *h, const needs *need, int n_tok, fx_error *err)
-{
-    fxi_host_buffers *b = &h->s;
-    const fxi_transformer *m = h->m;
-    const size_t n = (size_t)n_tok, dim = (size_t)m->model.shape.dim,
-                 n_place = n * (size_t)m->rules.n_used, n_expert = (size_t)m->rules.n_expert;
-    const size_t n_f32 = need->ex_f32 ? n_place * dim : 0, n_q8 = need->ex_q8 ? n_place * dim : 0;
-    const buffer list[] = {
-        {(void **)&b->router, n * n_expert, sizeof(float)},
-        {(void **)&b->share, n_place, sizeof(float)},
-        {(void **)&b->sh_gate, n, sizeof(float)},
-        {(void **)&b->chosen, n_place, sizeof(int)},
-        {(void **)&b->place, n_place, sizeof(int)},
-        {(void **)&b->place_row, n_place, sizeof(int)},
-        {(void **)&b->expert0, n_expert + 1, sizeof(int)},
-        {(void **)&b->ex, n_f32, sizeof(float)},
-        {(void **)&b->ex_q, n_q8, 1},
-        {(void **)&b->ex_d, n_q8 / 32, sizeof(float)},
-        {(void **)&b->ex_sum, n_q8 / 16, sizeof(int32_t)},
-        {(void **)&b->ex_out, n_place * dim, sizeof(float)},
-        {(void **)&b->sh_out, m->rules.n_shared_ffn ? n * dim : 0, sizeof(float)},
-        {(void **)&b->part, n_expert, sizeof(fxi_ffn_part)},
-        {(void **)&b->job, n_expert, sizeof(fxi_linear_job)},
-    };
-    return need->experts ? alloc_buffers(h, list, sizeof list / sizeof *list, n_tok, err) : FX_OK;
-}
+} host_buffer;
 
 static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi_pass_limits *most,
                               fx_error *err)
@@ -224,10 +177,11 @@ static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi
     const size_t n_act = n * (widest > n_narrow ? widest : n_narrow),
                  n_logit = (size_t)most->max_logit, n_vocab = (size_t)m->output.w.n_out;
     const needs need = count_needs(m, n);
-    const buffer list[] = {
+    const size_t n_expert = need.n_expert, n_place = need.n_place;
+    const host_buffer list[] = {
         {(void **)&b->x, n * dim, sizeof(float)},
         {(void **)&b->h, n * dim, sizeof(float)},
-        {(void **)&b->held, need.parallel ? n * dim : 0, sizeof(float)},
+        {(void **)&b->held, m->rules.is_parallel ? n * dim : 0, sizeof(float)},
         {(void **)&b->narrow, n * n_narrow, sizeof(float)},
         {(void **)&b->q, n * n_q, sizeof(float)},
         {(void **)&b->att, n * n_q, sizeof(float)},
@@ -250,9 +204,28 @@ static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi
         {(void **)&b->block[0], n, sizeof(fxi_attn_block)},
         {(void **)&b->block[1], m->rules.window ? n : 0, sizeof(fxi_attn_block)},
         {(void **)&b->wanted, n > n_logit ? n : n_logit, sizeof(int)},
+        {(void **)&b->router, n * n_expert, sizeof(float)},
+        {(void **)&b->share, n_place, sizeof(float)},
+        {(void **)&b->sh_gate, n_expert ? n : 0, sizeof(float)},
+        {(void **)&b->chosen, n_place, sizeof(int)},
+        {(void **)&b->place, n_place, sizeof(int)},
+        {(void **)&b->place_row, n_place, sizeof(int)},
+        {(void **)&b->expert0, n_expert ? n_expert + 1 : 0, sizeof(int)},
+        {(void **)&b->ex, need.ex_f32, sizeof(float)},
+        {(void **)&b->ex_q, need.ex_q8, 1},
+        {(void **)&b->ex_d, need.ex_q8 / 32, sizeof(float)},
+        {(void **)&b->ex_sum, need.ex_q8 / 16, sizeof(int32_t)},
+        {(void **)&b->ex_out, n_place * dim, sizeof(float)},
+        {(void **)&b->sh_out, m->rules.n_shared_ffn ? n * dim : 0, sizeof(float)},
+        {(void **)&b->part, n_expert, sizeof(fxi_ffn_part)},
+        {(void **)&b->job, n_expert, sizeof(fxi_linear_job)},
     };
-    FX_TRY(alloc_buffers(h, list, sizeof list / sizeof *list, most->max_tok, err));
-    return alloc_expert_buffers(h, &need, most->max_tok, err);
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (list[i].n &&
+            host_take_host(d, list[i].n * list[i].elem_bytes + 64, list[i].dst, NULL) != FX_OK)
+            return fxi_fail(err, FX_ENOMEM, "cpu: no memory for a batch of %d tokens",
+                            most->max_tok);
+    return FX_OK;
 }
 
 // ---- the device --------------------------------------------------------------------------------
@@ -275,7 +248,10 @@ static void close_host(fxi_device *d)
 {
     fxi_host *h = fxi_host_of(d);
     fxi_arena_free(&h->weights);
-    free_blocks(h->blocks);
+    for (fxi_host_block *r = h->blocks, *next; r; r = next) {
+        next = r->next;
+        free(r);
+    }
     free(h);
 }
 
@@ -306,14 +282,6 @@ static const fxi_device_ops host_ops = {
     .wait = host_done,
 };
 
-static uint64_t find_q8_types(void)
-{
-    uint64_t types = 0;
-    for (int t = 0; t < FXI_DTYPE_END; t++)
-        if (fxi_qformat_find((fxi_dtype)t)) types |= (uint64_t)1 << t;
-    return types;
-}
-
 fx_status fxi_host_device_open(fxi_pool *pool, const char *kernel_path, fxi_device **out,
                                fx_error *err)
 {
@@ -326,7 +294,8 @@ fx_status fxi_host_device_open(fxi_pool *pool, const char *kernel_path, fxi_devi
     if (!h) return fxi_fail(err, FX_ENOMEM, "cpu: no memory");
     h->dev = (fxi_device){.ops = &host_ops, .name = "cpu", .path = k->name};
     h->compute = (fxi_compute){k, pool};
-    h->q8_types = find_q8_types();
+    for (int t = 0; t < FXI_DTYPE_END; t++)
+        if (fxi_qformat_find((fxi_dtype)t)) h->q8_types |= (uint64_t)1 << t;
     *out = &h->dev;
     return FX_OK;
 }

@@ -4,7 +4,81 @@
 #include <math.h>
 #include <string.h>
 
-// ---- a mixture of experts -----------------------------------------------------------------------
+// ---- shared by all steps -----------------------------------------------------------------------
+
+static void each_row(fxi_host *h, fxi_row_fn *fn) // fn(h, row) for all rows
+{
+    fxi_compute_rows(&h->compute, h->n_row, fn, h);
+}
+
+// y = a x w, without bias, for all rows.
+static void multiply_rows(fxi_host *h, const fxi_act *a, const fxi_linear *w, float *y)
+{
+    fxi_compute_linear(&h->compute, a, &(fxi_linear_job){w, y, 0, h->n_row}, 1);
+}
+
+static size_t place_in_x(const fxi_host *h, int row)
+{
+    return (size_t)(h->x_row ? h->x_row[row] : row);
+}
+
+// The activations whose f32 rows begin at x; the Q8 buffers hold their rounded form.
+static fxi_act input_act(const fxi_host *h, const float *x)
+{
+    const fxi_host_buffers *s = &h->s;
+    return (fxi_act){.x = x, .q = s->act_q, .d = s->act_d, .sum = s->act_sum};
+}
+
+static fxi_act mid_act(const fxi_host *h)
+{
+    const fxi_host_buffers *s = &h->s;
+    return (fxi_act){.x = s->mid, .q = s->mid_q, .d = s->mid_d, .sum = s->mid_sum};
+}
+
+static void quant_row(const fxi_host *h, const float *x, int n_elem, int row)
+{
+    const fxi_host_buffers *s = &h->s;
+    size_t at = (size_t)row * (size_t)n_elem;
+    h->compute.k->quant_q8(x, n_elem, s->act_q + at, s->act_d + at / FXI_Q8_0_ELEMS,
+                           s->act_sum + at / 16);
+}
+
+static void norm_row_runs(const fxi_host *h, const fxi_rownorm *norm, const float *x, int n_run,
+                          float *y)
+{
+    const fxi_rules *r = &h->m->rules;
+    const fxi_kernels *k = h->compute.k;
+    for (int i = 0; i < n_run; i++) {
+        const size_t at = (size_t)i * (size_t)norm->n, w = (size_t)i * (size_t)norm->step;
+        if (r->norm == FXI_NORM_RMS)
+            k->rms_norm(x + at, norm->w + w, norm->n, r->eps, y + at);
+        else
+            k->layer_norm(x + at, norm->w + w, norm->b ? norm->b + w : NULL, norm->n, r->eps,
+                          y + at);
+    }
+}
+
+// mid = the first half of a feed-forward block over the rows of a.
+static void feed_rows(fxi_host *h, const fxi_ffn *f, const fxi_act *a)
+{
+    const fxi_act mid = mid_act(h);
+    const fxi_ffn_part part = {.gate = f->gate.w.data ? &f->gate.w : NULL,
+                               .up = &f->up.w,
+                               .gate_bias = f->gate.b,
+                               .up_bias = f->up.b,
+                               .n_tok = h->n_row};
+    fxi_compute_ffn(&h->compute,
+                    &(fxi_ffn_pass){.a = a,
+                                    .part = &part,
+                                    .n_part = 1,
+                                    .n_tok = h->n_row,
+                                    .act = h->m->rules.act,
+                                    .y = fxi_linear_reads_q8(&f->down.w) ? NULL : h->s.mid,
+                                    .q8 = &mid,
+                                    .scratch = h->s.ffn});
+}
+
+// ---- a mixture of experts ----------------------------------------------------------------------
 
 // A mixture of experts: each row goes through the few experts that its router chooses.
 //
@@ -15,8 +89,6 @@
 //
 // A row's result depends on no other row: the products' bits do not depend on how many rows they
 // have, and the sum has one order.
-
-// ---- routing -----------------------------------------------------------------------------------
 
 static void route_row(void *arg, int row)
 {
@@ -30,8 +102,6 @@ static void route_row(void *arg, int row)
     fxi_route_experts(x, r->n_expert, r->n_used, r->route, s->chosen + at, s->share + at);
     if (r->expert_scale != 1) h->compute.k->scale(s->share + at, r->expert_scale, r->n_used);
 }
-
-// ---- places ------------------------------------------------------------------------------------
 
 // Gives every choice its place: those of an expert lie side by side, in the order of rows.
 static void place_choices(const fxi_host *h)
@@ -68,8 +138,6 @@ static void gather_place(void *arg, int place)
     copy_numbers(s->ex_sum, s->act_sum, to, from, n / 16, sizeof(int32_t));
 }
 
-// ---- the experts -------------------------------------------------------------------------------
-
 static const float *expert_bias(const fxi_expert_linear *l, int e)
 {
     return l->b ? l->b + (size_t)e * (size_t)l->w[e].n_out : NULL;
@@ -98,7 +166,7 @@ static void run_chosen(fxi_host *h)
     const fxi_host_buffers *s = &h->s;
     const fxi_rules *r = &h->m->rules;
     const fxi_act a = {.x = s->ex, .q = s->ex_q, .d = s->ex_d, .sum = s->ex_sum};
-    const fxi_act mid = fxi_host_mid(h);
+    const fxi_act mid = mid_act(h);
     place_choices(h);
     fxi_compute_rows(&h->compute, h->n_row * r->n_used, gather_place, h);
     const int n = list_experts(h);
@@ -113,8 +181,6 @@ static void run_chosen(fxi_host *h)
                                                  .scratch = s->ffn});
     fxi_compute_linear(&h->compute, &mid, s->job, n);
 }
-
-// ---- the sum -----------------------------------------------------------------------------------
 
 static void add_weighted(const fxi_host *h, float *sum, float *y, const float *bias, float by)
 {
@@ -144,54 +210,20 @@ fx_status fxi_host_experts(fxi_device *d, const fxi_experts *x, fx_error *err)
 {
     (void)err;
     fxi_host *h = fxi_host_of(d);
-    const fxi_act a = fxi_host_act(h, h->s.h);
+    const fxi_act a = input_act(h, h->s.h);
     const fxi_linear_job job[] = {{&x->router.w, h->s.router, 0, h->n_row},
                                   {&x->sh_gate, h->s.sh_gate, 0, h->n_row}};
     h->experts = x;
     fxi_compute_linear(&h->compute, &a, job, x->sh_gate.data ? 2 : 1);
-    fxi_host_rows(h, route_row);
+    each_row(h, route_row);
     if (x->shared.up.w.data) {
-        const fxi_act mid = fxi_host_mid(h);
-        fxi_host_feed(h, &x->shared, &a);
-        fxi_compute_linear(&h->compute, &mid,
-                           &(fxi_linear_job){&x->shared.down.w, h->s.sh_out, 0, h->n_row}, 1);
+        const fxi_act mid = mid_act(h);
+        feed_rows(h, &x->shared, &a);
+        multiply_rows(h, &mid, &x->shared.down.w, h->s.sh_out);
     }
     run_chosen(h);
-    fxi_host_rows(h, combine_row);
+    each_row(h, combine_row);
     return FX_OK;
-}
-
-// ---- the other steps ----------------------------------------------------------------------------
-
-// The steps of a pass, but for experts: a batch as rows and as blocks of attention; the residual
-// stream; queries, keys and values; linear layers; the output.
-
-void fxi_host_rows(fxi_host *h, fxi_row_fn *fn)
-{
-    fxi_compute_rows(&h->compute, h->n_row, fn, h);
-}
-
-static void quant_row(const fxi_host *h, const float *x, int n_elem, int row)
-{
-    const fxi_host_buffers *s = &h->s;
-    size_t at = (size_t)row * (size_t)n_elem;
-    h->compute.k->quant_q8(x, n_elem, s->act_q + at, s->act_d + at / FXI_Q8_0_ELEMS,
-                           s->act_sum + at / 16);
-}
-
-static void norm_row_runs(const fxi_host *h, const fxi_rownorm *norm, const float *x, int n_run,
-                          float *y)
-{
-    const fxi_rules *r = &h->m->rules;
-    const fxi_kernels *k = h->compute.k;
-    for (int i = 0; i < n_run; i++) {
-        const size_t at = (size_t)i * (size_t)norm->n, w = (size_t)i * (size_t)norm->step;
-        if (r->norm == FXI_NORM_RMS)
-            k->rms_norm(x + at, norm->w + w, norm->n, r->eps, y + at);
-        else
-            k->layer_norm(x + at, norm->w + w, norm->b ? norm->b + w : NULL, norm->n, r->eps,
-                          y + at);
-    }
 }
 
 // ---- the batch ---------------------------------------------------------------------------------
@@ -262,8 +294,6 @@ fx_status fxi_host_begin(fxi_device *d, const fxi_batch *batch, float *logits, f
     return FX_OK;
 }
 
-// ---- rows that are wanted ---------------------------------------------------------------------
-
 // Limits attention to the remaining rows: each block begins at the first of them.
 static void keep_attn_rows(fxi_host *h, fxi_attn_pass *attn, fxi_attn_block *block)
 {
@@ -319,17 +349,6 @@ static void scale_numbers(const fxi_host *h, float *x, int n, float by)
     if (by != 1) h->compute.k->scale(x, by, n);
 }
 
-// ---- embeddings --------------------------------------------------------------------------------
-
-static void add_position(const fxi_host *h, int row, float *x)
-{
-    const fxi_rows *r = &h->m->positions;
-    const size_t at = (size_t)h->s.tok_pos[row];
-    float *wide = h->s.h + (size_t)row * (size_t)r->n_elem; // free until the norm
-    fxi_row_to_f32(r->type, r->data + at * r->row_bytes, (size_t)r->n_elem, wide);
-    h->compute.k->add(x, wide, r->n_elem);
-}
-
 static void look_up_row(const fxi_host *h, int row, float *x)
 {
     const fxi_rows *e = &h->m->embd;
@@ -358,7 +377,12 @@ static void embed_row(void *arg, int row)
     if (!m->embd_in.data) look_up_row(h, row, x);
     scale_numbers(h, x, (int)dim, m->rules.embd_scale);
     if (m->token_type) h->compute.k->add(x, m->token_type, (int)dim);
-    if (m->positions.data) add_position(h, row, x);
+    if (m->positions.data) {
+        const fxi_rows *r = &m->positions;
+        float *wide = h->s.h + (size_t)row * dim; // free until the norm
+        fxi_row_to_f32(r->type, r->data + (size_t)h->s.tok_pos[row] * r->row_bytes, dim, wide);
+        h->compute.k->add(x, wide, (int)dim);
+    }
     norm_row(h, x, row);
 }
 
@@ -370,48 +394,33 @@ fx_status fxi_host_embed(fxi_device *d, const fxi_next_norm *next, fx_error *err
     h->next = next;
     h->has_q8 = reads_q8(h, next);
     if (in->data) {
-        const fxi_act a = fxi_host_act(h, h->s.narrow);
-        fxi_host_rows(h, narrow_row);
-        fxi_compute_linear(&h->compute, &a, &(fxi_linear_job){in, h->s.x, 0, h->n_row}, 1);
+        const fxi_act a = input_act(h, h->s.narrow);
+        each_row(h, narrow_row);
+        multiply_rows(h, &a, in, h->s.x);
     }
-    fxi_host_rows(h, embed_row);
+    each_row(h, embed_row);
     return FX_OK;
 }
 
-// ---- branches ----------------------------------------------------------------------------------
-
-// Completes the branch's row of h.
-static float *finish_branch(const fxi_host *h, int row)
+// Completes a branch's row of h, which is then held, or added to the residual stream.
+static void branch_row(void *arg, int row)
 {
+    const fxi_host *h = arg;
     const fxi_branch_end *e = h->end;
+    const fxi_kernels *k = h->compute.k;
     const int dim = h->m->model.shape.dim;
-    float *y = h->s.h + (size_t)row * (size_t)dim;
-    if (e->bias) h->compute.k->add(y, e->bias, dim);
+    const size_t at = (size_t)row * (size_t)dim;
+    float *x = h->s.x + place_in_x(h, row) * (size_t)dim, *y = h->s.h + at;
+    if (e->bias) k->add(y, e->bias, dim);
     if (e->norm && e->norm->w) norm_row_runs(h, e->norm, y, 1, y);
     scale_numbers(h, y, dim, h->m->rules.residual_scale);
-    return y;
-}
-
-// Adds the branch to the residual stream.
-static void residual_row(void *arg, int row)
-{
-    const fxi_host *h = arg;
-    const fxi_kernels *k = h->compute.k;
-    const size_t dim = (size_t)h->m->model.shape.dim;
-    float *x = h->s.x + fxi_host_x_row(h, row) * dim;
-    const float *y = finish_branch(h, row);
-    if (h->holds) k->add(x, h->s.held + (size_t)row * dim, (int)dim);
-    k->add(x, y, (int)dim);
+    if (e->holds) {
+        memcpy(h->s.held + at, y, (size_t)dim * sizeof *y);
+    } else {
+        if (h->holds) k->add(x, h->s.held + at, dim);
+        k->add(x, y, dim);
+    }
     norm_row(h, x, row);
-}
-
-static void hold_row(void *arg, int row)
-{
-    const fxi_host *h = arg;
-    const fxi_host_buffers *s = &h->s;
-    const size_t dim = (size_t)h->m->model.shape.dim;
-    memcpy(s->held + (size_t)row * dim, finish_branch(h, row), dim * sizeof *s->held);
-    norm_row(h, s->x + fxi_host_x_row(h, row) * dim, row);
 }
 
 fx_status fxi_host_add_norm(fxi_device *d, const fxi_branch_end *end, fx_error *err)
@@ -421,12 +430,10 @@ fx_status fxi_host_add_norm(fxi_device *d, const fxi_branch_end *end, fx_error *
     h->end = end;
     h->next = &end->next;
     h->has_q8 = reads_q8(h, &end->next);
-    fxi_host_rows(h, end->holds ? hold_row : residual_row);
+    each_row(h, branch_row);
     h->holds = end->holds;
     return FX_OK;
 }
-
-// ---- embeddings of texts -----------------------------------------------------------------------
 
 fx_status fxi_host_return_rows(fxi_device *d, int n_row, fx_error *err)
 {
@@ -480,7 +487,7 @@ fx_status fxi_host_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err)
     (void)err;
     fxi_host *h = fxi_host_of(d);
     h->layer = l;
-    fxi_host_rows(h, cache_row);
+    each_row(h, cache_row);
     return FX_OK;
 }
 
@@ -491,7 +498,7 @@ static void attn_out_row(void *arg, int row)
     const fxi_host_buffers *s = &h->s;
     const fxi_linear *o = &h->layer->o.w;
     const size_t n = (size_t)o->n_in;
-    const float *att = s->att + fxi_host_x_row(h, row) * n;
+    const float *att = s->att + place_in_x(h, row) * n;
     if (fxi_linear_reads_q8(o))
         quant_row(h, att, (int)n, row);
     else
@@ -507,70 +514,38 @@ fx_status fxi_host_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
     a->layer = l->kv_layer;
     a->sink = l->sink;
     fxi_compute_attention(&h->compute, a);
-    if (h->x_row || fxi_linear_reads_q8(&l->o.w)) fxi_host_rows(h, attn_out_row);
+    if (h->x_row || fxi_linear_reads_q8(&l->o.w)) each_row(h, attn_out_row);
     return FX_OK;
 }
 
 // ---- linear layers -----------------------------------------------------------------------------
 
 // After keep_rows, the rows of attention that are left lie in q's buffer.
-static fxi_act read_operand(const fxi_host *h, fxi_operand a)
-{
-    if (a == FXI_OPERAND_MID) return fxi_host_mid(h);
-    if (a == FXI_OPERAND_ATT) return fxi_host_act(h, h->x_row ? h->s.q : h->s.att);
-    return fxi_host_act(h, h->s.h);
-}
-
-static float *written_operand(const fxi_host *h, fxi_operand y)
-{
-    float *const all[FXI_OPERAND_END] = {[FXI_OPERAND_H] = h->s.h,
-                                         [FXI_OPERAND_Q] = h->s.q,
-                                         [FXI_OPERAND_K] = h->s.k,
-                                         [FXI_OPERAND_V] = h->s.v};
-    return all[y];
-}
-
 fx_status fxi_host_linear(fxi_device *d, fxi_operand a, const fxi_device_linear *job, int n_job,
                           fx_error *err)
 {
     (void)err;
     const fxi_host *h = fxi_host_of(d);
-    const fxi_act act = read_operand(h, a);
+    const fxi_host_buffers *s = &h->s;
+    float *const y[FXI_OPERAND_END] = {[FXI_OPERAND_H] = s->h,
+                                       [FXI_OPERAND_Q] = s->q,
+                                       [FXI_OPERAND_K] = s->k,
+                                       [FXI_OPERAND_V] = s->v};
+    const float *att = h->x_row ? s->q : s->att;
+    const fxi_act act =
+        a == FXI_OPERAND_MID ? mid_act(h) : input_act(h, a == FXI_OPERAND_ATT ? att : s->h);
     fxi_linear_job all[FXI_DEVICE_MAX_LINEAR];
-    for (int i = 0; i < n_job; i++)
-        all[i] = (fxi_linear_job){job[i].w, written_operand(h, job[i].y), 0, h->n_row};
+    for (int i = 0; i < n_job; i++) all[i] = (fxi_linear_job){job[i].w, y[job[i].y], 0, h->n_row};
     fxi_compute_linear(&h->compute, &act, all, n_job);
     return FX_OK;
-}
-
-// ---- feed-forward ------------------------------------------------------------------------------
-
-void fxi_host_feed(fxi_host *h, const fxi_ffn *f, const fxi_act *a)
-{
-    const fxi_act mid = fxi_host_mid(h);
-    const fxi_ffn_part part = {.gate = f->gate.w.data ? &f->gate.w : NULL,
-                               .up = &f->up.w,
-                               .gate_bias = f->gate.b,
-                               .up_bias = f->up.b,
-                               .n_tok = h->n_row};
-    fxi_compute_ffn(&h->compute, &(fxi_ffn_pass){
-                                     .a = a,
-                                     .part = &part,
-                                     .n_part = 1,
-                                     .n_tok = h->n_row,
-                                     .act = h->m->rules.act,
-                                     .y = fxi_linear_reads_q8(&f->down.w) ? NULL : h->s.mid,
-                                     .q8 = &mid,
-                                     .scratch = h->s.ffn,
-                                 });
 }
 
 fx_status fxi_host_ffn(fxi_device *d, const fxi_ffn *f, fx_error *err)
 {
     (void)err;
     fxi_host *h = fxi_host_of(d);
-    const fxi_act a = fxi_host_act(h, h->s.h);
-    fxi_host_feed(h, f, &a);
+    const fxi_act a = input_act(h, h->s.h);
+    feed_rows(h, f, &a);
     return FX_OK;
 }
 
@@ -595,44 +570,31 @@ static void quant_narrow(void *arg, int row)
     quant_row(h, h->s.narrow + (size_t)row * (size_t)n, n, row);
 }
 
-// What the output reads: h, made as wide as embeddings.
-static fxi_act narrow_rows(fxi_host *h)
-{
-    const fxi_transformer *m = h->m;
-    const fxi_act a = fxi_host_act(h, h->s.h);
-    if (!m->embd_out.data) return a;
-    fxi_compute_linear(&h->compute, &a, &(fxi_linear_job){&m->embd_out, h->s.narrow, 0, h->n_row},
-                       1);
-    if (fxi_linear_reads_q8(&m->output.w)) fxi_host_rows(h, quant_narrow);
-    return fxi_host_act(h, h->s.narrow);
-}
-
-// Copies the logits of a part of the vocabulary to their places among the others.
-static void place_logits(const fxi_host *h, float *dst, int n_row)
-{
-    const size_t n = (size_t)h->m->output.w.n_out, n_vocab = (size_t)h->m->model.shape.n_vocab;
-    for (size_t row = 0; row < (size_t)n_row; row++)
-        memcpy(dst + row * n_vocab, h->logits + row * n, n * sizeof *dst);
-}
-
+// The output reads h, made as wide as embeddings. Of a part of the vocabulary the logits are copied
+// to their places among the others.
 fx_status fxi_host_logits(fxi_device *d, int n_row, fx_error *err)
 {
     (void)err;
     fxi_host *h = fxi_host_of(d);
     const fxi_transformer *m = h->m;
+    const size_t n = (size_t)m->output.w.n_out, n_vocab = (size_t)m->model.shape.n_vocab;
     float *dst = h->logits;
-    const bool is_part = m->output.w.n_out < m->model.shape.n_vocab;
+    const bool is_part = n < n_vocab;
+    fxi_act a = input_act(h, h->s.h);
     if (!dst || is_part) h->logits = h->s.logits;
     h->n_row = n_row;
-    const fxi_act a = narrow_rows(h);
-    fxi_compute_linear(&h->compute, &a, &(fxi_linear_job){&m->output.w, h->logits, 0, n_row}, 1);
+    if (m->embd_out.data) {
+        multiply_rows(h, &a, &m->embd_out, h->s.narrow);
+        if (fxi_linear_reads_q8(&m->output.w)) each_row(h, quant_narrow);
+        a.x = h->s.narrow;
+    }
+    multiply_rows(h, &a, &m->output.w, h->logits);
     if (m->output.b || m->rules.logit_scale != 1 || m->rules.logit_cap != 0)
-        fxi_host_rows(h, finish_logits);
-    if (dst && is_part) place_logits(h, dst, n_row);
+        each_row(h, finish_logits);
+    for (size_t row = 0; dst && is_part && row < (size_t)n_row; row++)
+        memcpy(dst + row * n_vocab, h->logits + row * n, n * sizeof *dst);
     return FX_OK;
 }
-
-// ---- the likeliest tokens ----------------------------------------------------------------------
 
 static void best_of_row(void *arg, int row)
 {

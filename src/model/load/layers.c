@@ -217,46 +217,29 @@ typedef struct expert_part {
     fxi_expert_linear *dst;
 } expert_part;
 
-// This device's part [first, first + n) of the numbers between the halves of an expert.
-typedef struct expert_cut {
-    int first, n;
-} expert_cut;
-
-static fx_status cut_experts(const fxi_loading *l, int layer, expert_cut *out, fx_error *err)
-{
-    const bool slices = has_weight(l, "ffn_down_exps", layer);
-    const fxi_tensor_key down = {slices ? "ffn_down_exps" : "ffn_down.0", layer, false};
-    return cut_ffn(l, down, l->m->rules.n_expert_ffn, &out->first, &out->n, err);
-}
-
-// The rows of a first half, or the columns of a second one.
-static fxi_part_of part_of_expert(const fxi_loading *l, const expert_part *e, expert_cut cut)
-{
-    const int dim = l->m->model.shape.dim, n_ffn = l->m->rules.n_expert_ffn;
-    if (e->gate_up >= 0)
-        return (fxi_part_of){.n_in = dim, .n_out = cut.n, .n_row = n_ffn, .row0 = cut.first};
-    return (fxi_part_of){
-        .n_in = cut.n, .n_out = dim, .n_col = cut.n < n_ffn ? n_ffn : 0, .col0 = cut.first};
-}
-
-// The first device has the bias after the sum of a second half, so that the sum of all has it once.
-static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *e, expert_cut cut,
+// This device's part [first, first + n) of the numbers between the halves of an expert: the rows of
+// a first half, or the columns of a second one. The first device has the bias after the sum of a
+// second half, so that the sum of all has it once.
+static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *e, int first, int n,
                                   fx_error *err)
 {
-    const int n = l->m->rules.n_expert;
+    const int n_expert = l->m->rules.n_expert, n_ffn = l->m->rules.n_expert_ffn,
+              dim = l->m->model.shape.dim;
     const bool fused = e->gate_up >= 0 && has_weight(l, "ffn_gate_up_exps", layer);
-    fxi_part_of m = part_of_expert(l, e, cut);
-    char first[64];
+    fxi_part_of m = {.n_in = dim, .n_out = n, .n_row = n_ffn, .row0 = first};
+    if (e->gate_up < 0)
+        m = (fxi_part_of){.n_in = n, .n_out = dim, .n_col = n < n_ffn ? n_ffn : 0, .col0 = first};
+    char single0[64];
     void *w;
-    FX_TRY(fxi_load_zeros(l->ld, (size_t)n * sizeof *e->dst->w, &w, err));
+    FX_TRY(fxi_load_zeros(l->ld, (size_t)n_expert * sizeof *e->dst->w, &w, err));
     e->dst->w = w;
-    snprintf(first, sizeof first, "%s.0", e->single);
-    if (!fused && has_weight(l, first, layer)) {
-        m.key = (fxi_tensor_key){e->single, layer, false};
-        return fxi_load_singles(l->ld, &m, e->dst->w, n, err);
+    snprintf(single0, sizeof single0, "%s.0", e->single);
+    if (!fused && has_weight(l, single0, layer)) {
+        m.key = weight_key(e->single, layer);
+        return fxi_load_singles(l->ld, &m, e->dst->w, n_expert, err);
     }
-    m.key = (fxi_tensor_key){fused ? "ffn_gate_up_exps" : e->slices, layer, false};
-    m.n_slice = n;
+    m.key = weight_key(fused ? "ffn_gate_up_exps" : e->slices, layer);
+    m.n_slice = n_expert;
     if (fused) m.row0 += e->gate_up * m.n_row, m.n_row *= 2;
     FX_TRY(fxi_load_linear(l->ld, &m, e->dst->w, err));
     return m.n_row || !l->ld->cut.rank ? load_bias(l, &m, &e->dst->b, err) : FX_OK;
@@ -266,8 +249,8 @@ static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *
 static fx_status load_shared(fxi_loading *l, int layer, fxi_experts *out, fx_error *err)
 {
     static const char *const names[] = {"ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"};
-    const fxi_gguf_tensor *up = fxi_loader_find(l->ld, (fxi_tensor_key){names[1], layer, false});
-    const fxi_tensor_key gate = {"ffn_gate_inp_shexp", layer, false};
+    const fxi_gguf_tensor *up = fxi_loader_find(l->ld, weight_key(names[1], layer));
+    const fxi_tensor_key gate = weight_key("ffn_gate_inp_shexp", layer);
     if (!up) return FX_OK;
     if (up->ne[1] < 1 || up->ne[1] > 1 << 20)
         return fxi_loading_fail(l, "the shared expert has an implausible number of rows", err);
@@ -285,14 +268,16 @@ static fx_status load_experts(fxi_loading *l, int layer, fxi_experts *out, fx_er
     const expert_part parts[] = {{"ffn_gate_exps", "ffn_gate", 0, &out->gate},
                                  {"ffn_up_exps", "ffn_up", 1, &out->up},
                                  {"ffn_down_exps", "ffn_down", -1, &out->down}};
-    const fxi_part_of router = {.key = {"ffn_gate_inp", layer, false},
+    const fxi_part_of router = {.key = weight_key("ffn_gate_inp", layer),
                                 .n_in = l->m->model.shape.dim,
                                 .n_out = l->m->rules.n_expert};
-    expert_cut cut;
-    FX_TRY(cut_experts(l, layer, &cut, err));
+    const bool slices = has_weight(l, "ffn_down_exps", layer);
+    const fxi_tensor_key down = weight_key(slices ? "ffn_down_exps" : "ffn_down.0", layer);
+    int first, n;
+    FX_TRY(cut_ffn(l, down, l->m->rules.n_expert_ffn, &first, &n, err));
     FX_TRY(load_affine(l, &router, &out->router, err));
     for (size_t i = l->family->flags & FXI_GATED ? 0 : 1; i < sizeof parts / sizeof *parts; i++)
-        FX_TRY(load_expert_part(l, layer, &parts[i], cut, err));
+        FX_TRY(load_expert_part(l, layer, &parts[i], first, n, err));
     return load_shared(l, layer, out, err);
 }
 
@@ -380,14 +365,6 @@ static fx_status load_tied(fxi_loading *l, const fxi_part_of *all, fx_error *err
     return l->ld->dev->ops->view_rows(l->ld->dev, &m->tied, m->vocab0, n, &m->output.w, err);
 }
 
-static fx_status load_output(fxi_loading *l, fxi_part_of out, fx_error *err)
-{
-    out.n_row = out.n_out;
-    cut_vocabulary(l, &l->m->vocab0, &out.n_out);
-    out.row0 = l->m->vocab0;
-    return out.n_out ? load_affine(l, &out, &l->m->output, err) : FX_OK;
-}
-
 static fx_status load_embedding(fxi_loading *l, fx_error *err)
 {
     const fxi_tensor_key embd = weight_key("token_embd", -1), output = weight_key("output", -1);
@@ -408,17 +385,10 @@ static fx_status load_embedding(fxi_loading *l, fx_error *err)
     if (!fxi_loader_find(l->ld, output)) return load_tied(l, &out, err);
     FX_TRY(fxi_load_rows(l->ld, embd, width, s->n_vocab, &m->embd, err));
     out.key = output;
-    return load_output(l, out, err);
-}
-
-static fx_status load_layer(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
-{
-    out->is_windowed = fxi_rules_window(l, i);
-    if (fxi_rules_rotates(l, i))
-        out->rope = &l->m->rope[out->is_windowed && l->m->rope[1].n_pair ? 1 : 0];
-    FX_TRY(load_layer_norms(l, i, out, err));
-    FX_TRY(load_attention(l, i, out, err));
-    return load_feed(l, i, out, err);
+    out.n_row = out.n_out;
+    cut_vocabulary(l, &m->vocab0, &out.n_out);
+    out.row0 = m->vocab0;
+    return out.n_out ? load_affine(l, &out, &m->output, err) : FX_OK;
 }
 
 // Layers without a window are the first group of the cache, those with one the last.
@@ -455,8 +425,14 @@ fx_status fxi_layers_load(fxi_loading *l, fx_error *err)
     m->layer = layers;
     m->model.shape.window_tok = windows;
     for (int i = 0; i < n_layer; i++) {
-        FX_TRY(load_layer(l, i, &m->layer[i], err));
-        ((int *)windows)[i] = m->layer[i].is_windowed ? m->rules.window : 0;
+        fxi_layer *out = &m->layer[i];
+        out->is_windowed = fxi_rules_window(l, i);
+        if (fxi_rules_rotates(l, i))
+            out->rope = &m->rope[out->is_windowed && m->rope[1].n_pair ? 1 : 0];
+        FX_TRY(load_layer_norms(l, i, out, err));
+        FX_TRY(load_attention(l, i, out, err));
+        FX_TRY(load_feed(l, i, out, err));
+        ((int *)windows)[i] = out->is_windowed ? m->rules.window : 0;
     }
     lay_out_cache(m);
     return FX_OK;
@@ -481,17 +457,6 @@ static void count_ffn(fxi_model_shape *s, const fxi_ffn *f, uint64_t *n_mul)
     count_linear(s, &f->down.w, 1, n_mul);
 }
 
-static void count_experts(fxi_transformer *m, const fxi_experts *x, uint64_t *n_mul)
-{
-    fxi_model_shape *s = &m->model.shape;
-    const fxi_linear *all[] = {x->gate.w, x->up.w, x->down.w};
-    const double share = m->rules.n_used;
-    count_linear(s, &x->router.w, 1, n_mul);
-    count_ffn(s, &x->shared, n_mul);
-    for (size_t p = 0; p < sizeof all / sizeof *all; p++)
-        if (all[p]) count_linear(s, all[p], share, n_mul); // n_used experts of one shape
-}
-
 // After the last K and V only the rows that want logits are computed.
 void fxi_work_count(fxi_transformer *m)
 {
@@ -504,7 +469,13 @@ void fxi_work_count(fxi_transformer *m)
         count_linear(s, &l->v.w, 1, &s->layer_mul);
         count_linear(s, &l->o.w, 1, n_mul);
         count_ffn(s, &l->ffn, n_mul);
-        if (l->experts) count_experts(m, l->experts, n_mul);
+        const fxi_experts *x = l->experts;
+        if (!x) continue;
+        const fxi_linear *all[] = {x->gate.w, x->up.w, x->down.w};
+        count_linear(s, &x->router.w, 1, n_mul);
+        count_ffn(s, &x->shared, n_mul);
+        for (size_t p = 0; p < sizeof all / sizeof *all; p++)
+            if (all[p]) count_linear(s, all[p], m->rules.n_used, n_mul); // of one shape
     }
     count_linear(s, &m->embd_in, 1, &s->layer_mul);
     count_linear(s, &m->embd_out, 1, &s->output_mul);

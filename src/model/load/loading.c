@@ -11,21 +11,10 @@ void fxi_transformer_free(fxi_transformer *m)
     for (int k = 0; k < m->ranks.n; k++)
         if (m->ranks.part[k]) fxi_transformer_free(m->ranks.part[k]);
     free(m->ranks.seq);
-    if (m->owns_dev) m->dev->ops->close(m->dev);
+    if (m->owns_dev && m->dev) m->dev->ops->close(m->dev);
     fxi_arena_free(&m->mem);
     for (int i = 0; i < 2; i++) fxi_rope_close(&m->rope[i]);
     free(m);
-}
-
-static fx_status read_family(fxi_loading *l, fx_error *err)
-{
-    char known[256];
-    FX_TRY(fxi_gguf_str(l->ld->g, "general.architecture", true, &l->arch, err));
-    l->family = fxi_family_find(l->arch);
-    if (l->family) return FX_OK;
-    fxi_family_list(known, sizeof known);
-    return fxi_fail(err, FX_EFORMAT, "%s: architecture '%s' is not one we run (%s)",
-                    fxi_gguf_name(l->ld->g), fxi_show_text(l->arch.p, l->arch.n).s, known);
 }
 
 // The type of cache that an option names.
@@ -50,7 +39,14 @@ static fx_status load_checked(fxi_loading *l, fx_error *err)
 {
     fxi_transformer *m = l->m;
     const fxi_model_options *opt = l->ld->opt;
-    FX_TRY(read_family(l, err));
+    char known[256];
+    FX_TRY(fxi_gguf_str(l->ld->g, "general.architecture", true, &l->arch, err));
+    l->family = fxi_family_find(l->arch);
+    if (!l->family) {
+        fxi_family_list(known, sizeof known);
+        return fxi_fail(err, FX_EFORMAT, "%s: architecture '%s' is not supported (%s)",
+                        fxi_gguf_name(l->ld->g), fxi_show_text(l->arch.p, l->arch.n).s, known);
+    }
     FX_TRY(fxi_rules_read(l, err));
     FX_TRY(fxi_rules_cut(l, err));
     FX_TRY(read_kv_type(l, err));
@@ -68,38 +64,22 @@ static fx_status load_checked(fxi_loading *l, fx_error *err)
     return m->dev->ops->prepare(m->dev, m, &most, err);
 }
 
-// The device that the options name, or the host.
-static fx_status choose_device(fxi_transformer *m, const fxi_model_options *opt, fx_error *err)
-{
-    m->dev = opt->device;
-    if (!m->dev) {
-        FX_TRY(fxi_host_device_open(opt->pool, opt->kernel_path, &m->dev, err));
-        m->owns_dev = true;
-    }
-    m->model.path = m->dev->path;
-    return FX_OK;
-}
-
-static fx_status make_transformer(const fxi_gguf *g, const fxi_model_options *opt,
-                                  fxi_transformer **out, fx_error *err)
-{
-    fxi_transformer *m = calloc(1, sizeof *m);
-    if (!m) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
-    m->model.pool = opt->pool;
-    *out = m;
-    return FX_OK;
-}
-
 fx_status fxi_transformer_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_cut cut,
                                bool is_dry, fxi_transformer **out, fx_error *err)
 {
-    fxi_transformer *m;
     fxi_loader ld = {0};
     *out = NULL;
-    FX_TRY(make_transformer(g, opt, &m, err));
+    fxi_transformer *m = calloc(1, sizeof *m);
+    if (!m) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
+    m->model.pool = opt->pool;
+    m->dev = opt->device;
+    m->owns_dev = !m->dev;
     fxi_loading l = {.ld = &ld, .m = m};
-    fx_status st = choose_device(m, opt, err);
-    if (st == FX_OK) st = fxi_loader_init(&ld, g, opt, cut, &m->mem, is_dry ? NULL : m->dev, err);
+    fx_status st = m->dev ? FX_OK : fxi_host_device_open(opt->pool, opt->kernel_path, &m->dev, err);
+    if (st == FX_OK) {
+        m->model.path = m->dev->path;
+        st = fxi_loader_init(&ld, g, opt, cut, &m->mem, is_dry ? NULL : m->dev, err);
+    }
     if (st == FX_OK) st = load_checked(&l, err);
     fxi_loader_free(&ld);
     if (st == FX_OK)
@@ -119,47 +99,53 @@ typedef struct part_progress {
     uint64_t total_bytes;
 } part_progress;
 
-static uint64_t parts_bytes(const part_progress *p, int n_part)
-{
-    return p->total_bytes / (uint64_t)p->n_rank * (uint64_t)n_part;
-}
-
 static void report_part(void *ud, uint64_t done_bytes, uint64_t total_bytes)
 {
     part_progress *p = ud;
+    const uint64_t share = total_bytes / (uint64_t)p->n_rank, before = share * (uint64_t)p->rank;
     p->total_bytes = total_bytes;
-    const uint64_t done = parts_bytes(p, p->rank) + done_bytes, most = parts_bytes(p, p->rank + 1);
-    p->opt->on_progress(p->opt->progress_ud, done < most ? done : most, total_bytes);
-}
-
-static void report_end(const part_progress *p)
-{
-    const bool is_last = p->rank + 1 == p->n_rank;
-    const uint64_t done = is_last ? p->total_bytes : parts_bytes(p, p->rank + 1);
-    if (p->opt->on_progress) p->opt->on_progress(p->opt->progress_ud, done, p->total_bytes);
+    p->opt->on_progress(p->opt->progress_ud, before + (done_bytes < share ? done_bytes : share),
+                        total_bytes);
 }
 
 static fx_status load_part(const fxi_gguf *g, const fxi_model_options *opt, int rank,
                            fxi_transformer *m, fx_error *err)
 {
     const fxi_device_ranks *all = opt->device->ranks;
-    part_progress progress = {.opt = opt, .rank = rank, .n_rank = all->n};
+    part_progress p = {.opt = opt, .rank = rank, .n_rank = all->n};
     fxi_model_options own = *opt;
     own.device = all->device[rank];
     own.on_progress = opt->on_progress ? report_part : NULL;
-    own.progress_ud = &progress;
+    own.progress_ud = &p;
     FX_TRY(
         fxi_transformer_load(g, &own, (fxi_cut){rank, all->n}, false, &m->ranks.part[rank], err));
-    report_end(&progress);
+    if (!opt->on_progress) return FX_OK;
+    const uint64_t share = p.total_bytes / (uint64_t)all->n;
+    opt->on_progress(opt->progress_ud,
+                     rank + 1 == all->n ? p.total_bytes : share * (uint64_t)(rank + 1),
+                     p.total_bytes);
     return FX_OK;
 }
 
-// Memory for what each device finds best in its part of the vocabulary.
-static fx_status take_rank_best(const fxi_model_options *opt, fxi_model_ranks *r, fx_error *err)
+static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt, fxi_transformer *m,
+                                fx_error *err)
 {
+    const fxi_device_ranks *all = opt->device->ranks;
     const size_t n = (size_t)opt->max_batch_logit;
+    fxi_model_ranks *r = &m->ranks;
+    r->max_seq = opt->max_batch_tok;
+    r->seq = calloc((size_t)all->n * (size_t)r->max_seq, sizeof *r->seq);
+    if (!r->seq) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
+    for (int k = 0; k < all->n; k++, r->n++) FX_TRY(load_part(g, opt, k, m, err));
+
+    // A token's rows on all devices together: several may have the same KV head.
+    fxi_kv_layout *kv = &m->model.shape.kv;
+    for (int i = 0; i < kv->n_group; i++)
+        kv->group[i].row_bytes = (size_t)r->n * r->part[0]->model.shape.kv.group[i].row_bytes;
+
+    // Memory for what each device finds best in its part of the vocabulary.
     for (int k = 0; k < r->n; k++) {
-        fxi_device *d = opt->device->ranks->device[k];
+        fxi_device *d = all->device[k];
         void *best, *logit;
         FX_TRY(d->ops->take_host(d, (n + 1) * sizeof(int32_t), &best, err));
         FX_TRY(d->ops->take_host(d, (n + 1) * sizeof(float), &logit, err));
@@ -167,27 +153,6 @@ static fx_status take_rank_best(const fxi_model_options *opt, fxi_model_ranks *r
         r->best_logit[k] = logit;
     }
     return FX_OK;
-}
-
-// A token's rows on all devices together: several may have the same KV head.
-static void add_caches(fxi_transformer *m)
-{
-    fxi_kv_layout *all = &m->model.shape.kv;
-    for (int g = 0; g < all->n_group; g++)
-        all->group[g].row_bytes =
-            (size_t)m->ranks.n * m->ranks.part[0]->model.shape.kv.group[g].row_bytes;
-}
-
-static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt, fxi_transformer *m,
-                                fx_error *err)
-{
-    fxi_model_ranks *r = &m->ranks;
-    r->max_seq = opt->max_batch_tok;
-    r->seq = calloc((size_t)opt->device->ranks->n * (size_t)r->max_seq, sizeof *r->seq);
-    if (!r->seq) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
-    for (int k = 0; k < opt->device->ranks->n; k++, r->n++) FX_TRY(load_part(g, opt, k, m, err));
-    add_caches(m);
-    return take_rank_best(opt, r, err);
 }
 
 fx_status fxi_ranks_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_transformer **out,

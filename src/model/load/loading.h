@@ -118,16 +118,10 @@ fx_status fxi_transformer_load(const fxi_gguf *g, const fxi_model_options *opt, 
                                bool is_dry, fxi_transformer **out, fx_error *err);
 void fxi_transformer_free(fxi_transformer *m);
 
-// An error about the file.
-static inline fx_status fxi_loading_fail_as(const fxi_loading *l, fx_status st, const char *what,
-                                            fx_error *err)
-{
-    return fxi_fail(err, st, "%s: %s", fxi_gguf_name(l->ld->g), what);
-}
-
+// An error about the file: FX_EFORMAT.
 static inline fx_status fxi_loading_fail(const fxi_loading *l, const char *what, fx_error *err)
 {
-    return fxi_loading_fail_as(l, FX_EFORMAT, what, err);
+    return fxi_fail(err, FX_EFORMAT, "%s: %s", fxi_gguf_name(l->ld->g), what);
 }
 
 // Loads all parts of a model that several devices compute, those of opt->device->ranks. Errors:

@@ -11,7 +11,7 @@
 #define WINDOW_LAYERS "attention.sliding_window_pattern"
 #define ROPE_LAYERS   "flexinfer.no_rope_layer_step" // true: a layer rotates
 #define NAME_BYTES    128
-#define OURS          "flexinfer"
+#define ACTIVATION    "flexinfer.activation" // of the project's converter: not the family's
 
 typedef enum key_kind { KEY_INT, KEY_BOOL, KEY_REAL, KEY_TEXT, KEY_IGNORED } key_kind;
 
@@ -89,12 +89,7 @@ static const key_row arch_keys[] = {
     {"decoder_sparse_step", KEY_IGNORED, 0, false, 0, 0}, // the layers' tensors say it
 };
 
-// Keys that this project's converter adds where a file would otherwise not say it.
-static const key_row our_keys[] = {
-    {"activation", KEY_TEXT, AT(activation), false, 0, 0},
-};
-
-#define N_ROW(table) (sizeof(table) / sizeof *(table))
+#define N_KEY (sizeof arch_keys / sizeof *arch_keys)
 
 // ---- one key -----------------------------------------------------------------------------------
 
@@ -122,35 +117,6 @@ static fx_status read_number(const fxi_gguf *g, const char *name, const fxi_gguf
     return FX_OK;
 }
 
-static fx_status read_int(const fxi_gguf *g, const key_row *k, const char *name,
-                          const fxi_gguf_kv *kv, int *dst, fx_error *err)
-{
-    double v;
-    FX_TRY(read_number(g, name, kv, &v, err));
-    if (is_real(kv->elem_type)) return refuse_key(g, name, "is not an integer", err);
-    if ((kv->elem_type == FXI_GGUF_BOOL) != (k->kind == KEY_BOOL))
-        return refuse_key(g, name,
-                          k->kind == KEY_BOOL ? "is not true or false" : "is not an integer", err);
-    if (!(v >= k->min && v <= k->max))
-        return fxi_fail(err, FX_EFORMAT, "%s: key '%s': %.0f is not from %.0f to %.0f",
-                        fxi_gguf_name(g), name, v, k->min, k->max);
-    *dst = (int)v;
-    return FX_OK;
-}
-
-static fx_status read_real(const fxi_gguf *g, const key_row *k, const char *name,
-                           const fxi_gguf_kv *kv, float *dst, fx_error *err)
-{
-    double v;
-    FX_TRY(read_number(g, name, kv, &v, err));
-    if (kv->elem_type == FXI_GGUF_BOOL) return refuse_key(g, name, "is not a number", err);
-    if (!(v >= k->min && v <= k->max))
-        return fxi_fail(err, FX_EFORMAT, "%s: key '%s': %g is not a number from %g to %g",
-                        fxi_gguf_name(g), name, v, k->min, k->max);
-    *dst = (float)v;
-    return FX_OK;
-}
-
 static fx_status read_key(const fxi_gguf *g, fxi_str arch, const key_row *k, fxi_keys *out,
                           fx_error *err)
 {
@@ -162,11 +128,26 @@ static fx_status read_key(const fxi_gguf *g, fxi_str arch, const key_row *k, fxi
         return fxi_fail(err, FX_EFORMAT, "%s: missing key '%s'", fxi_gguf_name(g), name);
     if (!kv || k->kind == KEY_IGNORED) return FX_OK;
     if (k->kind == KEY_TEXT) return fxi_gguf_str(g, name, true, dst, err);
-    if (k->kind == KEY_REAL) return read_real(g, k, name, kv, dst, err);
-    return read_int(g, k, name, kv, dst, err);
+    double v;
+    FX_TRY(read_number(g, name, kv, &v, err));
+    const bool is_bool = kv->elem_type == FXI_GGUF_BOOL;
+    if (k->kind == KEY_REAL) {
+        if (is_bool) return refuse_key(g, name, "is not a number", err);
+        if (!(v >= k->min && v <= k->max))
+            return fxi_fail(err, FX_EFORMAT, "%s: key '%s': %g is not a number from %g to %g",
+                            fxi_gguf_name(g), name, v, k->min, k->max);
+        *(float *)dst = (float)v;
+        return FX_OK;
+    }
+    if (is_real(kv->elem_type)) return refuse_key(g, name, "is not an integer", err);
+    if (is_bool != (k->kind == KEY_BOOL))
+        return refuse_key(g, name, is_bool ? "is not an integer" : "is not true or false", err);
+    if (!(v >= k->min && v <= k->max))
+        return fxi_fail(err, FX_EFORMAT, "%s: key '%s': %.0f is not from %.0f to %.0f",
+                        fxi_gguf_name(g), name, v, k->min, k->max);
+    *(int *)dst = (int)v;
+    return FX_OK;
 }
-
-// ---- unknown keys ------------------------------------------------------------------------------
 
 static bool says_nothing(const fxi_gguf_kv *kv)
 {
@@ -180,44 +161,20 @@ static bool says_nothing(const fxi_gguf_kv *kv)
     return true;
 }
 
-// The part of a key after "ARCH."; no bytes if it does not begin so.
-static fxi_str key_suffix(fxi_str key, fxi_str arch)
-{
-    if (key.n <= arch.n + 1 || memcmp(key.p, arch.p, arch.n) != 0 || key.p[arch.n] != '.')
-        return (fxi_str){"", 0};
-    return (fxi_str){key.p + arch.n + 1, key.n - arch.n - 1};
-}
-
-static bool is_listed(fxi_str suffix)
-{
-    for (size_t i = 0; i < N_ROW(arch_keys); i++)
-        if (fxi_str_is(suffix, arch_keys[i].key)) return true;
-    return false;
-}
-
 static fx_status refuse_unknown(const fxi_gguf *g, fxi_str arch, fx_error *err)
 {
     for (uint64_t i = 0; i < fxi_gguf_n_kv(g); i++) {
         const fxi_gguf_kv *kv = fxi_gguf_kv_at(g, i);
-        const fxi_str suffix = key_suffix(kv->key, arch);
-        const bool known = !suffix.n || is_listed(suffix);
+        const size_t n = arch.n + 1; // of "ARCH."
+        if (kv->key.n <= n || memcmp(kv->key.p, arch.p, arch.n) != 0 || kv->key.p[arch.n] != '.')
+            continue;
+        bool known = false;
+        for (size_t k = 0; k < N_KEY && !known; k++)
+            known = fxi_str_is((fxi_str){kv->key.p + n, kv->key.n - n}, arch_keys[k].key);
         if (!known && !says_nothing(kv))
-            return fxi_fail(err, FX_EFORMAT,
-                            "%s: key '%s' is not one we know, and may change the result",
+            return fxi_fail(err, FX_EFORMAT, "%s: key '%s' is unknown, and may change the result",
                             fxi_gguf_name(g), fxi_show_text(kv->key.p, kv->key.n).s);
     }
-    return FX_OK;
-}
-
-// ---- all keys ----------------------------------------------------------------------------------
-
-// Values that make no model, or that the blocks cannot compute with.
-static fx_status refuse_values(const fxi_gguf *g, const fxi_keys *k, fx_error *err)
-{
-    const char *what = k->clamp_kqv != 0 ? "attention.clamp_kqv"
-                       : k->alibi != 0   ? "attention.max_alibi_bias"
-                                         : NULL;
-    if (what) return fxi_fail(err, FX_EFORMAT, "%s: %s is not supported", fxi_gguf_name(g), what);
     return FX_OK;
 }
 
@@ -233,12 +190,16 @@ static fx_status read_arch_keys(const fxi_gguf *g, fxi_str arch, fxi_keys *out, 
                       .yarn_truncates = -1,
                       .sums_to_1 = -1,
                       .normalizes = -1};
-    for (size_t i = 0; i < N_ROW(arch_keys); i++)
-        FX_TRY(read_key(g, arch, &arch_keys[i], out, err));
-    for (size_t i = 0; i < N_ROW(our_keys); i++)
-        FX_TRY(read_key(g, fxi_str_of(OURS), &our_keys[i], out, err));
+    for (size_t i = 0; i < N_KEY; i++) FX_TRY(read_key(g, arch, &arch_keys[i], out, err));
+    if (fxi_gguf_find(g, ACTIVATION))
+        FX_TRY(fxi_gguf_str(g, ACTIVATION, true, &out->activation, err));
     FX_TRY(refuse_unknown(g, arch, err));
-    return refuse_values(g, out, err);
+    // Values that the blocks cannot compute with.
+    const char *what = out->clamp_kqv != 0 ? "attention.clamp_kqv"
+                       : out->alibi != 0   ? "attention.max_alibi_bias"
+                                           : NULL;
+    if (what) return fxi_fail(err, FX_EFORMAT, "%s: %s is not supported", fxi_gguf_name(g), what);
+    return FX_OK;
 }
 
 // What a key says of each layer: one number for all, or an array. NULL: the file has no such key.
@@ -287,17 +248,6 @@ static fx_status read_pooling(const fxi_loading *l, fxi_model_shape *s, fx_error
     return wanted ? fxi_pooling_find(wanted, &s->pooling, err) : FX_OK;
 }
 
-static fx_status read_direction(const fxi_loading *l, fxi_model_shape *s, fx_error *err)
-{
-    const int said = l->keys.is_causal;
-    s->is_causal = said < 0 ? !(l->family->flags & FXI_READS_ALL) : said;
-    s->generates = s->is_causal;
-    if (!s->is_causal && l->keys.window)
-        return fxi_loading_fail(l, "windows of attention in both directions are not supported",
-                                err);
-    return FX_OK;
-}
-
 static fx_status read_sizes(fxi_loading *l, fxi_model_shape *s, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
@@ -305,7 +255,11 @@ static fx_status read_sizes(fxi_loading *l, fxi_model_shape *s, fx_error *err)
     s->dim = k->dim;
     s->n_ffn = k->n_ffn ? k->n_ffn : k->n_expert_ffn;
     s->train_ctx_tok = k->n_ctx;
-    FX_TRY(read_direction(l, s, err));
+    s->is_causal = k->is_causal < 0 ? !(l->family->flags & FXI_READS_ALL) : k->is_causal;
+    s->generates = s->is_causal;
+    if (!s->is_causal && k->window)
+        return fxi_loading_fail(l, "windows of attention in both directions are not supported",
+                                err);
     FX_TRY(read_pooling(l, s, err));
     if (!s->n_ffn) return missing_key(l, "feed_forward_length", err);
     return read_heads(l, s, err);
@@ -318,20 +272,14 @@ static float or_1(float x)
     return x != 0 ? x : 1;
 }
 
-static float attention_scale(const fxi_loading *l)
-{
-    const fxi_model_shape *s = &l->m->model.shape;
-    if (l->keys.attn_scale > 0) return l->keys.attn_scale;
-    if (l->family->square_layers == s->n_layer) return 1 / sqrtf((float)s->dim / (float)s->n_head);
-    return 1 / sqrtf((float)s->head_dim);
-}
-
 static void read_scales(const fxi_loading *l, fxi_rules *r)
 {
     const fxi_keys *k = &l->keys;
-    const float by_dim =
-        l->family->flags & FXI_EMBD_SQRT_DIM ? sqrtf((float)l->m->model.shape.dim) : 1;
-    r->attn_scale = attention_scale(l);
+    const fxi_model_shape *s = &l->m->model.shape;
+    const float by_dim = l->family->flags & FXI_EMBD_SQRT_DIM ? sqrtf((float)s->dim) : 1;
+    const bool is_square = l->family->square_layers == s->n_layer;
+    const float head = is_square ? (float)s->dim / (float)s->n_head : (float)s->head_dim;
+    r->attn_scale = k->attn_scale > 0 ? k->attn_scale : 1 / sqrtf(head);
     r->embd_scale = k->embd_scale != 0 ? k->embd_scale : by_dim;
     r->residual_scale = or_1(k->residual_scale);
     r->logit_scale = or_1(k->logit_scale);
@@ -340,17 +288,6 @@ static void read_scales(const fxi_loading *l, fxi_rules *r)
     r->logit_cap = k->logit_cap;
     r->log_scale = k->log_scale;
     r->log_tok = k->log_tok ? k->log_tok : k->orig_ctx;
-}
-
-static fx_status read_norm(const fxi_loading *l, fxi_rules *r, fx_error *err)
-{
-    r->norm = l->family->norm;
-    r->eps = r->norm == FXI_NORM_RMS ? l->keys.rms_eps : l->keys.layer_eps;
-    if (r->eps >= 0) return FX_OK;
-    return missing_key(l,
-                       r->norm == FXI_NORM_RMS ? "attention.layer_norm_rms_epsilon"
-                                               : "attention.layer_norm_epsilon",
-                       err);
 }
 
 static fx_status read_activation(const fxi_loading *l, fxi_rules *r, fx_error *err)
@@ -370,8 +307,8 @@ static fx_status read_activation(const fxi_loading *l, fxi_rules *r, fx_error *e
             r->act = known[i].act;
             return FX_OK;
         }
-    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is not one we know",
-                    fxi_gguf_name(l->ld->g), fxi_show_text(name.p, name.n).s);
+    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is unknown", fxi_gguf_name(l->ld->g),
+                    fxi_show_text(name.p, name.n).s);
 }
 
 // The gating functions that files name: 0 (not said) and 1 softmax, 3 softmax of the chosen.
@@ -405,9 +342,9 @@ fx_status fxi_rules_cut(fxi_loading *l, fx_error *err)
     const int n_rank = l->ld->cut.n_rank;
     if (n_rank == 1) return FX_OK;
     if (l->family->qk_norm == FXI_QK_ROW)
-        return fxi_loading_fail_as(
-            l, FX_EINVAL, "several devices cannot share out a norm over the queries of all heads",
-            err);
+        return fxi_fail(err, FX_EINVAL,
+                        "%s: several devices cannot share out a norm over the queries of all heads",
+                        fxi_gguf_name(l->ld->g));
     if (s->n_kv_head % n_rank && n_rank % s->n_kv_head)
         return not_shared_out(l, "KV heads", s->n_kv_head, err);
     if (s->n_head % n_rank) return not_shared_out(l, "heads", s->n_head, err);
@@ -445,13 +382,6 @@ static fx_status check_flags(const fxi_loading *l, const char *name, const fxi_g
                     fxi_gguf_name(l->ld->g), name);
 }
 
-static fx_status check_patterns(const fxi_loading *l, fx_error *err)
-{
-    const fxi_gguf *g = l->ld->g;
-    FX_TRY(check_flags(l, WINDOW_LAYERS, find_layer_key(g, l->arch, WINDOW_LAYERS), true, err));
-    return check_flags(l, ROPE_LAYERS, fxi_gguf_find(g, ROPE_LAYERS), false, err);
-}
-
 static bool all_but_last_of(int every, int layer)
 {
     return every == 0 || layer % every < every - 1;
@@ -475,15 +405,21 @@ bool fxi_rules_rotates(const fxi_loading *l, int layer)
     return all_but_last_of(l->family->no_rope_every, layer);
 }
 
-// ---- the whole ---------------------------------------------------------------------------------
-
 fx_status fxi_rules_read(fxi_loading *l, fx_error *err)
 {
+    const fxi_gguf *g = l->ld->g;
     fxi_rules *r = &l->m->rules;
-    FX_TRY(read_arch_keys(l->ld->g, l->arch, &l->keys, err));
+    FX_TRY(read_arch_keys(g, l->arch, &l->keys, err));
     FX_TRY(read_sizes(l, &l->m->model.shape, err));
-    FX_TRY(check_patterns(l, err));
-    FX_TRY(read_norm(l, r, err));
+    FX_TRY(check_flags(l, WINDOW_LAYERS, find_layer_key(g, l->arch, WINDOW_LAYERS), true, err));
+    FX_TRY(check_flags(l, ROPE_LAYERS, fxi_gguf_find(g, ROPE_LAYERS), false, err));
+    r->norm = l->family->norm;
+    r->eps = r->norm == FXI_NORM_RMS ? l->keys.rms_eps : l->keys.layer_eps;
+    if (r->eps < 0)
+        return missing_key(l,
+                           r->norm == FXI_NORM_RMS ? "attention.layer_norm_rms_epsilon"
+                                                   : "attention.layer_norm_epsilon",
+                           err);
     FX_TRY(read_activation(l, r, err));
     FX_TRY(read_experts(l, r, err));
     read_scales(l, r);

@@ -57,14 +57,6 @@ static double pair_of_turns(const rope_read *r, const fxi_rope_spec *spec, doubl
     return spec->n_rot * log(r->orig_tok / (n_turn * 2 * pi)) / (2 * log(spec->base));
 }
 
-static double yarn_gain(const fxi_keys *k, double factor)
-{
-    if (factor <= 1) return 1;
-    const double gain = 0.1 * log(factor) + 1;
-    return k->log_multiplier > 0 ? gain / (0.1 * (double)k->log_multiplier * log(factor) + 1)
-                                 : gain;
-}
-
 static fx_status scale_yarn(const rope_read *r, fxi_rope_spec *spec, fx_error *err)
 {
     (void)err;
@@ -80,7 +72,10 @@ static fx_status scale_yarn(const rope_read *r, fxi_rope_spec *spec, fx_error *e
         const double keep = (1 - ramp) * (double)k->ext_factor;
         spec->freq[i] = spec->freq[i] / r->factor * (1 - keep) + spec->freq[i] * keep;
     }
-    if (k->ext_factor != 0) spec->gain *= yarn_gain(k, r->factor);
+    if (k->ext_factor == 0 || r->factor <= 1) return FX_OK;
+    double gain = 0.1 * log(r->factor) + 1;
+    if (k->log_multiplier > 0) gain /= 0.1 * (double)k->log_multiplier * log(r->factor) + 1;
+    spec->gain *= gain;
     return FX_OK;
 }
 

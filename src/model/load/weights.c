@@ -21,23 +21,12 @@ static const char *key_name(fxi_tensor_key key, char out[NAME_BYTES])
     return out;
 }
 
-static uint64_t all_tensor_bytes(const fxi_gguf *g)
-{
-    uint64_t sum = 0;
-    for (uint64_t i = 0; i < fxi_gguf_n_tensor(g); i++) sum += fxi_gguf_tensor_at(g, i)->size_bytes;
-    return sum;
-}
-
 fx_status fxi_loader_init(fxi_loader *ld, const fxi_gguf *g, const fxi_model_options *opt,
                           fxi_cut cut, fxi_arena *mem, fxi_device *dev, fx_error *err)
 {
-    *ld = (fxi_loader){.g = g,
-                       .opt = opt,
-                       .cut = cut,
-                       .mem = mem,
-                       .dev = dev,
-                       .is_dry = !dev,
-                       .total_bytes = all_tensor_bytes(g)};
+    *ld = (fxi_loader){.g = g, .opt = opt, .cut = cut, .mem = mem, .dev = dev, .is_dry = !dev};
+    for (uint64_t i = 0; i < fxi_gguf_n_tensor(g); i++)
+        ld->total_bytes += fxi_gguf_tensor_at(g, i)->size_bytes;
     ld->taken = calloc(fxi_gguf_n_tensor(g) + 1, sizeof *ld->taken);
     if (!ld->taken) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
     return FX_OK;
@@ -66,7 +55,7 @@ fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err)
         const fxi_gguf_tensor *t = fxi_gguf_tensor_at(ld->g, i);
         if (!ld->taken[i])
             return fxi_fail(err, FX_EFORMAT,
-                            "%s: tensor '%s' is not part of the architecture we run",
+                            "%s: tensor '%s' does not belong to the model's architecture",
                             fxi_gguf_name(ld->g), fxi_show_text(t->name.p, t->name.n).s);
     }
     return FX_OK;
@@ -80,39 +69,20 @@ const fxi_gguf_tensor *fxi_loader_find(const fxi_loader *ld, fxi_tensor_key key)
 
 // ---- checked tensors ---------------------------------------------------------------------------
 
-// The tensor's dimensions as m expects them, fastest first.
-static void expected_shape(const fxi_part_of *m, int ne[3])
-{
-    const int n_row = m->n_row ? m->n_row : m->n_out, n_slice = m->n_slice ? m->n_slice : 1;
-    const int n_all = m->n_all_slice ? m->n_all_slice : n_slice;
-    ne[0] = !m->n_in ? n_row : m->n_col ? m->n_col : m->n_in;
-    ne[1] = m->n_in ? n_row : n_all;
-    ne[2] = m->n_in ? n_all : 1;
-}
-
-// Columns are cut where blocks end.
-static fx_status check_columns(const fxi_loader *ld, const fxi_gguf_tensor *t, const fxi_part_of *m,
-                               const char *name, fx_error *err)
-{
-    const int n = (int)t->type->block_elems;
-    if (!m->n_in || !m->n_col || (m->n_in % n == 0 && m->col0 % n == 0)) return FX_OK;
-    return fxi_fail(
-        err, FX_EINVAL,
-        "%s: tensor '%s' is of type %s: a device's %d columns of it would cut blocks of "
-        "%d numbers",
-        fxi_gguf_name(ld->g), name, t->type->name, m->n_in, n);
-}
-
-// Finds the tensor of m, checks it and records it as loaded.
+// Finds the tensor of m, checks it and records it as loaded. Columns are cut where blocks end.
 static fx_status take_tensor(fxi_loader *ld, const fxi_part_of *m, const fxi_gguf_tensor **out,
                              fx_error *err)
 {
     char name[NAME_BYTES];
-    int ne[3];
+    const int n_row = m->n_row ? m->n_row : m->n_out, n_slice = m->n_slice ? m->n_slice : 1,
+              n_all = m->n_all_slice ? m->n_all_slice : n_slice;
+    const int ne[] = {!m->n_in   ? n_row
+                      : m->n_col ? m->n_col
+                                 : m->n_in,
+                      m->n_in ? n_row : n_all, m->n_in ? n_all : 1};
     const char *file = fxi_gguf_name(ld->g);
     const fxi_gguf_tensor *t = fxi_gguf_find_tensor(ld->g, key_name(m->key, name));
     if (!t) return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is missing", file, name);
-    expected_shape(m, ne);
     if (t->ne[0] != (uint64_t)ne[0] || t->ne[1] != (uint64_t)ne[1] || t->ne[2] != (uint64_t)ne[2] ||
         t->ne[3] != 1)
         return fxi_fail(
@@ -120,9 +90,15 @@ static fx_status take_tensor(fxi_loader *ld, const fxi_part_of *m, const fxi_ggu
             file, name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
             (unsigned long long)t->ne[2], (unsigned long long)t->ne[3], ne[0], ne[1], ne[2]);
     if (!t->type->runs)
-        return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is of type %s, which we cannot run", file,
-                        name, t->type->name);
-    FX_TRY(check_columns(ld, t, m, name, err));
+        return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is of type %s, which is not supported",
+                        file, name, t->type->name);
+    const int block = (int)t->type->block_elems;
+    if (m->n_in && m->n_col && (m->n_in % block || m->col0 % block))
+        return fxi_fail(
+            err, FX_EINVAL,
+            "%s: tensor '%s' is of type %s: a device's %d columns of it would cut blocks of "
+            "%d numbers",
+            file, name, t->type->name, m->n_in, block);
     ld->taken[t - fxi_gguf_tensor_at(ld->g, 0)] = true;
     ld->n_param += (uint64_t)(m->n_in ? m->n_in : 1) * (uint64_t)m->n_out * (uint64_t)ne[2];
     *out = t;
@@ -148,13 +124,13 @@ static fx_status take_weights(fxi_loader *ld, size_t size_bytes, void **out, fx_
     return ld->is_dry ? FX_OK : ld->dev->ops->take(ld->dev, size_bytes, rest_bytes(ld), out, err);
 }
 
-static fx_status take_linears(fxi_loader *ld, const fxi_linear *like, fxi_linear *w, int n,
-                              fx_error *err)
+// n matrices of the shape of m and the type of t
+static fx_status take_linears(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi_part_of *m,
+                              fxi_linear *w, int n, fx_error *err)
 {
-    for (int i = 0; i < n; i++) {
-        w[i] = *like;
-        w[i].data = nothing;
-    }
+    for (int i = 0; i < n; i++)
+        w[i] = (fxi_linear){
+            .type = (fxi_dtype)t->type->id, .n_in = m->n_in, .n_out = m->n_out, .data = nothing};
     if (ld->is_dry) return FX_OK;
     const fx_status st = ld->dev->ops->take_linear(ld->dev, w, n, rest_bytes(ld), err);
     if (st != FX_OK) memset(w, 0, (size_t)n * sizeof *w);
@@ -180,19 +156,12 @@ static fx_status reserve_rows(fxi_loader *ld, size_t size_bytes, fx_error *err)
     return FX_OK;
 }
 
+// Reports progress. n_bytes: of the file that have been loaded
 static void count_done(fxi_loader *ld, uint64_t n_bytes)
 {
     ld->done_bytes += n_bytes;
     if (ld->opt->on_progress)
         ld->opt->on_progress(ld->opt->progress_ud, ld->done_bytes, ld->total_bytes);
-}
-
-// Drops the file's pages of n_bytes of a tensor, from p on, which have been loaded; reports
-// progress.
-static void finish_bytes(fxi_loader *ld, const void *p, uint64_t n_bytes)
-{
-    fxi_gguf_drop(ld->g, p, n_bytes);
-    count_done(ld, n_bytes);
 }
 
 // ---- in parts ----------------------------------------------------------------------------------
@@ -235,19 +204,6 @@ static void order_task(void *arg, int row)
            job->src + from * job->row_bytes + job->from_bytes, job->cut_bytes);
 }
 
-// Hands n rows of this part to the device.
-static fx_status put_next_rows(const fxi_loader *ld, load_job *job, int n, fx_error *err)
-{
-    const size_t at = (size_t)job->first * job->row_bytes, n_bytes = (size_t)n * job->row_bytes;
-    const char *src = job->src + at;
-    if (job->rows) {
-        fxi_pool_run(ld->opt->pool, order_task, job, n);
-        src = job->rows;
-    }
-    if (job->w) return ld->dev->ops->put_linear(ld->dev, job->w, job->first, n, src, err);
-    return ld->dev->ops->upload(ld->dev, job->dst + at, src, n_bytes, err);
-}
-
 // Has rows of the file ready. offset: of the job's bytes
 static fx_status fetch_rows(const fxi_loader *ld, const load_job *job, int first, int n,
                             fx_error *err)
@@ -260,16 +216,21 @@ static fx_status fetch_rows(const fxi_loader *ld, const load_job *job, int first
 // Puts all rows of a job, part by part. Those that get another order all have to be ready.
 static fx_status put_rows(fxi_loader *ld, load_job *job, fx_error *err)
 {
+    const fxi_device_ops *ops = ld->dev->ops;
     const int n_part = rows_per_part(job);
     const uint64_t all_bytes = (uint64_t)job->n_row * job->row_bytes;
     if (job->rows) FX_TRY(fetch_rows(ld, job, 0, job->n_row, err));
     for (job->first = 0; job->first < job->n_row; job->first += n_part) {
         const int rest = job->n_row - job->first, n = rest < n_part ? rest : n_part;
-        const uint64_t n_bytes = (uint64_t)n * job->row_bytes;
-        if (!job->rows) FX_TRY(fetch_rows(ld, job, job->first, n, err));
-        FX_TRY(put_next_rows(ld, job, n, err));
-        if (!job->rows)
-            fxi_gguf_drop(ld->g, job->src + (uint64_t)job->first * job->row_bytes, n_bytes);
+        const size_t at = (size_t)job->first * job->row_bytes, n_bytes = (size_t)n * job->row_bytes;
+        const char *src = job->rows ? job->rows : job->src + at;
+        if (job->rows)
+            fxi_pool_run(ld->opt->pool, order_task, job, n);
+        else
+            FX_TRY(fetch_rows(ld, job, job->first, n, err));
+        FX_TRY(job->w ? ops->put_linear(ld->dev, job->w, job->first, n, src, err)
+                      : ops->upload(ld->dev, job->dst + at, src, n_bytes, err));
+        if (!job->rows) fxi_gguf_drop(ld->g, src, n_bytes);
         count_done(ld, n_bytes);
     }
     if (job->rows) fxi_gguf_drop(ld->g, job->src, all_bytes);
@@ -278,29 +239,20 @@ static fx_status put_rows(fxi_loader *ld, load_job *job, fx_error *err)
 
 // ---- kinds of weights --------------------------------------------------------------------------
 
-static size_t bytes_of_numbers(const fxi_gguf_tensor *t, size_t n)
-{
-    return n / t->type->block_elems * t->type->block_bytes;
-}
-
-static size_t row_bytes_of(const fxi_gguf_tensor *t)
-{
-    return bytes_of_numbers(t, (size_t)t->ne[0]);
-}
-
 // Packs a matrix; slice: which one of its tensor's.
 static fx_status pack_matrix(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi_part_of *m,
                              int slice, const fxi_linear *w, fx_error *err)
 {
     const int n_row = m->n_row ? m->n_row : m->n_out;
-    const size_t row_bytes = row_bytes_of(t),
+    const size_t block = t->type->block_elems, block_bytes = t->type->block_bytes;
+    const size_t row_bytes = (size_t)t->ne[0] / block * block_bytes,
                  row0 = (size_t)slice * (size_t)n_row + (size_t)m->row0;
     load_job job = {.t = t,
                     .m = m,
                     .src = (const char *)t->data + row0 * row_bytes,
                     .row_bytes = row_bytes,
-                    .from_bytes = bytes_of_numbers(t, (size_t)m->col0),
-                    .cut_bytes = bytes_of_numbers(t, (size_t)m->n_in),
+                    .from_bytes = (size_t)m->col0 / block * block_bytes,
+                    .cut_bytes = (size_t)m->n_in / block * block_bytes,
                     .n_row = m->n_out,
                     .w = w};
     if (ld->is_dry) return FX_OK;
@@ -311,19 +263,13 @@ static fx_status pack_matrix(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi
     return put_rows(ld, &job, err);
 }
 
-static fxi_linear linear_like(const fxi_gguf_tensor *t, const fxi_part_of *m)
-{
-    return (fxi_linear){.type = (fxi_dtype)t->type->id, .n_in = m->n_in, .n_out = m->n_out};
-}
-
 fx_status fxi_load_linear(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, fx_error *err)
 {
     const int n = m->n_slice ? m->n_slice : 1;
     const fxi_gguf_tensor *t;
     memset(w, 0, (size_t)n * sizeof *w);
     FX_TRY(take_tensor(ld, m, &t, err));
-    const fxi_linear like = linear_like(t, m);
-    FX_TRY(take_linears(ld, &like, w, n, err));
+    FX_TRY(take_linears(ld, t, m, w, n, err));
     for (int i = 0; i < n; i++) FX_TRY(pack_matrix(ld, t, m, i, &w[i], err));
     return FX_OK;
 }
@@ -339,9 +285,8 @@ fx_status fxi_load_singles(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, 
         snprintf(name, sizeof name, "%s.%d", m->key.name, i);
         one.key.name = name;
         FX_TRY(take_tensor(ld, &one, &t, err));
-        const fxi_linear like = linear_like(t, m);
-        if (!i) FX_TRY(take_linears(ld, &like, w, n, err));
-        if (like.type != w->type)
+        if (!i) FX_TRY(take_linears(ld, t, m, w, n, err));
+        if ((fxi_dtype)t->type->id != w->type)
             return fxi_fail(
                 err, FX_EFORMAT,
                 "%s: tensor 'blk.%d.%s.weight' is of another type than the first expert's",
@@ -351,29 +296,25 @@ fx_status fxi_load_singles(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, 
     return FX_OK;
 }
 
-// Element i of the tensor's numbers.
-static float number_at(const fxi_gguf_tensor *t, size_t i)
-{
-    float x[256];
-    const size_t n = t->type->block_elems, block = i / n;
-    fxi_row_to_f32((fxi_dtype)t->type->id, (const char *)t->data + block * t->type->block_bytes, n,
-                   x);
-    return x[i % n];
-}
-
 static fx_status read_numbers(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi_part_of *m,
                               float *v, fx_error *err)
 {
     const size_t n = (size_t)m->n_out, n_row = (size_t)(m->n_row ? m->n_row : m->n_out);
+    const size_t block = t->type->block_elems;
+    float x[256]; // a block
     FX_TRY(fxi_gguf_fetch(ld->g, t, 0, t->size_bytes, ld->opt->pool, err));
     for (size_t i = 0; i < n * (size_t)(m->n_slice ? m->n_slice : 1); i++) {
         const size_t row = (size_t)(m->row0 + source_row(m, (int)(i % n)));
-        v[i] = number_at(t, ((size_t)m->slice0 + i / n) * n_row + row);
+        const size_t at = ((size_t)m->slice0 + i / n) * n_row + row;
+        fxi_row_to_f32((fxi_dtype)t->type->id,
+                       (const char *)t->data + at / block * t->type->block_bytes, block, x);
+        v[i] = x[at % block];
         if (!isfinite(v[i]))
             return fxi_fail(err, FX_EFORMAT, "%s: tensor '%.*s' has a number that is not finite",
                             fxi_gguf_name(ld->g), (int)t->name.n, t->name.p);
     }
-    finish_bytes(ld, t->data, t->size_bytes * n / n_row);
+    fxi_gguf_drop(ld->g, t->data, t->size_bytes * n / n_row);
+    count_done(ld, t->size_bytes * n / n_row);
     return FX_OK;
 }
 
@@ -416,9 +357,11 @@ fx_status fxi_load_first_row(fxi_loader *ld, fxi_tensor_key key, int n_elem, int
     FX_TRY(take_tensor(ld, &(fxi_part_of){.key = key, .n_in = n_elem, .n_out = n_row}, &t, err));
     FX_TRY(reserve_rows(ld, n * sizeof(float), err));
     if (!ld->is_dry) {
-        FX_TRY(fxi_gguf_fetch(ld->g, t, 0, row_bytes_of(t), ld->opt->pool, err));
+        const size_t row_bytes = n / t->type->block_elems * t->type->block_bytes;
+        FX_TRY(fxi_gguf_fetch(ld->g, t, 0, row_bytes, ld->opt->pool, err));
         fxi_row_to_f32((fxi_dtype)t->type->id, t->data, n, (float *)ld->rows);
-        finish_bytes(ld, t->data, t->size_bytes);
+        fxi_gguf_drop(ld->g, t->data, t->size_bytes);
+        count_done(ld, t->size_bytes);
     }
     return put_vector(ld, (const float *)ld->rows, n, out, err);
 }

@@ -18,27 +18,12 @@ typedef struct pass {
     fx_error *err;
 } pass;
 
-// ---- the readers of h --------------------------------------------------------------------------
+// ---- steps -------------------------------------------------------------------------------------
 
-static uint64_t type_bit(const fxi_linear *w)
+static uint64_t type_bit(const fxi_linear *w) // of what reads h next
 {
     return w && w->data ? (uint64_t)1 << w->type : 0;
 }
-
-static uint64_t read_by_ffn(const fxi_ffn *f)
-{
-    return type_bit(&f->up.w) | type_bit(&f->gate.w);
-}
-
-static uint64_t read_by_feed(const fxi_layer *l)
-{
-    const fxi_experts *e = l->experts;
-    if (!e) return read_by_ffn(&l->ffn);
-    return type_bit(&e->router.w) | type_bit(e->up.w) | type_bit(e->gate.w) |
-           read_by_ffn(&e->shared) | type_bit(&e->sh_gate);
-}
-
-// ---- steps -------------------------------------------------------------------------------------
 
 // x = the embedding, or x += the last branch; h = norm(x).
 static fx_status next_norm(pass *p, const fxi_rownorm *norm, uint64_t read_by)
@@ -50,105 +35,51 @@ static fx_status next_norm(pass *p, const fxi_rownorm *norm, uint64_t read_by)
     return p->dev->ops->embed(p->dev, &next, p->err);
 }
 
-// Keeps the last branch for the next call of next_norm; h = norm(x).
-static fx_status hold_branch(pass *p, const fxi_rownorm *norm, uint64_t read_by)
+static fx_status run_linear(pass *p, fxi_operand a, const fxi_linear *w)
 {
-    p->branch.holds = true;
-    return next_norm(p, norm, read_by);
-}
-
-static fx_status run_linear(pass *p, fxi_operand a, const fxi_affine *w)
-{
-    const fxi_device_linear job = {&w->w, FXI_OPERAND_H};
+    const fxi_device_linear job = {w, FXI_OPERAND_H};
     return p->dev->ops->linear(p->dev, a, &job, 1, p->err);
 }
-
-// q, k, v of all rows; the cache has k and v.
-static fx_status project_layer(pass *p, const fxi_layer *l)
-{
-    const fxi_device_linear job[] = {
-        {&l->q.w, FXI_OPERAND_Q}, {&l->k.w, FXI_OPERAND_K}, {&l->v.w, FXI_OPERAND_V}};
-    const uint64_t read_by = type_bit(&l->q.w) | type_bit(&l->k.w) | type_bit(&l->v.w);
-    FX_TRY(next_norm(p, &l->attn_in, read_by));
-    FX_TRY(p->dev->ops->linear(p->dev, FXI_OPERAND_H, job, 3, p->err));
-    return p->dev->ops->rope_store(p->dev, l, p->err);
-}
-
-static fx_status attend_layer(pass *p, const fxi_layer *l)
-{
-    FX_TRY(p->dev->ops->attention(p->dev, l, p->err));
-    FX_TRY(run_linear(p, FXI_OPERAND_ATT, &l->o));
-    p->branch = (fxi_branch_end){.bias = l->o.b, .norm = &l->attn_out};
-    return FX_OK;
-}
-
-static fx_status feed_layer(pass *p, const fxi_layer *l)
-{
-    if (l->experts) {
-        FX_TRY(p->dev->ops->experts(p->dev, l->experts, p->err));
-    } else {
-        FX_TRY(p->dev->ops->ffn(p->dev, &l->ffn, p->err));
-        FX_TRY(run_linear(p, FXI_OPERAND_MID, &l->ffn.down));
-    }
-    p->branch = (fxi_branch_end){.bias = l->experts ? NULL : l->ffn.down.b, .norm = &l->ffn_out};
-    return FX_OK;
-}
-
-// ---- all devices -------------------------------------------------------------------------------
-
-// A pass on each of the devices that compute the model: one, or several that each have a part.
-typedef struct crew {
-    pass on[FXI_MAX_RANK];
-    int n;
-    fxi_device *all; // all of them; NULL: one has the whole model
-    fx_error *err;
-} crew;
 
 // What a device does in layer i up to the end of attention, and from there on. Each end leaves in h
 // what the branch adds to x, or this device's addend of it.
 typedef fx_status layer_half(pass *p, int i);
 
+// After the K and V of the last layer, only the rows that are wanted are computed.
 static fx_status run_attention(pass *p, int i)
 {
     const fxi_layer *l = &p->m->layer[i];
-    FX_TRY(project_layer(p, l));
+    const fxi_device_ops *ops = p->dev->ops;
+    const fxi_device_linear job[] = {
+        {&l->q.w, FXI_OPERAND_Q}, {&l->k.w, FXI_OPERAND_K}, {&l->v.w, FXI_OPERAND_V}};
+    FX_TRY(next_norm(p, &l->attn_in, type_bit(&l->q.w) | type_bit(&l->k.w) | type_bit(&l->v.w)));
+    FX_TRY(ops->linear(p->dev, FXI_OPERAND_H, job, 3, p->err));
+    FX_TRY(ops->rope_store(p->dev, l, p->err));
     if (i == p->m->model.shape.n_layer - 1) {
         if (!p->n_row) return FX_OK;
-        FX_TRY(p->dev->ops->keep_rows(p->dev, p->err));
+        FX_TRY(ops->keep_rows(p->dev, p->err));
     }
-    return attend_layer(p, l);
+    FX_TRY(ops->attention(p->dev, l, p->err));
+    p->branch = (fxi_branch_end){.bias = l->o.b, .norm = &l->attn_out};
+    return run_linear(p, FXI_OPERAND_ATT, &l->o.w);
 }
 
+// In parallel layers the branch of attention is held until the end of this one.
 static fx_status run_feed(pass *p, int i)
 {
     const fxi_layer *l = &p->m->layer[i];
-    FX_TRY((p->m->rules.is_parallel ? hold_branch : next_norm)(p, &l->ffn_in, read_by_feed(l)));
-    return feed_layer(p, l);
-}
-
-static fx_status run_half(crew *c, layer_half *half, int i)
-{
-    for (int k = 0; k < c->n; k++) FX_TRY(half(&c->on[k], i));
-    return FX_OK;
-}
-
-static fx_status add_up(crew *c)
-{
-    return c->all ? c->all->ranks->sum(c->all, c->err) : FX_OK;
-}
-
-// After the K and V of the last layer, only the rows that are wanted are computed.
-static fx_status run_layers(crew *c)
-{
-    const int n_layer = c->on[0].m->model.shape.n_layer;
-    for (int i = 0; i < n_layer; i++) {
-        FX_TRY(run_half(c, run_attention, i));
-        if (i == n_layer - 1 && !c->on[0].n_row) return FX_OK;
-        FX_TRY(add_up(c));
-        FX_TRY(run_half(c, run_feed, i));
-        FX_TRY(add_up(c));
-    }
-    return FX_OK;
+    const fxi_experts *e = l->experts;
+    const fxi_ffn *f = e ? &e->shared : &l->ffn;
+    uint64_t read_by = type_bit(&f->up.w) | type_bit(&f->gate.w);
+    if (e)
+        read_by |= type_bit(&e->router.w) | type_bit(e->up.w) | type_bit(e->gate.w) |
+                   type_bit(&e->sh_gate);
+    p->branch.holds = p->m->rules.is_parallel;
+    FX_TRY(next_norm(p, &l->ffn_in, read_by));
+    p->branch = (fxi_branch_end){.bias = e ? NULL : f->down.b, .norm = &l->ffn_out};
+    if (e) return p->dev->ops->experts(p->dev, e, p->err);
+    FX_TRY(p->dev->ops->ffn(p->dev, f, p->err));
+    return run_linear(p, FXI_OPERAND_MID, &f->down.w);
 }
 
 // The last norm: logits of the first rows that are wanted, the other rows as they are.
@@ -165,38 +96,33 @@ static fx_status finish_rows(pass *p, bool wants_rows, bool wants_best)
     return wants_best ? p->dev->ops->best(p->dev, n_logit, p->err) : FX_OK;
 }
 
-// Each of several devices has a part of the vocabulary; the first one alone returns other rows.
-static fx_status finish_crew(crew *c, bool wants_best)
-{
-    for (int k = 0; c->on[0].n_row && k < c->n; k++)
-        FX_TRY(finish_rows(&c->on[k], k == 0, wants_best));
-    return FX_OK;
-}
+// ---- a pass on all devices ---------------------------------------------------------------------
 
-// ---- the pass ----------------------------------------------------------------------------------
+// The devices that compute the model: one, or several that each have a part.
+typedef struct crew {
+    pass on[FXI_MAX_RANK];
+    int n;
+    fxi_device *all; // all of them; NULL: one has the whole model
+    fx_error *err;
+} crew;
 
-// The sequences as device k of several sees them: with the addresses of its part of the caches.
-static const fxi_batch_seq *rank_seqs(fxi_model_ranks *r, int k, const fxi_batch *batch)
+// The batch of device k of several, with the addresses of its part of the caches; what each finds
+// best is compared when all have (wait_decoder).
+static const fxi_batch *rank_batch(fxi_model_ranks *r, int k, const fxi_batch *batch)
 {
-    if (!k) return batch->seq;
+    fxi_batch *own = &r->batch[k];
+    *own = *batch;
+    own->best = batch->best ? r->best[k] : NULL;
+    own->best_logit = batch->best ? r->best_logit[k] : NULL;
+    if (!k) return own;
     fxi_batch_seq *seq = r->seq + (size_t)(k - 1) * (size_t)r->max_seq;
     for (int i = 0; i < batch->n_seq; i++) {
         seq[i] = batch->seq[i];
         for (int g = 0; g < FXI_KV_MAX_GROUP; g++)
             seq[i].views.group[g].base = batch->seq[i].views.rank_base[k - 1][g];
     }
-    return seq;
-}
-
-// The batch of device k; what each finds best is compared when all have (join_best).
-static const fxi_batch *rank_batch(fxi_model_ranks *r, int k, const fxi_batch *batch)
-{
-    fxi_batch *own = &r->batch[k];
-    *own = *batch;
-    own->seq = rank_seqs(r, k, batch);
-    if (k) own->rows = NULL;
-    own->best = batch->best ? r->best[k] : NULL;
-    own->best_logit = batch->best ? r->best_logit[k] : NULL;
+    own->seq = seq;
+    own->rows = NULL;
     return own;
 }
 
@@ -221,11 +147,26 @@ static fx_status begin_all(crew *c, fxi_transformer *m, const fxi_batch *batch, 
     return FX_OK;
 }
 
+static fx_status run_layers(crew *c)
+{
+    static layer_half *const halves[] = {run_attention, run_feed};
+    const int n_layer = c->on[0].m->model.shape.n_layer;
+    for (int i = 0; i < n_layer; i++)
+        for (int h = 0; h < 2; h++) {
+            for (int k = 0; k < c->n; k++) FX_TRY(halves[h](&c->on[k], i));
+            if (i == n_layer - 1 && !c->on[0].n_row) return FX_OK;
+            if (c->all) FX_TRY(c->all->ranks->sum(c->all, c->err));
+        }
+    return FX_OK;
+}
+
+// Each of several devices has a part of the vocabulary; the first one alone returns other rows.
 static fx_status give_steps(crew *c, fxi_transformer *m, const fxi_batch *batch, float *logits)
 {
     FX_TRY(begin_all(c, m, batch, logits));
     FX_TRY(run_layers(c));
-    FX_TRY(finish_crew(c, batch->best != NULL));
+    for (int k = 0; c->on[0].n_row && k < c->n; k++)
+        FX_TRY(finish_rows(&c->on[k], k == 0, batch->best != NULL));
     for (int k = 0; k < c->n; k++) FX_TRY(c->on[k].dev->ops->submit(c->on[k].dev, c->err));
     return FX_OK;
 }
@@ -240,10 +181,9 @@ static fx_status submit_decoder(fxi_model *model, const fxi_batch *batch, float 
     return st;
 }
 
-// ---- the best of all parts of the vocabulary ---------------------------------------------------
-
-// Row i: the largest of the ranks' best, the first among equals; -1 if a logit is not finite.
-static void join_best_row(const fxi_model_ranks *r, int i)
+// Row i of the batch: the largest of the ranks' best, the first among equals; -1 if a logit is not
+// finite.
+static void join_best(const fxi_model_ranks *r, int i)
 {
     int best = -1;
     float logit = 0;
@@ -258,18 +198,14 @@ static void join_best_row(const fxi_model_ranks *r, int i)
     if (r->all->best_logit) r->all->best_logit[i] = logit;
 }
 
-static void join_best(const fxi_model_ranks *r)
-{
-    int n_logit;
-    (void)fxi_batch_wanted(r->all, NULL, &n_logit);
-    for (int i = 0; r->all->best && i < n_logit; i++) join_best_row(r, i);
-}
-
 static fx_status wait_decoder(fxi_model *model, fx_error *err)
 {
     const fxi_transformer *m = (const fxi_transformer *)model;
+    int n_logit;
     FX_TRY(m->dev->ops->wait(m->dev, err));
-    if (m->ranks.n) join_best(&m->ranks);
+    if (!m->ranks.n || !m->ranks.all->best) return FX_OK;
+    (void)fxi_batch_wanted(m->ranks.all, NULL, &n_logit);
+    for (int i = 0; i < n_logit; i++) join_best(&m->ranks, i);
     return FX_OK;
 }
 
@@ -282,29 +218,32 @@ static void free_decoder(fxi_model *m)
 
 static const fxi_model_ops decoder_ops = {free_decoder, submit_decoder, wait_decoder};
 
-fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
-                         fx_error *err)
+static fx_status finish_load(fx_status st, fxi_transformer *m, fxi_model **out)
 {
-    fxi_transformer *m;
-    *out = NULL;
-    if (opt->device && opt->device->ranks)
-        FX_TRY(fxi_ranks_load(g, opt, &m, err));
-    else
-        FX_TRY(fxi_transformer_load(g, opt, (fxi_cut){0, 1}, false, &m, err));
+    if (st != FX_OK) return st;
     m->model.ops = &decoder_ops;
     *out = &m->model;
     return FX_OK;
 }
 
+fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
+                         fx_error *err)
+{
+    const bool ranked = opt->device && opt->device->ranks;
+    fxi_transformer *m = NULL;
+    *out = NULL;
+    const fx_status st = ranked ? fxi_ranks_load(g, opt, &m, err)
+                                : fxi_transformer_load(g, opt, (fxi_cut){0, 1}, false, &m, err);
+    return finish_load(st, m, out);
+}
+
 fx_status fxi_model_inspect(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
                             fx_error *err)
 {
-    fxi_transformer *m;
+    fxi_transformer *m = NULL;
     *out = NULL;
-    FX_TRY(fxi_transformer_load(g, opt, (fxi_cut){0, 1}, true, &m, err));
-    m->model.ops = &decoder_ops;
-    *out = &m->model;
-    return FX_OK;
+    const fx_status st = fxi_transformer_load(g, opt, (fxi_cut){0, 1}, true, &m, err);
+    return finish_load(st, m, out);
 }
 
 void fxi_model_free(fxi_model *m)

@@ -1,5 +1,5 @@
 // endpoints.c - see endpoint.h.
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "server/endpoint/endpoint.h"
 #include "server/trace/chrome_trace.h"
 
@@ -40,28 +40,23 @@ bool fxi_endpoint_model(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
     return fxi_endpoint_end(add_model(c, name, out), err);
 }
 
-static bool add_shape(const fx_model_info *m, fxi_buf *b)
-{
-    return fxi_buf_str(b, ",\"architecture\":") && fxi_json_cstr(b, m->arch) &&
-           fxi_buf_str(b, ",\"type\":") && fxi_json_cstr(b, m->type) &&
-           fxi_buf_fmt(b,
-                       ",\"parameters\":%llu,\"layers\":%d,\"vocabulary\":%d,\"max_model_len\":%d,"
-                       "\"generates\":%s,\"embeds\":%s,\"embedding_length\":%d,"
-                       "\"has_chat_template\":%s",
-                       (unsigned long long)m->n_param, m->n_layer, m->n_vocab, m->ctx_tok,
-                       m->generates ? "true" : "false", m->embeds ? "true" : "false", m->n_embd,
-                       m->has_chat_template ? "true" : "false");
-}
-
 // n_ctx stands where clients of llama.cpp look for it.
 bool fxi_endpoint_props(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
     const fx_model_info *m = fx_engine_info(c->eng);
-    bool ok = fxi_buf_str(out, "{\"model\":") && fxi_json_cstr(out, c->lim->model_id) &&
-              add_shape(m, out) &&
-              fxi_buf_fmt(out, ",\"default_generation_settings\":{\"n_ctx\":%d},\"build_info\":",
-                          m->ctx_tok) &&
-              fxi_json_cstr(out, fx_version()) && fxi_buf_str(out, "}");
+    const bool ok =
+        fxi_buf_str(out, "{\"model\":") && fxi_json_cstr(out, c->lim->model_id) &&
+        fxi_buf_str(out, ",\"architecture\":") && fxi_json_cstr(out, m->arch) &&
+        fxi_buf_str(out, ",\"type\":") && fxi_json_cstr(out, m->type) &&
+        fxi_buf_fmt(out,
+                    ",\"parameters\":%llu,\"layers\":%d,\"vocabulary\":%d,\"max_model_len\":%d,"
+                    "\"generates\":%s,\"embeds\":%s,\"embedding_length\":%d,"
+                    "\"has_chat_template\":%s,\"default_generation_settings\":{\"n_ctx\":%d},"
+                    "\"build_info\":",
+                    (unsigned long long)m->n_param, m->n_layer, m->n_vocab, m->ctx_tok,
+                    m->generates ? "true" : "false", m->embeds ? "true" : "false", m->n_embd,
+                    m->has_chat_template ? "true" : "false", m->ctx_tok) &&
+        fxi_json_cstr(out, fx_version()) && fxi_buf_str(out, "}");
     return fxi_endpoint_end(ok, err);
 }
 
@@ -120,51 +115,54 @@ static bool charge_work(const fxi_call *c, size_t n_bytes, fxi_http_error *err)
 
 // ---- /tokenize ----------------------------------------------------------------------------------
 
-static bool add_strings(const fxi_call *c, const fx_tokens *t, fxi_buf *b)
-{
-    bool ok = fxi_buf_str(b, "[");
-    for (size_t i = 0; ok && i < t->n; i++) {
-        size_t n;
-        const char *s = fx_token_text(c->eng, t->id[i], &n);
-        ok = (!i || fxi_buf_str(b, ",")) && fxi_json_str(b, s, n);
-    }
-    return ok && fxi_buf_str(b, "]");
-}
-
 static bool write_token_list(const fxi_call *c, const fx_tokens *t, bool strings, fxi_buf *b)
 {
     bool ok = fxi_buf_fmt(b, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":[", t->n,
                           fx_engine_info(c->eng)->ctx_tok);
     for (size_t i = 0; ok && i < t->n; i++) ok = fxi_buf_fmt(b, "%s%d", i ? "," : "", t->id[i]);
-    return ok && fxi_buf_str(b, "],\"token_strs\":") &&
-           (strings ? add_strings(c, t, b) : fxi_buf_str(b, "null")) && fxi_buf_str(b, "}");
+    ok = ok && fxi_buf_str(b, strings ? "],\"token_strs\":[" : "],\"token_strs\":null}");
+    for (size_t i = 0; ok && strings && i < t->n; i++) {
+        size_t n;
+        const char *s = fx_token_text(c->eng, t->id[i], &n);
+        ok = (!i || fxi_buf_str(b, ",")) && fxi_json_str(b, s, n);
+    }
+    return ok && (!strings || fxi_buf_str(b, "]}"));
+}
+
+// A prompt's tokens, charged, for the two endpoints that take one.
+static bool encode_call(const fxi_call *c, fxi_api api, fxi_params *par, fx_tokens *t,
+                        fxi_http_error *err)
+{
+    *t = (fx_tokens){0};
+    if (!read_call(c, api, par, err)) return false;
+    if (charge_work(c, (FXI_TEXT_COPIES + ID_BYTES) * c->n_body, err) &&
+        fxi_params_encode(par, c->eng, 0, t, err))
+        return true;
+    fxi_params_free(par);
+    return false;
 }
 
 bool fxi_endpoint_tokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
     fxi_params par;
-    fx_tokens t = {0};
-    if (!read_call(c, FXI_API_TOKENIZE, &par, err)) return false;
-    bool ok = charge_work(c, (FXI_TEXT_COPIES + ID_BYTES) * c->n_body, err) &&
-              fxi_params_encode(&par, c->eng, 0, &t, err) &&
-              fxi_endpoint_end(write_token_list(c, &t, par.token_strs, out), err);
+    fx_tokens t;
+    if (!encode_call(c, FXI_API_TOKENIZE, &par, &t, err)) return false;
+    const bool ok = write_token_list(c, &t, par.token_strs, out);
     fx_tokens_free(&t);
     fxi_params_free(&par);
-    return ok;
+    return fxi_endpoint_end(ok, err);
 }
 
 // How many tokens the prompt of Anthropic's messages has.
 bool fxi_endpoint_count(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
     fxi_params par;
-    fx_tokens t = {0};
-    if (!read_call(c, FXI_API_COUNT, &par, err)) return false;
-    bool ok = charge_work(c, (FXI_TEXT_COPIES + ID_BYTES) * c->n_body, err) &&
-              fxi_params_encode(&par, c->eng, 0, &t, err) &&
-              fxi_endpoint_end(fxi_buf_fmt(out, "{\"input_tokens\":%zu}", t.n), err);
+    fx_tokens t;
+    if (!encode_call(c, FXI_API_COUNT, &par, &t, err)) return false;
+    const bool ok = fxi_buf_fmt(out, "{\"input_tokens\":%zu}", t.n);
     fx_tokens_free(&t);
     fxi_params_free(&par);
-    return ok;
+    return fxi_endpoint_end(ok, err);
 }
 
 // ---- text ---------------------------------------------------------------------------------------
@@ -174,25 +172,17 @@ static bool add_member(fxi_buf *b, const char *before, const char *text, size_t 
     return fxi_buf_str(b, before) && fxi_json_str(b, text, n);
 }
 
-static size_t spelled_bytes(const fxi_call *c, const fxi_id_list *ids)
-{
-    size_t sum = 0, n;
-    for (size_t i = 0; i < ids->n; i++) {
-        (void)fx_token_text(c->eng, ids->id[i], &n);
-        sum += n;
-    }
-    return sum;
-}
-
 // Under the names that vLLM and llama.cpp give it.
 bool fxi_endpoint_detokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
     fxi_params par;
     fx_error e;
     char *text = NULL;
-    size_t n = 0;
+    size_t n = 0, n_bytes = 0;
     if (!read_call(c, FXI_API_DETOKENIZE, &par, err)) return false;
-    bool ok = charge_work(c, SPELL_COPIES * spelled_bytes(c, &par.tokens), err) &&
+    for (size_t i = 0; i < par.tokens.n; i++, n_bytes += n)
+        (void)fx_token_text(c->eng, par.tokens.id[i], &n);
+    bool ok = charge_work(c, SPELL_COPIES * n_bytes, err) &&
               (fx_detokenize(c->eng, par.tokens.id, par.tokens.n, !par.skip_special, NULL, &text,
                              &n, &e) == FX_OK ||
                fxi_http_fail_fx(err, &e, "tokens"));
@@ -228,17 +218,23 @@ bool fxi_endpoint_apply_template(const fxi_call *c, fxi_buf *out, fxi_http_error
 // For operators: figures, the KV cache and its budget, the flight recorder.
 
 // All figures, as one flat object with the names of FX_STATS.
+static bool put_stats(fxi_buf *b, const fx_stats *st)
+{
+    const char *comma = "{";
+    bool ok = true;
+#define PUT_STAT(name, help)                                                \
+    ok = ok && fxi_buf_fmt(b, "%s\"" #name "\":%" PRIu64, comma, st->name); \
+    comma = ",";
+    FX_STATS(PUT_STAT)
+#undef PUT_STAT
+    return ok && fxi_buf_str(b, "}");
+}
+
 bool fxi_endpoint_stats(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
     fx_stats st;
     fx_engine_stats(c->eng, &st);
-    const size_t at = out->n;
-    bool ok = fxi_buf_str(out, "{");
-#define ADD_STAT(name, help) \
-    ok = ok && fxi_buf_fmt(out, "%s\"" #name "\":%" PRIu64, out->n > at + 1 ? "," : "", st.name);
-    FX_STATS(ADD_STAT)
-#undef ADD_STAT
-    return fxi_endpoint_end(ok && fxi_buf_str(out, "}"), err);
+    return fxi_endpoint_end(put_stats(out, &st), err);
 }
 
 bool fxi_endpoint_cache(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
@@ -299,32 +295,25 @@ static bool begin_list(fxi_buf *b, const char *name)
     return fxi_buf_fmt(b, ",\"%s\":[", name);
 }
 
-// A comma, unless the item is the first one.
+// A comma, unless the item is the first one, or a member's value.
 static bool separate_item(fxi_buf *b)
 {
-    const char last = b->p[b->n - 1];
-    return last == '[' || last == '{' || fxi_buf_str(b, ",");
-}
-
-// Writes v in decimal and returns the end.
-static char *write_number(char *to, uint64_t v)
-{
-    char digits[MAX_DIGITS];
-    int n = 0;
-    do digits[n++] = (char)('0' + v % 10);
-    while (v /= 10);
-    while (n) *to++ = digits[--n];
-    return to;
+    return strchr("[{:", b->p[b->n - 1]) || fxi_buf_str(b, ",");
 }
 
 static bool put_row(fxi_buf *b, const uint64_t *v, int n)
 {
+    char digits[MAX_DIGITS];
     if (!separate_item(b) || !fxi_buf_reserve(b, (size_t)n * (MAX_DIGITS + 1) + 2)) return false;
     char *at = b->p + b->n;
     *at++ = '[';
     for (int i = 0; i < n; i++) {
+        int n_digit = 0;
+        uint64_t left = v[i];
         if (i) *at++ = ',';
-        at = write_number(at, v[i]);
+        do digits[n_digit++] = (char)('0' + left % 10);
+        while (left /= 10);
+        while (n_digit) *at++ = digits[--n_digit];
     }
     *at++ = ']';
     *at = 0;
@@ -336,7 +325,7 @@ static bool put_row(fxi_buf *b, const uint64_t *v, int n)
     put_row(b, (const uint64_t[]){__VA_ARGS__}, \
             (int)(sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)))
 
-static bool put_snapshot_head(fxi_buf *b, const fx_snapshot *s)
+static bool put_figures(fxi_buf *b, const fx_snapshot *s)
 {
     bool ok = fxi_buf_fmt(
         b, "{\"number\":%" PRIu64 ",\"at_us\":%" PRIu64 ",\"version\":\"%s\",\"manager\":\"%s\"",
@@ -347,38 +336,10 @@ static bool put_snapshot_head(fxi_buf *b, const fx_snapshot *s)
             b,
             "%s{\"chunk_bytes\":%" PRIu64 ",\"chunk_tokens\":%" PRIu32 ",\"device\":%" PRIu32 "}",
             g ? "," : "", s->group[g].chunk_bytes, s->group[g].chunk_tok, s->group[g].device);
-    return ok && fxi_buf_str(b, "]");
-}
-
-static bool put_stats(fxi_buf *b, const fx_stats *st)
-{
-    bool ok = fxi_buf_str(b, ",\"stats\":{");
-#define PUT_STAT(name, help) \
-    ok = ok && separate_item(b) && fxi_buf_fmt(b, "\"" #name "\":%" PRIu64, st->name);
-    FX_STATS(PUT_STAT)
-#undef PUT_STAT
-    return ok && fxi_buf_str(b, "}");
-}
-
-static bool put_counts(fxi_buf *b, const fx_snapshot *s)
-{
-    bool ok = fxi_buf_str(b, ",\"counts\":{\"chunks\":");
-    ok = ok && fxi_buf_str(b, "[");
-    for (int i = 0; ok && i < FX_N_CHUNK_STATE; i++)
-        ok = fxi_buf_fmt(b, "%s%" PRIu64, i ? "," : "", s->n_chunk[i]);
-    return ok &&
-           fxi_buf_fmt(b, "],\"spans\":%" PRIu64 ",\"nodes\":%" PRIu64 ",\"requests\":%" PRIu64 "}",
+    return ok && fxi_buf_str(b, "],\"stats\":") && put_stats(b, &s->stats) &&
+           fxi_buf_str(b, ",\"counts\":{\"chunks\":") && put_row(b, s->n_chunk, FX_N_CHUNK_STATE) &&
+           fxi_buf_fmt(b, ",\"spans\":%" PRIu64 ",\"nodes\":%" PRIu64 ",\"requests\":%" PRIu64 "}",
                        s->n_all_span, s->n_all_node, s->n_all_request);
-}
-
-static bool put_chunks(fxi_buf *b, const fx_snapshot *s)
-{
-    bool ok = begin_list(b, "chunks");
-    for (size_t i = 0; ok && i < s->n_chunk_run; i++) {
-        const fx_chunk_run *r = &s->chunk[i];
-        ok = PUT_ROW(b, r->first, r->n, r->state, r->group);
-    }
-    return ok && fxi_buf_str(b, "]");
 }
 
 static bool put_spans(fxi_buf *b, const fx_snapshot *s)
@@ -397,16 +358,6 @@ static bool put_spans(fxi_buf *b, const fx_snapshot *s)
             ok = PUT_ROW(b, r->group, r->at, r->chunk, r->n);
         }
         ok = ok && fxi_buf_str(b, "]}");
-    }
-    return ok && fxi_buf_str(b, "]");
-}
-
-static bool put_nodes(fxi_buf *b, const fx_snapshot *s)
-{
-    bool ok = begin_list(b, "nodes");
-    for (size_t i = 0; ok && i < s->n_node; i++) {
-        const fx_prefix_node *n = &s->node[i];
-        ok = PUT_ROW(b, n->id, n->parent, n->domain, n->n_tok, n->n_seq, n->held_bytes);
     }
     return ok && fxi_buf_str(b, "]");
 }
@@ -430,7 +381,15 @@ static bool put_requests(fxi_buf *b, const fx_snapshot *s)
 
 bool fxi_snapshot_json(fxi_buf *out, const fx_snapshot *s)
 {
-    return put_snapshot_head(out, s) && put_stats(out, &s->stats) && put_counts(out, s) &&
-           put_chunks(out, s) && put_spans(out, s) && put_nodes(out, s) && put_requests(out, s) &&
-           fxi_buf_str(out, "}");
+    bool ok = put_figures(out, s) && begin_list(out, "chunks");
+    for (size_t i = 0; ok && i < s->n_chunk_run; i++) {
+        const fx_chunk_run *r = &s->chunk[i];
+        ok = PUT_ROW(out, r->first, r->n, r->state, r->group);
+    }
+    ok = ok && fxi_buf_str(out, "]") && put_spans(out, s) && begin_list(out, "nodes");
+    for (size_t i = 0; ok && i < s->n_node; i++) {
+        const fx_prefix_node *n = &s->node[i];
+        ok = PUT_ROW(out, n->id, n->parent, n->domain, n->n_tok, n->n_seq, n->held_bytes);
+    }
+    return ok && fxi_buf_str(out, "]") && put_requests(out, s) && fxi_buf_str(out, "}");
 }

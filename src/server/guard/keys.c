@@ -18,8 +18,6 @@
 
 #define SPACES " \t\r"
 
-// ---- words ------------------------------------------------------------------------------------
-
 static fxi_str next_word(fxi_str *line)
 {
     while (line->n && memchr(SPACES, line->p[0], sizeof SPACES - 1)) line->p++, line->n--;
@@ -30,44 +28,17 @@ static fxi_str next_word(fxi_str *line)
     return word;
 }
 
-static bool is_name_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-}
-
-static bool is_name(fxi_str s)
-{
-    if (!s.n || s.n >= FXI_TENANT_ID_BYTES) return false;
-    for (size_t i = 0; i < s.n; i++)
-        if (!is_name_char(s.p[i])) return false;
-    return !fxi_str_is(s, fxi_tenant_anonymous()->id);
-}
-
-static bool is_key_text(fxi_str s)
-{
-    if (!s.n || s.n > FXI_MAX_KEY_BYTES) return false;
-    for (size_t i = 0; i < s.n; i++)
-        if (s.p[i] <= ' ' || s.p[i] > '~') return false;
-    return true;
-}
-
-// ---- keys -------------------------------------------------------------------------------------
-
-static bool has_key(const fxi_key_set *set, fxi_str key)
-{
-    for (int i = 0; i < set->n; i++)
-        if (fxi_str_is(key, set->key[i]->text)) return true;
-    return false;
-}
-
 fx_status fxi_key_set_add(fxi_key_set *set, const fxi_tenant *t, fxi_str key, const char *where,
                           fx_error *err)
 {
-    if (!is_key_text(key))
+    bool is_key = key.n && key.n <= FXI_MAX_KEY_BYTES;
+    for (size_t i = 0; is_key && i < key.n; i++) is_key = key.p[i] > ' ' && key.p[i] <= '~';
+    if (!is_key)
         return fxi_fail(err, FX_EINVAL, "%s: a key is 1 to %d printable ASCII characters", where,
                         FXI_MAX_KEY_BYTES);
-    if (has_key(set, key)) return fxi_fail(err, FX_EINVAL, "%s: the key occurs twice", where);
+    for (int i = 0; i < set->n; i++)
+        if (fxi_str_is(key, set->key[i]->text))
+            return fxi_fail(err, FX_EINVAL, "%s: the key occurs twice", where);
     if (set->n == FXI_MAX_KEY)
         return fxi_fail(err, FX_EINVAL, "%s: more than %d keys", where, FXI_MAX_KEY);
     fxi_key *k = calloc(1, sizeof *k);
@@ -98,50 +69,48 @@ void fxi_key_set_clear(fxi_key_set *set)
     set->n = 0;
 }
 
-// ---- lines ------------------------------------------------------------------------------------
-
-// "priority=N". False: it is not that, or N is out of bounds.
-static bool read_priority(fxi_str word, int *out)
+// The N of "priority=N", which has 1 to 3 digits; -1: the word is not that.
+static int read_priority(fxi_str word)
 {
     static const char head[] = "priority=";
     const size_t n_head = sizeof head - 1;
     int v = 0;
-    if (word.n <= n_head || word.n > n_head + 3 || memcmp(word.p, head, n_head) != 0) return false;
+    if (word.n <= n_head || word.n > n_head + 3 || memcmp(word.p, head, n_head) != 0) return -1;
     for (size_t i = n_head; i < word.n; i++) {
-        if (word.p[i] < '0' || word.p[i] > '9') return false;
+        if (word.p[i] < '0' || word.p[i] > '9') return -1;
         v = v * 10 + word.p[i] - '0';
     }
-    *out = v;
-    return v <= FX_MAX_PRIORITY;
-}
-
-static fx_status read_rights(fxi_tenant *t, fxi_str line, const char *where, fx_error *err)
-{
-    for (fxi_str word; (word = next_word(&line)).n;) {
-        if (fxi_str_is(word, "admin"))
-            t->is_admin = true;
-        else if (!read_priority(word, &t->max_priority))
-            return fxi_fail(err, FX_EINVAL,
-                            "%s: after the key come 'admin' and 'priority=N' (0 to %d) only", where,
-                            FX_MAX_PRIORITY);
-    }
-    return FX_OK;
+    return v;
 }
 
 static fx_status read_key_line(fxi_key_set *set, fxi_str line, const char *where, fx_error *err)
 {
+    static const char name_chars[] = "abcdefghijklmnopqrstuvwxyz"
+                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     fxi_tenant t = {.is_admin = false};
-    const fxi_str name = next_word(&line);
+    const fxi_str name = next_word(&line), key = next_word(&line);
     if (!name.n || name.p[0] == '#') return FX_OK;
-    if (!is_name(name))
+    bool is_name = name.n < FXI_TENANT_ID_BYTES && !fxi_str_is(name, fxi_tenant_anonymous()->id);
+    for (size_t i = 0; is_name && i < name.n; i++)
+        is_name = memchr(name_chars, name.p[i], sizeof name_chars - 1);
+    if (!is_name)
         return fxi_fail(err, FX_EINVAL,
                         "%s: a name has 1 to %d letters, digits and '_.-', and is not '%s'", where,
                         FXI_TENANT_ID_BYTES - 1, fxi_tenant_anonymous()->id);
     snprintf(t.id, sizeof t.id, "%.*s", (int)name.n, name.p);
     snprintf(t.salt, sizeof t.salt, "key:%s", t.id);
-    const fxi_str key = next_word(&line);
     if (!key.n) return fxi_fail(err, FX_EINVAL, "%s: a key must follow the name", where);
-    FX_TRY(read_rights(&t, line, where, err));
+    for (fxi_str word; (word = next_word(&line)).n;) {
+        const int priority = read_priority(word);
+        if (fxi_str_is(word, "admin"))
+            t.is_admin = true;
+        else if (priority >= 0 && priority <= FX_MAX_PRIORITY)
+            t.max_priority = priority;
+        else
+            return fxi_fail(err, FX_EINVAL,
+                            "%s: after the key come 'admin' and 'priority=N' (0 to %d) only", where,
+                            FX_MAX_PRIORITY);
+    }
     return fxi_key_set_add(set, &t, key, where, err);
 }
 
@@ -161,7 +130,7 @@ fx_status fxi_key_set_read(fxi_key_set *set, const char *text, size_t n_bytes, c
 }
 
 // ---- the ring: opened, reloaded, searched -------------------------------------------------------
-
+//
 // A search holds the lock, so that a reload cannot free what it looks at; what it finds has a
 // reference of its own.
 
@@ -174,67 +143,43 @@ struct fxi_keyring {
     bool is_exposed;
 };
 
-// ---- reading ----------------------------------------------------------------------------------
-
-static fx_status read_key_file(int fd, const char *name, fxi_buf *b, bool *is_exposed,
-                               fx_error *err)
-{
-    char piece[4096];
-    struct stat st;
-    ssize_t n = 0;
-    if (fstat(fd, &st)) return fxi_fail(err, FX_EIO, "%s: %s", name, strerror(errno));
-    *is_exposed = st.st_mode & (S_IRGRP | S_IROTH | S_IWGRP | S_IWOTH);
-    while (b->n <= MAX_FILE_BYTES && (n = read(fd, piece, sizeof piece)) > 0)
-        if (!fxi_buf_add(b, piece, (size_t)n)) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    if (n < 0) return fxi_fail(err, FX_EIO, "%s: %s", name, strerror(errno));
-    if (b->n > MAX_FILE_BYTES)
-        return fxi_fail(err, FX_EINVAL, "%s: a key file has at most %u bytes", name,
-                        MAX_FILE_BYTES);
-    return FX_OK;
-}
-
-static fx_status read_text(const char *name, fxi_buf *b, bool *is_exposed, fx_error *err)
-{
-    const int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) return fxi_fail(err, FX_EIO, "%s: %s", name, strerror(errno));
-    const fx_status st = read_key_file(fd, name, b, is_exposed, err);
-    close(fd);
-    return st;
-}
-
-static void wipe_buf(fxi_buf *b)
-{
-    if (b->p) explicit_bzero(b->p, b->cap);
-    fxi_buf_free(b);
-}
-
 static fx_status read_keys(const char *name, fxi_key_set *set, bool *is_exposed, fx_error *err)
 {
+    char piece[4096];
     fxi_buf b = {0};
-    fx_status st = read_text(name, &b, is_exposed, err);
-    if (st == FX_OK) st = fxi_key_set_read(set, b.p ? b.p : "", b.n, name, err);
-    if (st == FX_OK && !set->n) st = fxi_fail(err, FX_EINVAL, "%s: there is no key in it", name);
-    wipe_buf(&b);
-    return st;
+    struct stat st;
+    ssize_t n = 0;
+    fx_status res = FX_OK;
+    const int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st)) {
+        res = fxi_fail(err, FX_EIO, "%s: %s", name, strerror(errno));
+        goto end;
+    }
+    *is_exposed = st.st_mode & (S_IRGRP | S_IROTH | S_IWGRP | S_IWOTH);
+    while (res == FX_OK && b.n <= MAX_FILE_BYTES && (n = read(fd, piece, sizeof piece)) > 0)
+        if (!fxi_buf_add(&b, piece, (size_t)n)) res = fxi_fail(err, FX_ENOMEM, "out of memory");
+    if (res == FX_OK && n < 0) res = fxi_fail(err, FX_EIO, "%s: %s", name, strerror(errno));
+    if (res == FX_OK && b.n > MAX_FILE_BYTES)
+        res = fxi_fail(err, FX_EINVAL, "%s: a key file has at most %u bytes", name, MAX_FILE_BYTES);
+    if (res == FX_OK) res = fxi_key_set_read(set, b.p ? b.p : "", b.n, name, err);
+    if (res == FX_OK && !set->n) res = fxi_fail(err, FX_EINVAL, "%s: it holds no key", name);
+end:
+    if (b.p) explicit_bzero(b.p, b.cap);
+    fxi_buf_free(&b);
+    if (fd >= 0) close(fd);
+    return res;
 }
-
-static fx_status read_all(const fxi_keyring *ring, fxi_key_set *set, bool *is_exposed,
-                          fx_error *err)
-{
-    static const fxi_tenant lone = {.id = "default", .salt = "key:default"};
-    if (ring->file) FX_TRY(read_keys(ring->file, set, is_exposed, err));
-    if (!ring->own) return FX_OK;
-    return fxi_key_set_add(set, &lone, fxi_str_of(ring->own), "the API key", err);
-}
-
-// ---- life -------------------------------------------------------------------------------------
 
 fx_status fxi_keyring_reload(fxi_keyring *ring, fx_error *err)
 {
+    static const fxi_tenant lone = {.id = "default", .salt = "key:default"};
     bool is_exposed = false;
+    fx_status st = FX_OK;
     fxi_key_set *fresh = calloc(1, sizeof *fresh), old;
     if (!fresh) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    const fx_status st = read_all(ring, fresh, &is_exposed, err);
+    if (ring->file) st = read_keys(ring->file, fresh, &is_exposed, err);
+    if (st == FX_OK && ring->own)
+        st = fxi_key_set_add(fresh, &lone, fxi_str_of(ring->own), "the API key", err);
     if (st == FX_OK) {
         pthread_mutex_lock(&ring->mu);
         old = ring->set;
@@ -248,22 +193,17 @@ fx_status fxi_keyring_reload(fxi_keyring *ring, fx_error *err)
     return st;
 }
 
-static bool copy_names(fxi_keyring *ring, const char *file, const char *key)
-{
-    ring->file = file ? strdup(file) : NULL;
-    ring->own = key ? strdup(key) : NULL;
-    return (!file || ring->file) && (!key || ring->own);
-}
-
 fx_status fxi_keyring_open(const char *file, const char *key, fxi_keyring **out, fx_error *err)
 {
     fxi_keyring *ring = calloc(1, sizeof *ring);
     *out = NULL;
     if (!ring) return fxi_fail(err, FX_ENOMEM, "out of memory");
     pthread_mutex_init(&ring->mu, NULL);
-    fx_status st = FX_OK;
-    if (!copy_names(ring, file, key)) st = fxi_fail(err, FX_ENOMEM, "out of memory");
-    if (st == FX_OK) st = fxi_keyring_reload(ring, err);
+    ring->file = file ? strdup(file) : NULL;
+    ring->own = key ? strdup(key) : NULL;
+    const bool is_copied = (!file || ring->file) && (!key || ring->own);
+    const fx_status st =
+        is_copied ? fxi_keyring_reload(ring, err) : fxi_fail(err, FX_ENOMEM, "out of memory");
     if (st == FX_OK)
         *out = ring;
     else
@@ -290,8 +230,6 @@ fxi_keyring_facts fxi_keyring_look(fxi_keyring *ring)
     pthread_mutex_unlock(&ring->mu);
     return f;
 }
-
-// ---- searching --------------------------------------------------------------------------------
 
 // Looks at every byte of `given`, whatever the key is.
 static bool equal_in_constant_time(const fxi_key *k, const char *given, size_t n)

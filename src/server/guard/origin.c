@@ -22,12 +22,6 @@ bool fxi_name_list_has(const fxi_name_list *list, const char *name)
 
 // ---- Host -------------------------------------------------------------------------------------
 
-static bool is_port(const char *p)
-{
-    if (!*p) return true;
-    return *p == ':' && strspn(p + 1, "0123456789") == strlen(p + 1);
-}
-
 // "name:80", "127.0.0.1", "[::1]:80" to the name alone, without brackets and the dot that ends a
 // full name. False: it is none of these.
 static bool split_host(const char *host, char name[MAX_HOST_BYTES])
@@ -35,7 +29,8 @@ static bool split_host(const char *host, char name[MAX_HOST_BYTES])
     const bool v6 = host[0] == '[';
     const char *from = host + v6, *end = from + strcspn(from, v6 ? "]" : ":");
     if (v6 && !*end) return false;
-    if (!is_port(end + v6)) return false;
+    const char *port = end + v6;
+    if (*port && (*port != ':' || port[1 + strspn(port + 1, "0123456789")])) return false;
     size_t n = (size_t)(end - from);
     if (!v6 && n && from[n - 1] == '.') n--;
     if (!n || n >= MAX_HOST_BYTES) return false;
@@ -82,17 +77,13 @@ static const char *without_port(const char *host, const char *port, char text[MA
     return text;
 }
 
-static bool is_same_site(const fxi_origins *o, const char *origin, const char *host)
+bool fxi_origin_is_allowed(const fxi_origins *o, const char *origin, const char *host)
 {
     const char *scheme = o->tls ? "https://" : "http://", *port = o->tls ? ":443" : ":80";
     char page[MAX_HOST_BYTES], here[MAX_HOST_BYTES];
+    if (fxi_name_list_has(&o->cors, "*") || fxi_name_list_has(&o->cors, origin)) return true;
+    if (!fxi_host_is_known(o, host)) return false;
     if (strncasecmp(origin, scheme, strlen(scheme)) != 0) return false;
     without_port(origin + strlen(scheme), port, page);
     return !strcasecmp(page, without_port(host, port, here));
-}
-
-bool fxi_origin_is_allowed(const fxi_origins *o, const char *origin, const char *host)
-{
-    if (fxi_name_list_has(&o->cors, "*") || fxi_name_list_has(&o->cors, origin)) return true;
-    return fxi_host_is_known(o, host) && is_same_site(o, origin, host);
 }

@@ -73,20 +73,13 @@ void fxi_address_table_leave(fxi_address_table *t, fxi_address_entry *e)
 }
 
 // ---- places -------------------------------------------------------------------------------------
-
+//
 // A list of places. Looking for a victim goes over all of it, but only once all places are taken.
 // So does looking for what is due, but only once the earliest deadline that was ever set has
 // passed: most deadlines are replaced by later ones long before.
 
 #define MAX_REFUSED 32 // connections that wait to be told that there is no place
 #define ARRIVAL_S   1  // an address's newcomers have this long before others of it replace them
-
-// ---- making room ------------------------------------------------------------------------------
-
-static bool holds_place(const fxi_place *p)
-{
-    return p->phase != FXI_PHASE_LINGER && p->phase != FXI_PHASE_CLOSED && !p->refused;
-}
 
 // How readily a place makes room: the higher, the sooner; 0: never.
 static int readiness_of(const fxi_place *p)
@@ -123,39 +116,28 @@ static int count_held(const fxi_places *ps, const fxi_address_entry *of)
 {
     int n = 0;
     for (const fxi_place *p = ps->first; p; p = p->next)
-        n += holds_place(p) && (!of || p->from == of);
+        n += p->phase != FXI_PHASE_LINGER && p->phase != FXI_PHASE_CLOSED && !p->refused &&
+             (!of || p->from == of);
     return n;
 }
 
-static bool is_limited(const fxi_places *ps, const fxi_address_entry *from)
-{
-    if (!ps->max_per_address || from->n_conn <= ps->max_per_address) return false;
-    return !ps->spare_loopback || !fxi_address_is_loopback(&from->address);
-}
-
-// 0, or the status with which the new connection is refused.
-static int find_place(fxi_places *ps, const fxi_place *p, double now_s)
-{
-    if (is_limited(ps, p->from) && count_held(ps, p->from) > ps->max_per_address &&
-        !make_place_for(ps, p, p->from, now_s))
-        return 429;
-    if (ps->n_place > ps->max_conn && count_held(ps, NULL) > ps->max_conn &&
-        !make_place_for(ps, p, NULL, now_s))
-        return 503;
-    return 0;
-}
-
-// ---- coming and going -------------------------------------------------------------------------
-
 bool fxi_places_enter(fxi_places *ps, fxi_place *p, const fxi_address *a, double now_s)
 {
+    const int most = ps->max_per_address;
     *p = (fxi_place){.serial = ++ps->next_serial, .address = *a, .next = ps->first};
-    p->from = fxi_address_table_enter(&ps->addresses, a);
+    fxi_address_entry *from = p->from = fxi_address_table_enter(&ps->addresses, a);
     if (p->next) p->next->prev = p;
     ps->first = p;
     ps->n_place++;
     fxi_places_move(ps, p, FXI_PHASE_FRESH, now_s);
-    const int refused = find_place(ps, p, now_s);
+    const bool is_limited = most && from->n_conn > most &&
+                            (!ps->spare_loopback || !fxi_address_is_loopback(&from->address));
+    int refused = 0;
+    if (is_limited && count_held(ps, from) > most && !make_place_for(ps, p, from, now_s))
+        refused = 429;
+    else if (ps->n_place > ps->max_conn && count_held(ps, NULL) > ps->max_conn &&
+             !make_place_for(ps, p, NULL, now_s))
+        refused = 503;
     p->refused = refused;
     ps->n_refused += refused != 0;
     if (ps->n_refused <= MAX_REFUSED) return true;
@@ -171,8 +153,6 @@ void fxi_places_leave(fxi_places *ps, fxi_place *p)
     ps->n_refused -= p->refused != 0;
     fxi_address_table_leave(&ps->addresses, p->from);
 }
-
-// ---- deadlines --------------------------------------------------------------------------------
 
 void fxi_places_set_due(fxi_places *ps, fxi_place *p, double due_s)
 {

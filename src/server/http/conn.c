@@ -33,23 +33,21 @@ static void move_to(fxi_conn *c, fxi_phase phase)
 
 // ---- the end ----------------------------------------------------------------------------------
 
-// The status for the log.
-static int final_status(const fxi_http_job *job, fxi_outcome outcome)
-{
-    if (outcome == FXI_ANSWERED) return job->status;
-    if (outcome == FXI_CLIENT_GONE) return 499;
-    return job->status ? job->status : 503;
-}
-
 static void complete_request(fxi_conn *c, fxi_outcome outcome)
 {
     fxi_http_job *job = c->job;
     if (!job) return;
+    int status = outcome == FXI_CLIENT_GONE ? 499 : job->status; // for the log
+    if (!status && outcome == FXI_SHUT_DOWN) status = 503;
     c->job = NULL;
     fxi_jobs_remove(job);
     (void)fxi_http_job_hang_up(job);
-    fxi_http_job_leave(job);
-    fxi_account_end(job, fxi_route_index(job->route), final_status(job, outcome));
+    pthread_mutex_lock(&job->mu);
+    const bool watches = job->watches;
+    job->fd = -1; // the socket is used for it no more
+    pthread_mutex_unlock(&job->mu);
+    if (watches) fxi_kv_stream_leave(job);
+    fxi_account_end(job, fxi_route_index(job->route), status);
     job->conn = NULL;
     fxi_http_job_unref(job);
 }
@@ -67,22 +65,6 @@ void fxi_conn_close(fxi_conn *c, fxi_outcome outcome)
     l->dead = c;
 }
 
-// To close a socket with unread input would reset the connection, and the client might lose the
-// answer: so the output ends first, and the rest goes once the client has closed its side.
-static void begin_linger(fxi_conn *c)
-{
-    fxi_loop *l = loop_of(c);
-    if (l->n_linger == MAX_LINGER) {
-        fxi_conn_close(c, FXI_ANSWERED);
-        return;
-    }
-    l->n_linger++;
-    fxi_transport_finish(&c->io);
-    move_to(c, FXI_PHASE_LINGER);
-    fxi_places_set_due(&l->places, &c->place, fxi_now_s() + LINGER_S);
-    c->n_head = c->at = c->n_in = 0;
-}
-
 static bool drop_input(fxi_conn *c)
 {
     c->n_dropped += c->n_in;
@@ -91,20 +73,29 @@ static bool drop_input(fxi_conn *c)
     return false;
 }
 
-// Ends the request. What came after it begins the next one. False: the connection ends, too.
+// Ends the request. What came after it begins the next one. False: the connection ends, too. To
+// close a socket with unread input would reset the connection, and the client might lose the
+// answer: so the output ends first, and the rest goes once the client has closed its side.
 static bool finish_response(fxi_conn *c)
 {
+    fxi_loop *l = loop_of(c);
     complete_request(c, FXI_ANSWERED);
-    if (c->must_close) {
-        begin_linger(c);
-        return false;
+    if (!c->must_close) {
+        memmove(c->in, c->in + c->at, c->n_in - c->at);
+        c->n_in -= c->at;
+        c->n_head = c->at = c->n_seen = 0;
+        c->is_answered = false;
+        move_to(c, FXI_PHASE_IDLE);
+    } else if (l->n_linger == MAX_LINGER) {
+        fxi_conn_close(c, FXI_ANSWERED);
+    } else {
+        l->n_linger++;
+        fxi_transport_finish(&c->io);
+        move_to(c, FXI_PHASE_LINGER);
+        fxi_places_set_due(&l->places, &c->place, fxi_now_s() + LINGER_S);
+        c->n_head = c->at = c->n_in = 0;
     }
-    memmove(c->in, c->in + c->at, c->n_in - c->at);
-    c->n_in -= c->at;
-    c->n_head = c->at = c->n_seen = 0;
-    c->is_answered = false;
-    move_to(c, FXI_PHASE_IDLE);
-    return true;
+    return !c->must_close;
 }
 
 // ---- the response -----------------------------------------------------------------------------
@@ -202,18 +193,18 @@ static bool take_chunks(fxi_conn *c)
     return false;
 }
 
-static bool take_counted(fxi_conn *c)
-{
-    const size_t n_here = c->n_in - c->at, n = c->n_left < n_here ? (size_t)c->n_left : n_here;
-    if (n) (void)fxi_admission_take_body(c->job, c->in + c->at, n); // announced, so not too large
-    c->at += n;
-    c->n_left -= n;
-    return !c->n_left;
-}
-
 static bool take_body(fxi_conn *c)
 {
-    const bool is_whole = c->head.is_chunked ? take_chunks(c) : take_counted(c);
+    bool is_whole;
+    if (c->head.is_chunked) {
+        is_whole = take_chunks(c);
+    } else {
+        const size_t n_here = c->n_in - c->at, n = c->n_left < n_here ? (size_t)c->n_left : n_here;
+        if (n) (void)fxi_admission_take_body(c->job, c->in + c->at, n); // announced: not too large
+        c->at += n;
+        c->n_left -= n;
+        is_whole = !c->n_left;
+    }
     if (is_whole) answer_request(c);
     return is_whole;
 }
@@ -237,19 +228,9 @@ static bool read_whole_head(fxi_conn *c, ptrdiff_t length, fxi_http_error *err)
     return true;
 }
 
-static void send_continue(fxi_conn *c)
-{
-    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    const char *expect = fxi_head_get(&c->head, "Expect");
-    const bool waits = expect && !strcasecmp(expect, "100-continue") && !c->head.is_1_0;
-    if (!waits || !c->head.has_body || c->at < c->n_in) return;
-    memcpy(c->out, text, sizeof text - 1);
-    c->out_to = sizeof text - 1;
-    (void)flush_conn(c);
-}
-
 static void begin_request(fxi_conn *c, ptrdiff_t length)
 {
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
     fxi_http_error err = {.status = 0};
     move_to(c, FXI_PHASE_BODY);
     (void)read_whole_head(c, length, &err);
@@ -257,10 +238,14 @@ static void begin_request(fxi_conn *c, ptrdiff_t length)
     if (!c->job) {
         move_to(c, FXI_PHASE_BUSY);
         fxi_respond_static(c, c->srv->no_memory);
-    } else if (fxi_admission_check(c->job, &err)) {
-        send_continue(c);
-    } else if (c->job->at_once) {
-        answer_request(c);
+    } else if (!fxi_admission_check(c->job, &err)) {
+        if (c->job->at_once) answer_request(c);
+    } else if (c->head.has_body && c->at == c->n_in && !c->head.is_1_0) {
+        const char *expect = fxi_head_get(&c->head, "Expect");
+        if (!expect || strcasecmp(expect, "100-continue") != 0) return;
+        memcpy(c->out, go_on, sizeof go_on - 1);
+        c->out_to = sizeof go_on - 1;
+        (void)flush_conn(c);
     }
 }
 
@@ -281,22 +266,8 @@ static bool take_head(fxi_conn *c)
 
 // ---- steps ------------------------------------------------------------------------------------
 
-static uint32_t wanted_events(const fxi_conn *c)
-{
-    const uint32_t out = has_output(c) || c->io.wants_to_write ? EPOLLOUT : 0;
-    if (c->place.phase != FXI_PHASE_BUSY) return out | EPOLLIN;
-    return out | (c->half_closed ? 0 : EPOLLRDHUP);
-}
-
-// When a connection that is BUSY is due: for a comment line on a silent stream, the next look at
-// how fast the client reads, or what the job wants.
-static double due_while_busy(const fxi_conn *c)
-{
-    const fxi_server_options *o = &c->srv->opt;
-    if (c->window_s) return c->window_s + o->read_timeout_s;
-    return fmin(c->last_out_s + o->ping_s, c->look_s);
-}
-
+// A connection that is BUSY is due for a comment line on a silent stream, the next look at how fast
+// the client reads, or what the job wants.
 static void run_steps(fxi_conn *c)
 {
     static bool (*const steps[FXI_N_PHASE])(fxi_conn *) = {
@@ -304,13 +275,19 @@ static void run_steps(fxi_conn *c)
         [FXI_PHASE_BODY] = take_body,  [FXI_PHASE_BUSY] = continue_response,
         [FXI_PHASE_IDLE] = take_head,  [FXI_PHASE_LINGER] = drop_input,
     };
+    const fxi_server_options *o = &c->srv->opt;
     fxi_loop *l = loop_of(c);
     bool goes_on = true;
     while (goes_on && c->place.phase != FXI_PHASE_CLOSED) goes_on = steps[c->place.phase](c);
     if (c->place.phase == FXI_PHASE_CLOSED) return;
-    if (c->place.phase == FXI_PHASE_BUSY)
-        fxi_places_set_due(&l->places, &c->place, due_while_busy(c));
-    const uint32_t wanted = wanted_events(c);
+    uint32_t wanted = EPOLLIN;
+    if (c->place.phase == FXI_PHASE_BUSY) {
+        fxi_places_set_due(&l->places, &c->place,
+                           c->window_s ? c->window_s + o->read_timeout_s
+                                       : fmin(c->last_out_s + o->ping_s, c->look_s));
+        wanted = c->half_closed ? 0 : EPOLLRDHUP;
+    }
+    if (has_output(c) || c->io.wants_to_write) wanted |= EPOLLOUT;
     struct epoll_event ev = {.events = wanted, .data.ptr = c};
     if (wanted == c->interest) return;
     c->interest = wanted;
@@ -349,15 +326,6 @@ static void receive_input(fxi_conn *c)
     } while (n > 0 && does_receive(c) && fxi_transport_has_more(&c->io));
 }
 
-// The client sends no more. While its request waits or is computed, that means that it has gone.
-static void hang_up(fxi_conn *c)
-{
-    if (c->job && fxi_http_job_hang_up(c->job))
-        fxi_conn_close(c, FXI_CLIENT_GONE);
-    else
-        c->half_closed = true;
-}
-
 void fxi_conn_on_events(fxi_conn *c, uint32_t events)
 {
     if (c->place.phase == FXI_PHASE_CLOSED) return;
@@ -365,7 +333,13 @@ void fxi_conn_on_events(fxi_conn *c, uint32_t events)
         fxi_conn_close(c, FXI_CLIENT_GONE);
         return;
     }
-    if ((events & EPOLLRDHUP) && c->place.phase == FXI_PHASE_BUSY) hang_up(c);
+    // The client sends no more. While its request waits or is computed, it has gone.
+    if ((events & EPOLLRDHUP) && c->place.phase == FXI_PHASE_BUSY) {
+        if (c->job && fxi_http_job_hang_up(c->job))
+            fxi_conn_close(c, FXI_CLIENT_GONE);
+        else
+            c->half_closed = true;
+    }
     if (((events & EPOLLIN) || c->io.wants_to_write) && does_receive(c))
         receive_input(c);
     else
@@ -377,7 +351,10 @@ void fxi_conn_look(fxi_conn *c)
 {
     if (c->place.phase != FXI_PHASE_BUSY || !c->job) return;
     if (!c->is_answered) fxi_respond_reply(c);
-    c->look_s = fxi_http_job_look(c->job, fxi_now_s());
+    pthread_mutex_lock(&c->job->mu);
+    const bool watches = c->job->watches;
+    pthread_mutex_unlock(&c->job->mu);
+    c->look_s = watches ? fxi_kv_stream_look(c->job, fxi_now_s()) : INFINITY;
     run_steps(c);
     if (does_receive(c) && fxi_transport_has_more(&c->io)) receive_input(c);
 }
@@ -407,32 +384,25 @@ void fxi_conn_give_up(fxi_place *p)
 
 // A client that always has something to read must take 1 KiB per second of it, measured over
 // read_timeout_s. What lies in the socket's buffer has not been taken.
-static void check_reader(fxi_conn *c, double now_s)
-{
-    const double limit_s = c->srv->opt.read_timeout_s;
-    const uint64_t ack = acked_bytes(c);
-    if ((double)(ack - c->window_ack) < limit_s * LEAST_BYTES_PER_S) {
-        fxi_conn_close(c, FXI_CLIENT_GONE);
-        return;
-    }
-    c->window_s = now_s;
-    c->window_ack = ack;
-}
-
 void fxi_conn_on_due(fxi_place *p, double now_s)
 {
     fxi_conn *c = (fxi_conn *)p;
+    const fxi_server_options *o = &c->srv->opt;
     if (p->phase == FXI_PHASE_LINGER) {
         fxi_conn_close(c, FXI_ANSWERED);
     } else if (p->phase != FXI_PHASE_BUSY) {
         fxi_conn_give_up(p);
     } else if (c->window_s) {
-        check_reader(c, now_s);
+        const uint64_t ack = acked_bytes(c), n_taken = ack - c->window_ack;
+        if ((double)n_taken < o->read_timeout_s * LEAST_BYTES_PER_S)
+            fxi_conn_close(c, FXI_CLIENT_GONE);
+        c->window_s = now_s;
+        c->window_ack = ack;
         run_steps(c);
     } else if (!c->job) {
         fxi_conn_close(c, FXI_CLIENT_GONE);
     } else {
-        if (c->last_out_s + c->srv->opt.ping_s <= now_s) {
+        if (c->last_out_s + o->ping_s <= now_s) {
             c->last_out_s = now_s;
             fxi_http_job_ping(c->job);
         }

@@ -62,7 +62,7 @@ typedef struct fxi_conn {
     double last_out_s;   // when it took the last ones
     double window_s;     // since when it has not taken all there was; 0: it has
     uint64_t window_ack; // bytes that the client's machine had acknowledged by then
-    double look_s;       // when the job's `look` is called; INFINITY: not before it is posted
+    double look_s;       // of fxi_kv_stream_look; INFINITY: not before the job is posted
 
     char in[FXI_CONN_IN_BYTES], out[FXI_CONN_OUT_BYTES];
 } fxi_conn;

@@ -68,18 +68,6 @@ static void unescape_path(char *p)
     *to = 0;
 }
 
-static bool parse_version(fxi_head *h, const char *p, size_t n, fxi_http_error *err)
-{
-    const bool is_version = n == 8 && !memcmp(p, "HTTP/", 5) && p[5] >= '0' && p[5] <= '9' &&
-                            p[6] == '.' && p[7] >= '0' && p[7] <= '9';
-    if (!is_version) return refuse_head(err, "invalid request line");
-    if (p[5] != '1')
-        return fxi_http_fail(err, 505, "unsupported_version", NULL,
-                             "only HTTP/1.0 and HTTP/1.1 are supported");
-    h->is_1_0 = p[7] == '0';
-    return true;
-}
-
 // line[0..n) without its CR LF. The method and the path stay readable whatever is wrong with the
 // rest of the head.
 static bool parse_request_line(fxi_head *h, char *line, size_t n, fxi_http_error *err)
@@ -99,7 +87,14 @@ static bool parse_request_line(fxi_head *h, char *line, size_t n, fxi_http_error
     unescape_path(target);
     h->method = line;
     h->path = target;
-    return parse_version(h, version, (size_t)(end - version), err);
+    if (end - version != 8 || memcmp(version, "HTTP/", 5) != 0 || version[5] < '0' ||
+        version[5] > '9' || version[6] != '.' || version[7] < '0' || version[7] > '9')
+        return refuse_head(err, "invalid request line");
+    if (version[5] != '1')
+        return fxi_http_fail(err, 505, "unsupported_version", NULL,
+                             "only HTTP/1.0 and HTTP/1.1 are supported");
+    h->is_1_0 = version[7] == '0';
+    return true;
 }
 
 // ---- header lines -----------------------------------------------------------------------------
@@ -168,23 +163,6 @@ static bool list_has(const char *list, const char *word)
 
 // ---- where the request ends -------------------------------------------------------------------
 
-static bool parse_length(fxi_head *h, const char *value, fxi_http_error *err)
-{
-    const size_t n = strlen(value);
-    if (!n || strspn(value, "0123456789") != n)
-        return refuse_head(err, "Content-Length is not a number");
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t digit = (uint64_t)(value[i] - '0');
-        if (h->n_bytes > (UINT64_MAX - digit) / 10) {
-            h->n_bytes = UINT64_MAX;
-            break;
-        }
-        h->n_bytes = h->n_bytes * 10 + digit;
-    }
-    h->has_body = h->n_bytes > 0;
-    return true;
-}
-
 static bool parse_framing(fxi_head *h, fxi_http_error *err)
 {
     const char *length, *coding;
@@ -194,7 +172,14 @@ static bool parse_framing(fxi_head *h, fxi_http_error *err)
         return refuse_head(err, "more than one Transfer-Encoding header");
     if (length && coding)
         return refuse_head(err, "both Content-Length and Transfer-Encoding are given");
-    if (length) return parse_length(h, length, err);
+    if (length && (!*length || length[strspn(length, "0123456789")]))
+        return refuse_head(err, "Content-Length is not a number");
+    for (const char *p = length; p && *p && h->n_bytes < UINT64_MAX; p++) {
+        const uint64_t digit = (uint64_t)(*p - '0');
+        const bool fits = h->n_bytes <= (UINT64_MAX - digit) / 10;
+        h->n_bytes = fits ? h->n_bytes * 10 + digit : UINT64_MAX;
+    }
+    h->has_body = h->n_bytes > 0;
     if (!coding) return true;
     if (h->is_1_0) return refuse_head(err, "HTTP/1.0 has no Transfer-Encoding");
     if (strcasecmp(coding, "chunked") != 0)

@@ -153,9 +153,7 @@ struct fxi_http_job {
 
     // Guarded by mu.
     pthread_mutex_t mu;
-    // Of streams without requests in the engine; see fxi_http_job_watch.
-    double (*look)(fxi_http_job *job, double now_s);
-    void (*leave)(fxi_http_job *job);
+    bool watches;       // it subscribes to snapshots (kv_stream.h), without requests in the engine
     int fd;             // the connection's; -1: it has gone
     bool has_taken_all; // of the stream: the socket has got all that there was
     char ignored[96];   // fxi_params.ignored
@@ -179,8 +177,8 @@ static inline const char *fxi_http_job_header(const fxi_http_job *job, const cha
 void fxi_http_job_on_event(void *ud, const fx_event *ev);
 // Takes up to max bytes of a stream. job.mu is held.
 size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
-// Has the I/O thread look at the job: it has something to send, or its `look` is to be called. Any
-// thread, under any lock, while the job's connection or a worker has it.
+// Has the I/O thread look at the job: it has something to send, or watches. Any thread, under any
+// lock, while the job's connection or a worker has it.
 void fxi_http_job_wake(fxi_http_job *job);
 // Ends the job with *body as its whole answer, application/json, unless it has ended already.
 // *body is taken over in either case. On a worker.
@@ -191,27 +189,16 @@ bool fxi_http_job_is_over(fxi_http_job *job);
 // worker, and with it the body. False: its reply had ended before.
 bool fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e);
 bool fxi_http_job_hang_up(fxi_http_job *job); // the same because the client has gone
-// The connection is done with the job: its socket must not be used any more.
-void fxi_http_job_leave(fxi_http_job *job);
 // Pings a stream that has nothing else to send.
 void fxi_http_job_ping(fxi_http_job *job);
 // If the job's work still waits for a worker, it never runs: gives the body back. pre: it is over.
 void fxi_http_job_drop_work(fxi_http_job *job);
 
-// Jobs without requests in the engine: streams, or (is_stream false) what waits for
-// fxi_http_job_answer. From fxi_http_job_watch on the I/O thread calls `look` after each
-// fxi_http_job_wake, and at the time that `look` returned last (INFINITY: none), and `leave` once,
-// when the connection is done. False: it is already; neither is called.
-bool fxi_http_job_watch(fxi_http_job *job, bool is_stream,
-                        double (*look)(fxi_http_job *job, double now_s),
-                        void (*leave)(fxi_http_job *job));
-// Adds text to such a stream, and has it sent. ok false: there was no memory for it, and the stream
-// ends. False: it has ended.
+// Adds text to the stream of a job that watches, and has it sent. ok false: there was no memory
+// for it, and the stream ends. False: it has ended.
 bool fxi_http_job_add(fxi_http_job *job, bool ok, const fxi_buf *text);
 // Whether such a stream's reader has taken everything: what lies in the socket has not been taken.
 bool fxi_http_job_waits(fxi_http_job *job);
-// Calls `look`; INFINITY: there is none.
-double fxi_http_job_look(fxi_http_job *job, double now_s);
 
 // The jobs that have been posted to a worker and are not finished. False: the server is closing.
 bool fxi_jobs_add(fxi_http_job *job);
@@ -292,8 +279,10 @@ typedef struct fxi_route {
     // On a worker, once the whole body has arrived: for whatever parses, renders or tokenizes.
     // False: *err is the answer. True: the job has been submitted or answered.
     bool (*work)(fxi_http_job *job, fxi_http_error *err);
-    fxi_api api;           // of what `work` submits
-    fxi_endpoint endpoint; // what `run` or `work` answers with, if there is nothing else to it
+    fxi_api api; // of what `work` submits
+    // What `run` or `work` answers with, if there is nothing else to it: one of these.
+    fxi_endpoint endpoint;
+    bool (*answer)(fxi_http_job *job, fxi_buf *out, fxi_http_error *err);
 } fxi_route;
 
 // The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").

@@ -5,13 +5,12 @@
 // Whoever adds to the reply or ends it posts the job to the loop, which sends it.
 #include "server/http/http.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "base/system/clock.h" // defines: fxi_now_s
 
 // ---- life -------------------------------------------------------------------------------------
@@ -245,8 +244,7 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
     if (ev->last) fxi_charge_release(&job->charge, FXI_BYTES_QUEUE, part->n_bytes);
     // Beyond the limit an answer that holds more than a little is the one to end.
     if (!charge_text_locked(job) && job->text_bytes > FXI_SMALL_CHARGE_BYTES) {
-        fxi_http_fail(&e, 503, "overloaded", NULL,
-                      "answers that wait take all the memory there is");
+        fxi_http_fail(&e, 503, "overloaded", NULL, "waiting answers take all the memory there is");
         fxi_reply_fail(r, &e);
     }
     const bool is_full = fxi_reply_is_full(r, part->index, ev);
@@ -260,31 +258,6 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
 }
 
 // ---- streams without requests ------------------------------------------------------------------
-
-bool fxi_http_job_watch(fxi_http_job *job, bool is_stream,
-                        double (*look)(fxi_http_job *job, double now_s),
-                        void (*leave)(fxi_http_job *job))
-{
-    pthread_mutex_lock(&job->mu);
-    const bool is_here = job->fd >= 0;
-    if (is_here) {
-        job->look = look;
-        job->leave = leave;
-        job->reply.spec.stream = is_stream;
-        job->reply.begun = is_stream;
-    }
-    pthread_mutex_unlock(&job->mu);
-    return is_here;
-}
-
-void fxi_http_job_leave(fxi_http_job *job)
-{
-    pthread_mutex_lock(&job->mu);
-    void (*leave)(fxi_http_job *) = job->leave;
-    job->fd = -1;
-    pthread_mutex_unlock(&job->mu);
-    if (leave) leave(job);
-}
 
 bool fxi_http_job_add(fxi_http_job *job, bool ok, const fxi_buf *text)
 {
@@ -308,14 +281,6 @@ bool fxi_http_job_waits(fxi_http_job *job)
                        !fxi_transport_queued_bytes(job->fd);
     pthread_mutex_unlock(&job->mu);
     return waits;
-}
-
-double fxi_http_job_look(fxi_http_job *job, double now_s)
-{
-    pthread_mutex_lock(&job->mu);
-    double (*look)(fxi_http_job *, double) = job->look;
-    pthread_mutex_unlock(&job->mu);
-    return look ? look(job, now_s) : INFINITY;
 }
 
 void fxi_http_job_ping(fxi_http_job *job)
@@ -385,7 +350,7 @@ void fxi_jobs_end_locked(fxi_server *srv, bool only_watching)
     fxi_http_fail(&e, 503, "draining", NULL, "the server is shutting down");
     for (fxi_http_job *j = srv->jobs; j; j = j->next) {
         pthread_mutex_lock(&j->mu);
-        const bool is_meant = !only_watching || j->look;
+        const bool is_meant = !only_watching || j->watches;
         pthread_mutex_unlock(&j->mu);
         if (is_meant) (void)fxi_http_job_end(j, &e);
     }
@@ -400,7 +365,7 @@ bool fxi_jobs_list(fxi_server *srv, fxi_buf *b)
         pthread_mutex_lock(&j->mu);
         const fxi_usage use = fxi_usage_of(&j->reply);
         const char *state = j->reply.ended     ? "sending"
-                            : j->look          ? "watching"
+                            : j->watches       ? "watching"
                             : !j->n_part       ? "reading"
                             : !use.n_prompt    ? "queued"
                             : !use.n_generated ? "prefill"

@@ -21,36 +21,23 @@ static const char event_head[] = "event: snapshot\ndata: ", event_end[] = "\n\n"
 
 // ---- a round -----------------------------------------------------------------------------------
 
-typedef struct ready_subscriber {
-    fxi_http_job *job; // a reference
-    bool is_poll;
-} ready_subscriber;
-
-typedef struct kv_round {
-    fxi_server *srv;
-    ready_subscriber to[FXI_MAX_SUBSCRIBER];
-    int n;
-    uint64_t number; // of the snapshot in the text
-    fxi_publisher_counts count;
-} kv_round;
-
 static void post_round_locked(fxi_server *srv);
 
 // Makes the text of the newest snapshot, unless that is the one there is. False: no memory.
-static bool make_newest_text(kv_round *r)
+static bool make_newest_text(fxi_server *srv, uint64_t *number, uint64_t *n_made)
 {
-    fxi_publisher *p = &r->srv->publisher;
+    fxi_publisher *p = &srv->publisher;
     pthread_mutex_lock(&p->mu);
     p->is_stale = false;
-    r->number = p->number;
+    *number = p->number;
     pthread_mutex_unlock(&p->mu);
-    const fx_snapshot *s = fx_snapshot_get(r->srv->eng, r->number);
+    const fx_snapshot *s = fx_snapshot_get(srv->eng, *number);
     if (!s) return true;
     fxi_buf_free(&p->text);
     const bool ok = fxi_buf_str(&p->text, event_head) && fxi_snapshot_json(&p->text, s) &&
                     fxi_buf_str(&p->text, event_end);
-    r->number = s->number;
-    r->count.n_made++;
+    *number = s->number;
+    ++*n_made;
     fx_snapshot_unref(s);
     return ok;
 }
@@ -63,20 +50,6 @@ static bool is_behind(const fxi_publisher *p, const fxi_subscriber *sub)
 static bool can_take_text(const fxi_subscriber *sub)
 {
     return sub->is_poll || fxi_http_job_waits(sub->job);
-}
-
-static void choose_ready(kv_round *r)
-{
-    fxi_publisher *p = &r->srv->publisher;
-    pthread_mutex_lock(&p->mu);
-    p->number = p->first ? r->number : 0;
-    for (fxi_subscriber *sub = p->first; sub; sub = sub->next) {
-        if (!is_behind(p, sub) || !can_take_text(sub)) continue;
-        sub->seen = p->number;
-        atomic_fetch_add(&sub->job->refs, 1);
-        r->to[r->n++] = (ready_subscriber){sub->job, sub->is_poll};
-    }
-    pthread_mutex_unlock(&p->mu);
 }
 
 static bool answer_poll(fxi_http_job *job, bool ok, const fxi_buf *text)
@@ -94,57 +67,53 @@ static bool answer_poll(fxi_http_job *job, bool ok, const fxi_buf *text)
     return ok;
 }
 
-// ok false: there was no memory for the text, and they end.
-static void send_to_ready(kv_round *r, bool ok)
-{
-    const fxi_buf *text = &r->srv->publisher.text;
-    const double byte_ns = r->srv->opt.tls_cert ? TLS_BYTE_NS : WAKE_BYTE_NS;
-    for (int i = 0; i < r->n; i++) {
-        fxi_http_job *job = r->to[i].job;
-        const bool is_poll = r->to[i].is_poll;
-        const bool is_sent = is_poll ? answer_poll(job, ok, text) : fxi_http_job_add(job, ok, text);
-        r->count.ns += WAKE_NS + (uint64_t)((double)text->n * byte_ns);
-        r->count.n_sent += is_sent;
-        r->count.n_bytes += is_sent ? text->n : 0;
-    }
-}
-
-// Bytes count as if they were time, so that no subscriber gets more of them than it may.
-static void charge_round(const kv_round *r)
-{
-    const double bytes_us =
-        1e6 * (double)r->srv->publisher.text.n / MAX_BYTES_PER_S / FX_SNAPSHOT_SHARE;
-    if (r->n) fx_snapshot_charge(r->srv->eng, r->count.ns / 1000 + (uint64_t)bytes_us);
-}
-
-// ok false: the text is not complete.
-static void end_round(kv_round *r, bool ok)
-{
-    fxi_publisher *p = &r->srv->publisher;
-    pthread_mutex_lock(&p->mu);
-    p->count.n_made += r->count.n_made;
-    p->count.n_sent += r->count.n_sent;
-    p->count.n_bytes += r->count.n_bytes;
-    p->count.ns += r->count.ns;
-    p->is_busy = false;
-    if (!ok) p->number = 0;
-    for (fxi_subscriber *sub = p->first; sub; sub = sub->next)
-        if (is_behind(p, sub)) fxi_http_job_wake(sub->job); // it looks whether it is ready now
-    if (p->is_stale) post_round_locked(r->srv);
-    pthread_mutex_unlock(&p->mu);
-    for (int i = 0; i < r->n; i++) fxi_http_job_unref(r->to[i].job);
-}
-
+// Where there was no memory for the text, those that were ready end. Bytes count as if they were
+// time, so that no subscriber gets more of them than it may.
 static void run_round(fxi_work *w)
 {
-    kv_round r = {.srv = (fxi_server *)((char *)w - offsetof(fxi_server, publisher.work))};
+    fxi_server *srv = (fxi_server *)((char *)w - offsetof(fxi_server, publisher.work));
+    fxi_publisher *p = &srv->publisher;
+    fxi_publisher_counts count = {0};
+    fxi_http_job *to[FXI_MAX_SUBSCRIBER]; // references
+    int n = 0;
+    uint64_t number;
     const uint64_t start_ns = fxi_thread_cpu_ns();
-    const bool ok = make_newest_text(&r);
-    choose_ready(&r);
-    send_to_ready(&r, ok);
-    r.count.ns += fxi_thread_cpu_ns() - start_ns;
-    charge_round(&r);
-    end_round(&r, ok);
+    const bool ok = make_newest_text(srv, &number, &count.n_made);
+    const fxi_buf *text = &p->text;
+    const double byte_ns = srv->opt.tls_cert ? TLS_BYTE_NS : WAKE_BYTE_NS;
+    const double bytes_us = 1e6 * (double)text->n / MAX_BYTES_PER_S / FX_SNAPSHOT_SHARE;
+    pthread_mutex_lock(&p->mu);
+    p->number = p->first ? number : 0;
+    for (fxi_subscriber *sub = p->first; sub; sub = sub->next) {
+        if (!is_behind(p, sub) || !can_take_text(sub)) continue;
+        sub->seen = p->number;
+        atomic_fetch_add(&sub->job->refs, 1);
+        to[n++] = sub->job;
+    }
+    pthread_mutex_unlock(&p->mu);
+
+    for (int i = 0; i < n; i++) {
+        const bool is_sent = to[i]->subscriber.is_poll ? answer_poll(to[i], ok, text)
+                                                       : fxi_http_job_add(to[i], ok, text);
+        count.ns += WAKE_NS + (uint64_t)((double)text->n * byte_ns);
+        count.n_sent += is_sent;
+        count.n_bytes += is_sent ? text->n : 0;
+    }
+    count.ns += fxi_thread_cpu_ns() - start_ns;
+    if (n) fx_snapshot_charge(srv->eng, count.ns / 1000 + (uint64_t)bytes_us);
+
+    pthread_mutex_lock(&p->mu);
+    p->count.n_made += count.n_made;
+    p->count.n_sent += count.n_sent;
+    p->count.n_bytes += count.n_bytes;
+    p->count.ns += count.ns;
+    p->is_busy = false;
+    if (!ok) p->number = 0; // the text is not complete
+    for (fxi_subscriber *sub = p->first; sub; sub = sub->next)
+        if (is_behind(p, sub)) fxi_http_job_wake(sub->job); // it looks whether it is ready now
+    if (p->is_stale) post_round_locked(srv);
+    pthread_mutex_unlock(&p->mu);
+    for (int i = 0; i < n; i++) fxi_http_job_unref(to[i]);
 }
 
 // All rounds are work of one client, 0, which no request has.
@@ -168,33 +137,8 @@ void fxi_kv_stream_on_snapshot(void *ud)
 
 // ---- subscribers -------------------------------------------------------------------------------
 
-// Counted before it is listed.
-static bool take_subscriber_place(fxi_publisher *p)
-{
-    pthread_mutex_lock(&p->mu);
-    const bool has_room = p->count.n_subscriber < FXI_MAX_SUBSCRIBER;
-    p->count.n_subscriber += has_room;
-    pthread_mutex_unlock(&p->mu);
-    return has_room;
-}
-
-// One that has left in the meantime is not listed. There may be a text for it already.
-static void list_subscriber(fxi_server *srv, fxi_subscriber *sub)
-{
-    fxi_publisher *p = &srv->publisher;
-    pthread_mutex_lock(&p->mu);
-    if (!sub->has_left) {
-        sub->next = p->first;
-        if (sub->next) sub->next->prev = sub;
-        p->first = sub;
-        sub->is_listed = true;
-        post_round_locked(srv);
-    }
-    pthread_mutex_unlock(&p->mu);
-}
-
-// The connection has completed. A worker may still write for it, in vain.
-static void leave_publisher(fxi_http_job *job)
+// A worker may still write for it, in vain.
+void fxi_kv_stream_leave(fxi_http_job *job)
 {
     fxi_publisher *p = &job->srv->publisher;
     fxi_subscriber *sub = &job->subscriber;
@@ -211,8 +155,7 @@ static void leave_publisher(fxi_http_job *job)
     fx_snapshot_unsubscribe(job->eng);
 }
 
-// On the I/O thread: whether one that skipped a text can take it now.
-static double look_at_subscriber(fxi_http_job *job, double now_s)
+double fxi_kv_stream_look(fxi_http_job *job, double now_s)
 {
     fxi_publisher *p = &job->srv->publisher;
     double next_s = INFINITY;
@@ -227,16 +170,27 @@ static double look_at_subscriber(fxi_http_job *job, double now_s)
     return next_s;
 }
 
+// A subscriber is counted before it is listed. One that leaves in the meantime is not listed.
 static bool begin_subscription(fxi_http_job *job, bool is_poll, fxi_http_error *err)
 {
     fxi_publisher *p = &job->srv->publisher;
-    if (!take_subscriber_place(p))
+    fxi_subscriber *sub = &job->subscriber;
+    pthread_mutex_lock(&p->mu);
+    const bool has_room = p->count.n_subscriber < FXI_MAX_SUBSCRIBER;
+    p->count.n_subscriber += has_room;
+    pthread_mutex_unlock(&p->mu);
+    if (!has_room)
         return fxi_http_fail(err, 503, "overloaded", NULL, "%d clients are subscribed already",
                              FXI_MAX_SUBSCRIBER);
-    job->subscriber = (fxi_subscriber){.job = job, .is_poll = is_poll};
+    *sub = (fxi_subscriber){.job = job, .is_poll = is_poll};
     fx_snapshot_subscribe(job->eng);
-    if (!fxi_http_job_watch(job, !is_poll, look_at_subscriber, leave_publisher)) {
-        leave_publisher(job); // the client has hung up already
+    pthread_mutex_lock(&job->mu);
+    job->watches = job->fd >= 0;
+    job->reply.spec.stream = job->reply.begun = job->watches && !is_poll;
+    const bool is_here = job->watches;
+    pthread_mutex_unlock(&job->mu);
+    if (!is_here) {
+        fxi_kv_stream_leave(job); // the client has hung up already
         return true;
     }
     if (!is_poll) {
@@ -245,7 +199,15 @@ static bool begin_subscription(fxi_http_job *job, bool is_poll, fxi_http_error *
         (void)fxi_http_job_add(job, ok, &hello);
         fxi_buf_free(&hello);
     }
-    list_subscriber(job->srv, &job->subscriber);
+    pthread_mutex_lock(&p->mu);
+    if (!sub->has_left) {
+        sub->next = p->first;
+        if (sub->next) sub->next->prev = sub;
+        p->first = sub;
+        sub->is_listed = true;
+        post_round_locked(job->srv); // there may be a text for it already
+    }
+    pthread_mutex_unlock(&p->mu);
     return true;
 }
 

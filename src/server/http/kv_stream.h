@@ -5,10 +5,10 @@
 //                   subscriber that has sent all before. Others skip it
 //   the I/O thread  a subscriber that skipped, and has sent all now, gets another round
 //
-// The seam to HTTP is five calls of http.h: fxi_http_job_watch makes a job a subscriber,
-// fxi_http_job_waits says whether its stream has sent everything, fxi_http_job_add gives it a text,
-// fxi_http_job_answer ends a poll with one, and fxi_http_job_wake has `look` called, which returns
-// when to be called again; `leave` is called once when the connection is gone.
+// The seam to HTTP: job.watches makes a job a subscriber. From then on the I/O thread calls
+// fxi_kv_stream_look after each fxi_http_job_wake, and at the time that it returned last, and
+// fxi_kv_stream_leave once, when the connection is done. fxi_http_job_waits says whether the job's
+// stream has sent everything, fxi_http_job_add gives it a text, fxi_http_job_answer ends a poll.
 #ifndef FXI_SERVER_KV_STREAM_H
 #define FXI_SERVER_KV_STREAM_H
 
@@ -57,6 +57,11 @@ struct fxi_http_error;
 // The work of the two routes. False: *err says why.
 bool fxi_kv_stream_begin(struct fxi_http_job *job, struct fxi_http_error *err);
 bool fxi_kv_stream_poll(struct fxi_http_job *job, struct fxi_http_error *err);
+
+// On the I/O thread, for a job that watches: whether one that skipped a text can take it now.
+// Returns when to be called again; INFINITY: not before the job is posted.
+double fxi_kv_stream_look(struct fxi_http_job *job, double now_s);
+void fxi_kv_stream_leave(struct fxi_http_job *job); // its connection is done with it
 
 // There is a new snapshot. ud: the server. On the engine's thread.
 void fxi_kv_stream_on_snapshot(void *ud);

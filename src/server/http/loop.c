@@ -19,20 +19,6 @@
 
 // ---- accepting --------------------------------------------------------------------------------
 
-static fxi_conn *new_conn(fxi_loop *l)
-{
-    fxi_conn *c = malloc(sizeof *c);
-    const bool is_spare = !c;
-    if (!c) {
-        c = l->spare;
-        l->spare = NULL;
-    }
-    if (!c) return NULL;
-    memset(c, 0, offsetof(fxi_conn, in)); // the buffers need not be touched
-    c->is_spare = is_spare;
-    return c;
-}
-
 static void free_conn(fxi_loop *l, fxi_conn *c)
 {
     if (c->is_spare)
@@ -41,15 +27,23 @@ static void free_conn(fxi_loop *l, fxi_conn *c)
         free(c);
 }
 
+// What cannot be told why it has no place is closed.
 static void begin_conn(fxi_server *srv, int fd, const struct sockaddr *from)
 {
     fxi_loop *l = &srv->loop;
     const fxi_address a = fxi_address_of(from);
-    fxi_conn *c = new_conn(l);
+    fxi_conn *c = malloc(sizeof *c);
+    const bool is_spare = !c;
+    if (!c) {
+        c = l->spare;
+        l->spare = NULL;
+    }
     if (!c) {
         close(fd);
         return;
     }
+    memset(c, 0, offsetof(fxi_conn, in)); // the buffers need not be touched
+    c->is_spare = is_spare;
     c->srv = srv;
     if (fxi_transport_open(&c->io, fd, l->identity) &&
         fxi_places_enter(&l->places, &c->place, &a, fxi_now_s())) {
@@ -89,14 +83,6 @@ static void accept_conns(fxi_server *srv)
 
 // ---- the thread -------------------------------------------------------------------------------
 
-static void look_at_posted(fxi_loop *l)
-{
-    for (fxi_http_job *job; (job = fxi_loop_pop(l));) {
-        if (job->conn) fxi_conn_look(job->conn);
-        fxi_http_job_unref(job);
-    }
-}
-
 static void free_dead(fxi_loop *l)
 {
     while (l->dead) {
@@ -106,30 +92,6 @@ static void free_dead(fxi_loop *l)
     }
 }
 
-// Does what is due. Returns the milliseconds until there is more to do; -1: nothing to wait for.
-static int do_what_is_due(fxi_loop *l)
-{
-    const double now_s = fxi_now_s();
-    if (l->accept_again_s <= now_s) {
-        l->accept_again_s = INFINITY;
-        listen_to(l, true);
-    }
-    const double next_s = fmin(fxi_places_expire(&l->places, now_s), l->accept_again_s);
-    if (isinf(next_s)) return -1;
-    return (int)fmin(ceil(fmax(next_s - fxi_now_s(), 0) * 1e3), 60e3);
-}
-
-// The flags that other threads set. The wake-up is heard before they and the posted jobs are read.
-static void hear_wake(fxi_loop *l, bool *stop)
-{
-    pthread_mutex_lock(&l->mu);
-    l->is_woken = false;
-    *stop = l->stop;
-    const bool is_closing = l->is_closing;
-    pthread_mutex_unlock(&l->mu);
-    if (is_closing) (void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, l->listen_fd, NULL);
-}
-
 static void *loop_main(void *ud)
 {
     fxi_server *srv = ud;
@@ -137,18 +99,32 @@ static void *loop_main(void *ud)
     struct epoll_event ev[N_EVENT];
     bool stop = false;
     while (!stop) {
-        const int wait_ms = do_what_is_due(l);
-        free_dead(l);
-        const int n = epoll_wait(l->epoll_fd, ev, N_EVENT, wait_ms);
-        for (int i = 0; i < n; i++) {
-            if (ev[i].data.ptr == &l->wake_fd)
-                hear_wake(l, &stop);
-            else if (ev[i].data.ptr == l)
-                accept_conns(srv);
-            else
-                fxi_conn_on_events(ev[i].data.ptr, ev[i].events);
+        if (l->accept_again_s <= fxi_now_s()) {
+            l->accept_again_s = INFINITY;
+            listen_to(l, true);
         }
-        look_at_posted(l);
+        const double due_s = fmin(fxi_places_expire(&l->places, fxi_now_s()), l->accept_again_s);
+        const double wait_ms = fmin(ceil(fmax(due_s - fxi_now_s(), 0) * 1e3), 60e3);
+        free_dead(l);
+        const int n = epoll_wait(l->epoll_fd, ev, N_EVENT, isinf(due_s) ? -1 : (int)wait_ms);
+        for (int i = 0; i < n; i++) {
+            if (ev[i].data.ptr == &l->wake_fd) {
+                // The wake-up is heard before the flags and the posted jobs are read.
+                pthread_mutex_lock(&l->mu);
+                l->is_woken = false;
+                stop = l->stop;
+                if (l->is_closing) (void)epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, l->listen_fd, NULL);
+                pthread_mutex_unlock(&l->mu);
+            } else if (ev[i].data.ptr == l) {
+                accept_conns(srv);
+            } else {
+                fxi_conn_on_events(ev[i].data.ptr, ev[i].events);
+            }
+        }
+        for (fxi_http_job *job; (job = fxi_loop_pop(l));) {
+            if (job->conn) fxi_conn_look(job->conn);
+            fxi_http_job_unref(job);
+        }
     }
     while (l->places.first) fxi_conn_close((fxi_conn *)l->places.first, FXI_SHUT_DOWN);
     free_dead(l);
@@ -167,25 +143,20 @@ void fxi_loop_init(fxi_loop *l)
 }
 
 // The eventfd is heard by its edges, so that nobody has to read it.
-static bool add_files(fxi_loop *l)
-{
-    struct epoll_event wake = {.events = EPOLLIN | EPOLLET, .data.ptr = &l->wake_fd};
-    struct epoll_event come = {.events = EPOLLIN, .data.ptr = l};
-    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return l->epoll_fd >= 0 && l->wake_fd >= 0 &&
-           !epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &wake) &&
-           !epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->listen_fd, &come);
-}
-
 fx_status fxi_loop_start(fxi_server *srv, fx_error *err)
 {
     fxi_loop *l = &srv->loop;
+    struct epoll_event wake = {.events = EPOLLIN | EPOLLET, .data.ptr = &l->wake_fd};
+    struct epoll_event come = {.events = EPOLLIN, .data.ptr = l};
     l->places.give_up = fxi_conn_give_up;
     l->places.on_due = fxi_conn_on_due;
     l->spare = malloc(sizeof *l->spare);
     if (!l->spare) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    if (!add_files(l))
+    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (l->epoll_fd < 0 || l->wake_fd < 0 ||
+        epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &wake) ||
+        epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->listen_fd, &come))
         return fxi_fail(err, FX_EIO, "cannot watch connections: %s", strerror(errno));
     const int e = pthread_create(&l->thread, NULL, loop_main, srv);
     if (e) return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));

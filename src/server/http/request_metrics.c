@@ -46,36 +46,11 @@ void fxi_account_begin(fxi_http_job *job)
                                                            : "chat";
 }
 
-static fxi_trace_part span_part(const fxi_job_part *p)
-{
-    const uint64_t took_us = p->queued_us + p->prefill_us + p->decode_us;
-    return (fxi_trace_part){.request = p->id,
-                            .begun_us = p->seen_us > took_us ? p->seen_us - took_us : 0,
-                            .queued_us = p->queued_us,
-                            .prefill_us = p->prefill_us,
-                            .decode_us = p->decode_us,
-                            .has_token = p->first_s > 0};
-}
-
-static void describe_reply(fxi_trace_span *s, const fxi_reply *r)
-{
-    const fxi_usage use = fxi_usage_of(r);
-    const int n_choice = r->spec.n_prompt * r->spec.n_per_prompt;
-    snprintf(s->model, sizeof s->model, "%.*s", FXI_UTF8_HEAD(r->model, 127));
-    snprintf(s->response_id, sizeof s->response_id, "%s", r->id);
-    s->has_usage = true;
-    s->n_prompt_tok = use.n_prompt;
-    s->n_cached_tok = use.n_cached;
-    s->n_generated_tok = use.n_generated;
-    s->n_choice = r->spec.n_per_prompt;
-    for (int k = 0; k < n_choice; k++)
-        if (r->choice[k].finish) s->finish_reasons |= 1u << r->choice[k].finish;
-}
-
 // The engine's thread may still be at work on the parts.
 static void end_span(fxi_http_job *job, int status, const char *code)
 {
     fxi_trace_span *s = job->span;
+    const fxi_reply *r = &job->reply;
     if (!s) return;
     job->span = NULL;
     s->end_us = fxi_now_ns() / 1000;
@@ -84,8 +59,28 @@ static void end_span(fxi_http_job *job, int status, const char *code)
     pthread_mutex_lock(&job->mu);
     s->n_prompt = job->n_part;
     s->n_part = job->n_part < FXI_TRACE_PARTS ? job->n_part : FXI_TRACE_PARTS;
-    for (int i = 0; i < s->n_part; i++) s->part[i] = span_part(&job->part[i]);
-    if (job->reply.choice) describe_reply(s, &job->reply);
+    for (int i = 0; i < s->n_part; i++) {
+        const fxi_job_part *p = &job->part[i];
+        const uint64_t took_us = p->queued_us + p->prefill_us + p->decode_us;
+        s->part[i] = (fxi_trace_part){.request = p->id,
+                                      .begun_us = p->seen_us > took_us ? p->seen_us - took_us : 0,
+                                      .queued_us = p->queued_us,
+                                      .prefill_us = p->prefill_us,
+                                      .decode_us = p->decode_us,
+                                      .has_token = p->first_s > 0};
+    }
+    if (r->choice) {
+        const fxi_usage use = fxi_usage_of(r);
+        snprintf(s->model, sizeof s->model, "%.*s", FXI_UTF8_HEAD(r->model, 127));
+        snprintf(s->response_id, sizeof s->response_id, "%s", r->id);
+        s->has_usage = true;
+        s->n_prompt_tok = use.n_prompt;
+        s->n_cached_tok = use.n_cached;
+        s->n_generated_tok = use.n_generated;
+        s->n_choice = r->spec.n_per_prompt;
+        for (int k = 0; k < r->spec.n_prompt * r->spec.n_per_prompt; k++)
+            if (r->choice[k].finish) s->finish_reasons |= 1u << r->choice[k].finish;
+    }
     pthread_mutex_unlock(&job->mu);
     snprintf(s->response_model, sizeof s->response_model, "%.*s",
              FXI_UTF8_HEAD(job->srv->model_id, 127));
@@ -121,32 +116,12 @@ static fxi_level level_for(const fxi_http_job *job, int status)
     return probes ? FXI_LEVEL_DEBUG : FXI_LEVEL_INFO;
 }
 
-static void add_usage(fxi_line *l, const fxi_reply *r)
-{
-    const fxi_usage use = fxi_usage_of(r);
-    fxi_line_str(l, "id", r->id);
-    fxi_line_int(l, "prompt_tokens", use.n_prompt);
-    fxi_line_int(l, "cached_tokens", use.n_cached);
-    fxi_line_int(l, "generated_tokens", use.n_generated);
-}
-
-// Of several prompts: the longest wait, and the first token of all.
-static void add_times(fxi_line *l, const fxi_http_job *job)
+// job.mu is held, since the engine's thread may still be at work on the parts. Of several prompts
+// the longest wait counts, and the first token of all.
+static fxi_line make_line_locked(const fxi_http_job *job, int status, const char *code)
 {
     uint64_t queued_us = 0;
     double first_s = 0;
-    for (int i = 0; i < job->n_part; i++) {
-        const fxi_job_part *p = &job->part[i];
-        if (p->queued_us > queued_us) queued_us = p->queued_us;
-        if (p->first_s && (!first_s || p->first_s < first_s)) first_s = p->first_s;
-    }
-    if (job->n_part) fxi_line_seconds(l, "queue_s", (double)queued_us * 1e-6);
-    if (first_s) fxi_line_seconds(l, "first_token_s", first_s - job->started_s);
-}
-
-// job.mu is held, since the engine's thread may still be at work on the parts.
-static fxi_line make_line_locked(const fxi_http_job *job, int status, const char *code)
-{
     fxi_line l = fxi_line_begin(job->srv->opt.log_json, level_for(job, status), "request");
     fxi_line_word(&l, "method", job->route ? job->route->method : "-");
     fxi_line_word(&l, "route", job->route ? job->route->path : "-");
@@ -156,10 +131,22 @@ static fxi_line make_line_locked(const fxi_http_job *job, int status, const char
         l.ok = l.ok && fxi_buf_fmt(&l.b, " %d", status);
     fxi_line_str(&l, "request_id", job->request_id);
     fxi_line_str(&l, "tenant", job->tenant->id);
-    if (job->reply.choice) add_usage(&l, &job->reply);
+    if (job->reply.choice) {
+        const fxi_usage use = fxi_usage_of(&job->reply);
+        fxi_line_str(&l, "id", job->reply.id);
+        fxi_line_int(&l, "prompt_tokens", use.n_prompt);
+        fxi_line_int(&l, "cached_tokens", use.n_cached);
+        fxi_line_int(&l, "generated_tokens", use.n_generated);
+    }
     if (code) fxi_line_str(&l, "error", code);
     if (job->ignored[0]) fxi_line_str(&l, "ignored", job->ignored);
-    add_times(&l, job);
+    for (int i = 0; i < job->n_part; i++) {
+        const fxi_job_part *p = &job->part[i];
+        if (p->queued_us > queued_us) queued_us = p->queued_us;
+        if (p->first_s && (!first_s || p->first_s < first_s)) first_s = p->first_s;
+    }
+    if (job->n_part) fxi_line_seconds(&l, "queue_s", (double)queued_us * 1e-6);
+    if (first_s) fxi_line_seconds(&l, "first_token_s", first_s - job->started_s);
     fxi_line_seconds(&l, "total_s", fxi_now_s() - job->started_s);
     return l;
 }

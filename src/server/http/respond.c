@@ -15,35 +15,6 @@
 
 // ---- heads ------------------------------------------------------------------------------------
 
-static const char *reason_of(int status)
-{
-    static const struct {
-        int status;
-        const char *text;
-    } reasons[] = {{200, "OK"},
-                   {204, "No Content"},
-                   {304, "Not Modified"},
-                   {400, "Bad Request"},
-                   {401, "Unauthorized"},
-                   {403, "Forbidden"},
-                   {404, "Not Found"},
-                   {405, "Method Not Allowed"},
-                   {408, "Request Timeout"},
-                   {410, "Gone"},
-                   {413, "Content Too Large"},
-                   {415, "Unsupported Media Type"},
-                   {429, "Too Many Requests"},
-                   {431, "Request Header Fields Too Large"},
-                   {500, "Internal Server Error"},
-                   {501, "Not Implemented"},
-                   {503, "Service Unavailable"},
-                   {505, "HTTP Version Not Supported"},
-                   {529, "Overloaded"}};
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (reasons[i].status == status) return reasons[i].text;
-    return "Unknown";
-}
-
 // What does not fit is cut off. It always fits: a head repeats less than the request's head, which
 // is shorter than `out` by far.
 __attribute__((format(printf, 2, 3))) static void add_text(fxi_conn *c, const char *fmt, ...)
@@ -56,9 +27,12 @@ __attribute__((format(printf, 2, 3))) static void add_text(fxi_conn *c, const ch
     if (n > 0) c->out_to += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-static void add_date(fxi_conn *c)
+// The headers that all responses of jobs share; decides whether the connection closes afterwards.
+static void begin_head(fxi_http_job *job, int status, const char *type)
 {
+    fxi_conn *c = job->conn;
     fxi_loop *l = &c->srv->loop;
+    const int retry_s = status < 400 ? 0 : fxi_http_retry_after(status);
     const double now_s = fxi_now_s();
     if (l->date_s < 0 || now_s - l->date_s >= 1) {
         struct tm tm;
@@ -66,18 +40,9 @@ static void add_date(fxi_conn *c)
         l->date_s = now_s;
         strftime(l->date, sizeof l->date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
     }
-    add_text(c, "Date: %s\r\n", l->date);
-}
-
-// The headers that all responses of jobs share; decides whether the connection closes afterwards.
-static void begin_head(fxi_http_job *job, int status, const char *type)
-{
-    fxi_conn *c = job->conn;
-    const int retry_s = status < 400 ? 0 : fxi_http_retry_after(status);
     job->status = status;
     c->is_answered = true;
-    add_text(c, "HTTP/1.1 %d %s\r\n", status, reason_of(status));
-    add_date(c);
+    add_text(c, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, fxi_http_reason(status), l->date);
     if (type) add_text(c, "Content-Type: %s\r\n", type);
     add_text(c, "X-Request-Id: %s\r\n", job->request_id);
     if (retry_s) add_text(c, "Retry-After: %d\r\n", retry_s);
@@ -119,7 +84,7 @@ static bool make_response(char *dst, size_t cap, const char *more, const fxi_htt
         snprintf(dst, cap,
                  "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n%sConnection: close\r\n"
                  "Content-Length: %zu\r\n\r\n%s",
-                 e->status, reason_of(e->status), more, b.n, b.p);
+                 e->status, fxi_http_reason(e->status), more, b.n, b.p);
     fxi_buf_free(&b);
     return ok;
 }
@@ -216,44 +181,28 @@ void fxi_respond_preflight(fxi_http_job *job)
 
 // ---- streams ----------------------------------------------------------------------------------
 
-static fxi_fill fill_locked(fxi_conn *c)
+fxi_fill fxi_respond_fill(fxi_conn *c)
 {
     fxi_http_job *job = c->job;
     const fxi_reply *r = &job->reply;
+    pthread_mutex_lock(&job->mu);
     const size_t n_taken = c->out_to + FRAME_BYTES, n_there = r->out.n - r->n_sent;
     const size_t room = n_taken < FXI_CONN_OUT_BYTES ? FXI_CONN_OUT_BYTES - n_taken : 0;
     const size_t n = n_there < room ? n_there : room;
+    fxi_fill fill = n ? FXI_FILLED : FXI_NOTHING_YET;
     if (n && c->has_chunks) add_text(c, "%zx\r\n", n);
     c->out_to += fxi_http_job_take(job, c->out + c->out_to, n);
     if (n && c->has_chunks) add_text(c, "\r\n");
-    const bool is_all = r->ended && r->out.n == r->n_sent;
     job->has_taken_all = !n_there;
-    if (!n && is_all && r->cut) return FXI_FILL_CUT;
-    if (!is_all || r->cut) return n ? FXI_FILLED : FXI_NOTHING_YET;
-    if (c->has_chunks) add_text(c, "0\r\n\r\n");
-    c->is_stream = false;
-    return FXI_FILLED;
-}
-
-fxi_fill fxi_respond_fill(fxi_conn *c)
-{
-    pthread_mutex_lock(&c->job->mu);
-    const fxi_fill fill = fill_locked(c);
-    pthread_mutex_unlock(&c->job->mu);
+    if (r->ended && r->out.n == r->n_sent && !r->cut) {
+        if (c->has_chunks) add_text(c, "0\r\n\r\n");
+        c->is_stream = false;
+        fill = FXI_FILLED;
+    } else if (r->ended && !n_there) {
+        fill = FXI_FILL_CUT;
+    }
+    pthread_mutex_unlock(&job->mu);
     return fill;
-}
-
-// A client of HTTP/1.0 knows the end of a stream by that of the connection.
-static void begin_stream(fxi_conn *c)
-{
-    fxi_http_job *job = c->job;
-    c->has_chunks = !c->head.is_1_0;
-    c->must_close |= !c->has_chunks || job->is_head;
-    begin_head(job, 200, "text/event-stream");
-    add_text(c, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n%s\r\n",
-             c->has_chunks ? "Transfer-Encoding: chunked\r\n" : "");
-    c->is_stream = !job->is_head;
-    if (c->is_stream) (void)fxi_respond_fill(c);
 }
 
 // The reply has ended, so no other thread touches it. Its body is small, or has been made.
@@ -274,14 +223,22 @@ static void respond_whole(fxi_http_job *job)
     end_head(job, job->answer.p, job->answer.n);
 }
 
+// A client of HTTP/1.0 knows the end of a stream by that of the connection.
 void fxi_respond_reply(fxi_conn *c)
 {
     fxi_http_job *job = c->job;
     pthread_mutex_lock(&job->mu);
     const bool has_begun = job->reply.begun, is_ready = job->reply.ended && !job->rendering;
     pthread_mutex_unlock(&job->mu);
-    if (has_begun)
-        begin_stream(c);
-    else if (is_ready)
+    if (has_begun) {
+        c->has_chunks = !c->head.is_1_0;
+        c->must_close |= !c->has_chunks || job->is_head;
+        begin_head(job, 200, "text/event-stream");
+        add_text(c, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n%s\r\n",
+                 c->has_chunks ? "Transfer-Encoding: chunked\r\n" : "");
+        c->is_stream = !job->is_head;
+        if (c->is_stream) (void)fxi_respond_fill(c);
+    } else if (is_ready) {
         respond_whole(job);
+    }
 }

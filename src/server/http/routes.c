@@ -6,63 +6,54 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- work: on a worker ------------------------------------------------------------------------
+// ---- JSON answers -----------------------------------------------------------------------------
 
-static fxi_call call_of(const fxi_http_job *job, const fxi_limits *lim)
+// Appends the answer of a route that has an endpoint, or an `answer` of its own.
+static bool make_answer(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 {
-    return (fxi_call){.eng = job->eng,
-                      .lim = lim,
-                      .created_s = job->srv->created,
-                      .body = job->body.p,
-                      .n_body = job->body.n};
-}
-
-// Of routes with an endpoint that reads the body.
-static bool work_endpoint(fxi_http_job *job, fxi_http_error *err)
-{
+    const fxi_route *r = job->route;
+    if (r->answer) return r->answer(job, b, err);
     const fxi_limits lim = fxi_http_job_limits(job);
-    const fxi_call c = call_of(job, &lim);
-    fxi_buf b = {0};
-    bool ok = job->route->endpoint(&c, &b, err);
-    if (ok) fxi_http_job_answer(job, &b);
-    fxi_buf_free(&b);
-    return ok;
+    const fxi_call c = {.eng = job->eng,
+                        .lim = &lim,
+                        .created_s = job->srv->created,
+                        .tail = r->work ? "" : job->conn->head.path + strlen(r->path),
+                        .body = job->body.p,
+                        .n_body = job->body.n};
+    return r->endpoint(&c, b, err);
 }
 
-static bool work_abort(fxi_http_job *job, fxi_http_error *err)
+// Where it costs nothing, on the I/O thread.
+static void serve_answer(fxi_http_job *job)
 {
-    fxi_params par;
-    fxi_buf b = {0};
-    if (!fxi_http_job_parse(job, FXI_API_ABORT, &par, err)) return false;
-    const int n = fxi_jobs_abort(job, par.abort_id);
-    bool ok = n > 0 || fxi_http_fail(err, 404, "not_found", "id", "no request has this id");
-    fxi_params_free(&par);
-    ok = ok && fxi_endpoint_end(fxi_buf_fmt(&b, "{\"aborted\":%d}", n), err);
-    if (ok) fxi_http_job_answer(job, &b);
-    fxi_buf_free(&b);
-    return ok;
-}
-
-// ---- handlers: on the I/O thread --------------------------------------------------------------
-
-static void send_json(fxi_http_job *job, bool made, fxi_buf *b)
-{
-    fxi_respond_made(job, made, "application/json", b);
-}
-
-// Of routes with an endpoint that costs nothing.
-static void serve_endpoint(fxi_http_job *job)
-{
-    fxi_call c = call_of(job, &job->srv->lim);
     fxi_http_error err;
     fxi_buf b = {0};
-    c.tail = job->conn->head.path + strlen(job->route->path);
-    if (job->route->endpoint(&c, &b, &err)) {
-        send_json(job, true, &b);
+    if (make_answer(job, &b, &err)) {
+        fxi_respond_made(job, true, "application/json", &b);
         return;
     }
     fxi_buf_free(&b);
     fxi_respond_error(job, &err);
+}
+
+// Where it reads the body, on a worker.
+static bool work_answer(fxi_http_job *job, fxi_http_error *err)
+{
+    fxi_buf b = {0};
+    const bool ok = make_answer(job, &b, err);
+    if (ok) fxi_http_job_answer(job, &b);
+    fxi_buf_free(&b);
+    return ok;
+}
+
+static bool answer_abort(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
+{
+    fxi_params par;
+    if (!fxi_http_job_parse(job, FXI_API_ABORT, &par, err)) return false;
+    const int n = fxi_jobs_abort(job, par.abort_id);
+    fxi_params_free(&par);
+    if (!n) return fxi_http_fail(err, 404, "not_found", "id", "no request has this id");
+    return fxi_endpoint_end(fxi_buf_fmt(b, "{\"aborted\":%d}", n), err);
 }
 
 // False: the device that computes failed for good, so no request can be served any more.
@@ -76,82 +67,77 @@ static bool permit_device(const fxi_http_job *job, fxi_http_error *err)
                          "restarted");
 }
 
-static void send_state(fxi_http_job *job, const char *state)
-{
-    fxi_buf b = {0};
-    send_json(job, fxi_buf_fmt(&b, "{\"status\":\"%s\"}", state), &b);
-}
-
 // Whether the process lives and has its model; a shutdown is no illness.
-static void serve_health(fxi_http_job *job)
+static bool answer_health(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 {
-    fxi_http_error err;
-    if (!permit_device(job, &err) || (!job->eng && !fxi_http_fail_loading(&err)))
-        fxi_respond_error(job, &err);
-    else
-        send_state(job, job->srv->draining ? "draining" : "ok");
+    const char *state = job->srv->draining ? "draining" : "ok";
+    return permit_device(job, err) && (job->eng || fxi_http_fail_loading(err)) &&
+           fxi_endpoint_end(fxi_buf_fmt(b, "{\"status\":\"%s\"}", state), err);
 }
 
 // Whether it takes requests.
-static void serve_ready(fxi_http_job *job)
+static bool answer_ready(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 {
-    fxi_http_error err;
-    if (!fxi_permit_request(job->srv, &err) || !permit_device(job, &err))
-        fxi_respond_error(job, &err);
-    else
-        send_state(job, "ready");
+    return fxi_permit_request(job->srv, err) && permit_device(job, err) &&
+           fxi_endpoint_end(fxi_buf_str(b, "{\"status\":\"ready\"}"), err);
 }
 
 // What the server is doing for whom: no texts, no tokens.
-static void serve_slots(fxi_http_job *job)
+static bool answer_slots(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 {
-    fxi_buf b = {0};
-    bool ok = fxi_buf_str(&b, "{\"object\":\"list\",\"data\":[") && fxi_jobs_list(job->srv, &b) &&
-              fxi_buf_str(&b, "]}");
-    send_json(job, ok, &b);
+    const bool ok = fxi_buf_str(b, "{\"object\":\"list\",\"data\":[") &&
+                    fxi_jobs_list(job->srv, b) && fxi_buf_str(b, "]}");
+    return fxi_endpoint_end(ok, err);
 }
 
-static void serve_limits(fxi_http_job *job)
+static bool answer_limits(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 {
     const fxi_server_options *o = &job->srv->opt;
-    fxi_buf b = {0};
-    bool ok = fxi_buf_fmt(&b,
-                          "{\"max_model_len\":%d,\"max_choices\":%d,\"max_logprobs\":%d,"
-                          "\"max_body_bytes\":%zu,\"max_queue_bytes\":%zu,"
-                          "\"max_connections\":%d,\"header_timeout_s\":%g,"
-                          "\"body_timeout_s\":%g,\"read_timeout_s\":%g}",
-                          fx_engine_info(job->eng)->ctx_tok, job->srv->lim.max_choice,
-                          o->max_logprobs, o->max_body_bytes, o->max_queue_bytes, o->max_conn,
-                          o->header_timeout_s, o->body_timeout_s, o->read_timeout_s);
-    send_json(job, ok, &b);
+    const bool ok =
+        fxi_buf_fmt(b,
+                    "{\"max_model_len\":%d,\"max_choices\":%d,\"max_logprobs\":%d,"
+                    "\"max_body_bytes\":%zu,\"max_queue_bytes\":%zu,\"max_connections\":%d,"
+                    "\"header_timeout_s\":%g,\"body_timeout_s\":%g,\"read_timeout_s\":%g}",
+                    fx_engine_info(job->eng)->ctx_tok, job->srv->lim.max_choice, o->max_logprobs,
+                    o->max_body_bytes, o->max_queue_bytes, o->max_conn, o->header_timeout_s,
+                    o->body_timeout_s, o->read_timeout_s);
+    return fxi_endpoint_end(ok, err);
 }
 
-static void send_sleep(fxi_http_job *job)
+static bool answer_is_sleeping(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 {
-    fxi_buf b = {0};
     const char *word = job->srv->asleep ? "true" : "false";
-    send_json(job, fxi_buf_fmt(&b, "{\"is_sleeping\":%s}", word), &b);
+    return fxi_endpoint_end(fxi_buf_fmt(b, "{\"is_sleeping\":%s}", word), err);
 }
 
 // Running answers end, new requests are refused, and prefixes that nobody uses give their memory
 // back.
-static void serve_sleep(fxi_http_job *job)
+static bool answer_sleep(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 {
     job->srv->asleep = true;
     fx_clear_cache(job->eng);
-    send_sleep(job);
+    return answer_is_sleeping(job, b, err);
 }
 
-static void serve_wake_up(fxi_http_job *job)
+static bool answer_wake_up(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 {
     job->srv->asleep = false;
-    send_sleep(job);
+    return answer_is_sleeping(job, b, err);
 }
 
-static fxi_server_gauges read_gauges(fxi_server *srv)
+static bool answer_openapi(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 {
+    return fxi_endpoint_end(fxi_openapi_write(b, fx_version(), &job->srv->lim), err);
+}
+
+// ---- other answers ----------------------------------------------------------------------------
+
+static void serve_metrics(fxi_http_job *job)
+{
+    fxi_server *srv = job->srv;
     fxi_quota_gauges held;
     fxi_workers_gauges work;
+    fxi_buf b = {0};
     pthread_mutex_lock(&srv->publisher.mu);
     const fxi_publisher_counts kv = srv->publisher.count;
     pthread_mutex_unlock(&srv->publisher.mu);
@@ -171,21 +157,8 @@ static fxi_server_gauges read_gauges(fxi_server *srv)
     if (srv->opt.log_dropped) g.n_log_dropped = srv->opt.log_dropped(srv->opt.log_ud);
     fxi_spans_count(srv->spans, &g.spans);
     for (int i = 0; i < FXI_N_BYTES_OF; i++) g.held_bytes[i] = held.of_bytes[i];
-    return g;
-}
-
-static void serve_metrics(fxi_http_job *job)
-{
-    const fxi_server_gauges g = read_gauges(job->srv);
-    fxi_buf b = {0};
     const bool made = fxi_metrics_page(&b, job->metrics, job->eng, &g);
     fxi_respond_made(job, made, "text/plain; version=0.0.4; charset=utf-8", &b);
-}
-
-static void serve_openapi(fxi_http_job *job)
-{
-    fxi_buf b = {0};
-    send_json(job, fxi_openapi_write(&b, fx_version(), &job->srv->lim), &b);
 }
 
 static void serve_index(fxi_http_job *job);
@@ -214,11 +187,13 @@ static void serve_web(fxi_http_job *job)
 
 // ---- the table --------------------------------------------------------------------------------
 
-#define ACCESS(name)   .access = FXI_ACCESS_##name
-#define SUBMIT(name)   .work = fxi_http_job_submit, .api = FXI_API_##name
-// An endpoint that costs nothing; one that reads the body.
-#define ENDPOINT(name) .run = serve_endpoint, .endpoint = fxi_endpoint_##name
-#define WORK(name)     .work = work_endpoint, .endpoint = fxi_endpoint_##name
+#define ACCESS(name)        .access = FXI_ACCESS_##name
+#define SUBMIT(name)        .work = fxi_http_job_submit, .api = FXI_API_##name
+// On the I/O thread: an endpoint, an `answer`. On a worker: the same.
+#define ENDPOINT(name)      .run = serve_answer, .endpoint = fxi_endpoint_##name
+#define ANSWER(name)        .run = serve_answer, .answer = answer_##name
+#define WORK_ENDPOINT(name) .work = work_answer, .endpoint = fxi_endpoint_##name
+#define WORK_ANSWER(name)   .work = work_answer, .answer = answer_##name
 
 // clang-format off
 static const fxi_route routes[] = {
@@ -226,22 +201,22 @@ static const fxi_route routes[] = {
     {"POST", "/v1/chat/completions", ACCESS(MODEL), SUBMIT(CHAT)},
     {"POST", "/v1/responses", ACCESS(MODEL), SUBMIT(RESPONSES)},
     {"POST", FXI_MESSAGES_PATH, ACCESS(MODEL), SUBMIT(MESSAGES)},
-    {"POST", FXI_MESSAGES_PATH "/count_tokens", ACCESS(MODEL), WORK(count)},
+    {"POST", FXI_MESSAGES_PATH "/count_tokens", ACCESS(MODEL), WORK_ENDPOINT(count)},
     {"POST", "/v1/embeddings", ACCESS(MODEL), SUBMIT(EMBEDDINGS)},
     {"GET", "/v1/models", ACCESS(MODEL), ENDPOINT(models)},
     {"GET", "/v1/models/", ACCESS(MODEL), ENDPOINT(model), .is_prefix = true},
-    {"POST", "/tokenize", ACCESS(MODEL), WORK(tokenize)},
-    {"POST", "/detokenize", ACCESS(MODEL), WORK(detokenize)},
-    {"POST", "/apply-template", ACCESS(MODEL), WORK(apply_template)},
-    {"GET", "/health", ACCESS(PROBE), .run = serve_health},
-    {"GET", "/ready", ACCESS(PROBE), .run = serve_ready},
+    {"POST", "/tokenize", ACCESS(MODEL), WORK_ENDPOINT(tokenize)},
+    {"POST", "/detokenize", ACCESS(MODEL), WORK_ENDPOINT(detokenize)},
+    {"POST", "/apply-template", ACCESS(MODEL), WORK_ENDPOINT(apply_template)},
+    {"GET", "/health", ACCESS(PROBE), ANSWER(health)},
+    {"GET", "/ready", ACCESS(PROBE), ANSWER(ready)},
     {"GET", "/ping", ACCESS(PROBE), ENDPOINT(ping)},
     {"GET", "/version", ACCESS(KEY), ENDPOINT(version)},
     {"GET", "/props", ACCESS(MODEL), ENDPOINT(props)},
     {"GET", "/tokenizer_info", ACCESS(MODEL), ENDPOINT(tokenizer_info)},
     {"GET", "/stats", ACCESS(MODEL), ENDPOINT(stats)},
     {"GET", "/metrics", ACCESS(METRICS), .run = serve_metrics},
-    {"GET", "/openapi.json", ACCESS(MODEL), .run = serve_openapi},
+    {"GET", "/openapi.json", ACCESS(MODEL), ANSWER(openapi)},
     {"GET", "/", ACCESS(PAGE), .run = serve_root},
     {"GET", "/web/", ACCESS(PROBE), .run = serve_web, .is_prefix = true},
     {"GET", "/admin/cache", ACCESS(ADMIN), ENDPOINT(cache)},
@@ -249,18 +224,18 @@ static const fxi_route routes[] = {
     {"POST", "/reset_prefix_cache", ACCESS(ADMIN), ENDPOINT(cache_clear)},
     {"POST", "/admin/cache/retain", ACCESS(ADMIN), SUBMIT(RETAIN)},
     {"GET", "/admin/budget", ACCESS(ADMIN), ENDPOINT(budget)},
-    {"POST", "/admin/budget", ACCESS(ADMIN), WORK(set_budget)},
-    {"GET", "/admin/trace", ACCESS(WATCH), WORK(trace)},
-    {"POST", "/admin/abort", ACCESS(ADMIN), .work = work_abort},
-    {"POST", "/abort", ACCESS(ADMIN), .work = work_abort},
-    {"GET", "/slots", ACCESS(ADMIN), .run = serve_slots},
+    {"POST", "/admin/budget", ACCESS(ADMIN), WORK_ENDPOINT(set_budget)},
+    {"GET", "/admin/trace", ACCESS(WATCH), WORK_ENDPOINT(trace)},
+    {"POST", "/admin/abort", ACCESS(ADMIN), WORK_ANSWER(abort)},
+    {"POST", "/abort", ACCESS(ADMIN), WORK_ANSWER(abort)},
+    {"GET", "/slots", ACCESS(ADMIN), ANSWER(slots)},
     {"GET", "/kv", ACCESS(ADMIN), ENDPOINT(cache)},
     {"GET", "/kv/stream", ACCESS(WATCH), .work = fxi_kv_stream_begin},
     {"GET", "/kv/snapshot", ACCESS(WATCH), .work = fxi_kv_stream_poll},
-    {"GET", "/limits", ACCESS(ADMIN), .run = serve_limits},
-    {"POST", "/sleep", ACCESS(ADMIN), .run = serve_sleep},
-    {"POST", "/wake_up", ACCESS(ADMIN), .run = serve_wake_up},
-    {"GET", "/is_sleeping", ACCESS(ADMIN), .run = send_sleep},
+    {"GET", "/limits", ACCESS(ADMIN), ANSWER(limits)},
+    {"POST", "/sleep", ACCESS(ADMIN), ANSWER(sleep)},
+    {"POST", "/wake_up", ACCESS(ADMIN), ANSWER(wake_up)},
+    {"GET", "/is_sleeping", ACCESS(ADMIN), ANSWER(is_sleeping)},
 };
 // clang-format on
 

@@ -34,26 +34,16 @@
 
 // ---- options ----------------------------------------------------------------------------------
 
-static int default_conn(void)
-{
-    struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= 1000 + OWN_FILES) return 1000;
-    return r.rlim_cur > 2 * OWN_FILES ? (int)r.rlim_cur - OWN_FILES : (int)r.rlim_cur / 2;
-}
-
-static bool has_negative(const fxi_server_options *o)
-{
-    return o->n_worker < 0 || o->max_conn < 0 || o->max_per_address < 0 || o->idle_timeout_s < 0 ||
-           o->header_timeout_s < 0 || o->body_timeout_s < 0 || o->read_timeout_s < 0 ||
-           o->ping_s < 0 || o->grace_s < 0;
-}
-
 static void fill_in_defaults(fxi_server_options *o)
 {
+    struct rlimit r;
+    int max_conn = 1000;
+    if (!getrlimit(RLIMIT_NOFILE, &r) && r.rlim_cur < 1000 + OWN_FILES)
+        max_conn = r.rlim_cur > 2 * OWN_FILES ? (int)r.rlim_cur - OWN_FILES : (int)r.rlim_cur / 2;
     if (!o->host) o->host = "127.0.0.1";
     if (!o->n_worker) o->n_worker = 2;
     if (!o->max_queue_bytes) o->max_queue_bytes = fxi_quota_default_bytes("");
-    if (!o->max_conn) o->max_conn = default_conn();
+    if (!o->max_conn) o->max_conn = max_conn;
     if (!o->max_body_bytes) o->max_body_bytes = 8u << 20;
     if (!o->max_out_bytes) o->max_out_bytes = 4u << 20;
     if (!o->max_logprobs) o->max_logprobs = FX_MAX_TOP;
@@ -63,20 +53,6 @@ static void fill_in_defaults(fxi_server_options *o)
     if (o->read_timeout_s == 0) o->read_timeout_s = 120;
     if (o->ping_s == 0) o->ping_s = 15;
     if (o->grace_s == 0) o->grace_s = 1;
-}
-
-// An address has at most half of the places, unless it is this machine or the option says so.
-static void set_up_places(fxi_server *srv)
-{
-    const fxi_server_options *o = &srv->opt;
-    fxi_places *ps = &srv->loop.places;
-    ps->max_conn = o->max_conn;
-    ps->max_per_address = o->max_per_address ? o->max_per_address : (o->max_conn + 1) / 2;
-    ps->spare_loopback = !o->max_per_address;
-    ps->addresses.secret = fxi_secret_make();
-    ps->deadline_s[FXI_PHASE_FRESH] = ps->deadline_s[FXI_PHASE_HEAD] = o->header_timeout_s;
-    ps->deadline_s[FXI_PHASE_BODY] = o->body_timeout_s;
-    ps->deadline_s[FXI_PHASE_IDLE] = o->idle_timeout_s;
 }
 
 // Cuts the names apart. Empty ones are skipped.
@@ -100,6 +76,7 @@ static fx_status take_aliases(fxi_server *srv, fx_error *err)
 static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
 {
     fxi_server_options *o = &srv->opt;
+    fxi_places *ps = &srv->loop.places;
     *o = *opt;
     if (o->port < 0 || o->port > 65535)
         return fxi_fail(err, FX_EINVAL, "port %d is not between 0 and 65535", o->port);
@@ -107,41 +84,45 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
         return fxi_fail(err, FX_EINVAL, "max_logprobs: %d is not from 0 to %d", o->max_logprobs,
                         FX_MAX_TOP);
     FX_TRY(fxi_formats_check(o->tool_parser, o->reasoning_parser, err));
-    if (has_negative(o)) return fxi_fail(err, FX_EINVAL, "a limit of the server is negative");
+    if (o->n_worker < 0 || o->max_conn < 0 || o->max_per_address < 0 || o->idle_timeout_s < 0 ||
+        o->header_timeout_s < 0 || o->body_timeout_s < 0 || o->read_timeout_s < 0 ||
+        o->ping_s < 0 || o->grace_s < 0)
+        return fxi_fail(err, FX_EINVAL, "a limit of the server is negative");
     fill_in_defaults(o);
     snprintf(srv->host, sizeof srv->host, "%s", o->host);
     o->host = srv->host;
     srv->origins = (fxi_origins){
         .listen_host = srv->host, .hosts = o->hosts, .cors = o->cors, .tls = o->tls_cert};
-    set_up_places(srv);
+    // An address has at most half of the places, unless it is this machine or the option says so.
+    ps->max_conn = o->max_conn;
+    ps->max_per_address = o->max_per_address ? o->max_per_address : (o->max_conn + 1) / 2;
+    ps->spare_loopback = !o->max_per_address;
+    ps->addresses.secret = fxi_secret_make();
+    ps->deadline_s[FXI_PHASE_FRESH] = ps->deadline_s[FXI_PHASE_HEAD] = o->header_timeout_s;
+    ps->deadline_s[FXI_PHASE_BODY] = o->body_timeout_s;
+    ps->deadline_s[FXI_PHASE_IDLE] = o->idle_timeout_s;
     return take_aliases(srv, err);
+}
+
+// What can be done without an engine, a port and threads.
+static fx_status prepare_server(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
+{
+    FX_TRY(take_options(srv, opt, err));
+    FX_TRY(fxi_listen_check(srv->host, err));
+    FX_TRY(fxi_keyring_open(opt->key_file, opt->api_key, &srv->keys, err));
+    FX_TRY(fxi_identity_open(opt->tls_cert, opt->tls_key, &srv->loop.identity, err));
+    return opt->otlp_endpoint ? fxi_spans_check(opt->otlp_endpoint, err) : FX_OK;
 }
 
 fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
 {
-    fxi_keyring *keys = NULL;
-    fxi_identity *identity = NULL;
     fxi_server *srv = calloc(1, sizeof *srv);
     if (!srv) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    fx_status st = take_options(srv, opt, err);
-    if (st == FX_OK) st = fxi_listen_check(srv->host, err);
-    if (st == FX_OK) st = fxi_keyring_open(opt->key_file, opt->api_key, &keys, err);
-    if (st == FX_OK) st = fxi_identity_open(opt->tls_cert, opt->tls_key, &identity, err);
-    if (st == FX_OK && opt->otlp_endpoint) st = fxi_spans_check(opt->otlp_endpoint, err);
-    fxi_identity_close(identity);
-    fxi_keyring_close(keys);
+    const fx_status st = prepare_server(srv, opt, err);
+    fxi_identity_close(srv->loop.identity);
+    fxi_keyring_close(srv->keys);
     free(srv);
     return st;
-}
-
-// A hash of what decides an answer: the program, the weights, the kernels.
-static void make_fingerprint(fxi_server *srv, const fx_model_info *m)
-{
-    char text[512];
-    snprintf(text, sizeof text, "%s|%s|%s|%s|%llu|%llu|%s", fx_version(), m->name, m->arch, m->type,
-             (unsigned long long)m->n_param, (unsigned long long)m->file_bytes, m->kernel_path);
-    snprintf(srv->fingerprint, sizeof srv->fingerprint, "fp_%012llx",
-             (unsigned long long)(fxi_str_hash(fxi_str_of(text)) & 0xffffffffffffu));
 }
 
 // ---- start ------------------------------------------------------------------------------------
@@ -162,50 +143,26 @@ static void say_of_spans(void *ud, bool fails, const char *line)
     fxi_log_event(ud, fails ? FXI_LEVEL_WARN : FXI_LEVEL_INFO, "spans", line);
 }
 
-static fx_status start_spans(fxi_server *srv, fx_error *err)
-{
-    const fxi_spans_options opt = {.endpoint = srv->opt.otlp_endpoint,
-                                   .ca_file = srv->opt.otlp_ca_file,
-                                   .service_name = srv->opt.service_name,
-                                   .resource = srv->opt.otlp_resource,
-                                   .headers = srv->opt.otlp_headers,
-                                   .say = say_of_spans,
-                                   .ud = srv};
-    return opt.endpoint ? fxi_spans_start(&opt, &srv->spans, err) : FX_OK;
-}
-
 static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
 {
     const char *route[FXI_MAX_ROUTE];
-    FX_TRY(take_options(srv, opt, err));
-    FX_TRY(fxi_keyring_open(opt->key_file, opt->api_key, &srv->keys, err));
+    FX_TRY(prepare_server(srv, opt, err));
     srv->quota = fxi_quota_new(srv->opt.max_queue_bytes);
     srv->metrics = fxi_metrics_new(route, fxi_route_paths(route, FXI_MAX_ROUTE));
     if (!srv->quota || !srv->metrics) return fxi_fail(err, FX_ENOMEM, "out of memory");
     srv->port = srv->opt.port;
-    FX_TRY(fxi_identity_open(opt->tls_cert, opt->tls_key, &srv->loop.identity, err));
     FX_TRY(fxi_listen_open(srv->host, &srv->port, &srv->loop.listen_fd, err));
-    FX_TRY(start_spans(srv, err));
+    const fxi_spans_options spans = {.endpoint = opt->otlp_endpoint,
+                                     .ca_file = opt->otlp_ca_file,
+                                     .service_name = opt->service_name,
+                                     .resource = opt->otlp_resource,
+                                     .headers = opt->otlp_headers,
+                                     .say = say_of_spans,
+                                     .ud = srv};
+    if (spans.endpoint) FX_TRY(fxi_spans_start(&spans, &srv->spans, err));
     FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, trim_heap, srv, &srv->workers, err));
     if (!fxi_respond_prepare(srv)) return fxi_fail(err, FX_ENOMEM, "out of memory");
     return fxi_loop_start(srv, err);
-}
-
-static fxi_server *new_server(void)
-{
-    fxi_server *srv = calloc(1, sizeof *srv);
-    pthread_condattr_t attr;
-    if (!srv) return NULL;
-    srv->created = time(NULL);
-    fxi_loop_init(&srv->loop);
-    pthread_mutex_init(&srv->mu, NULL);
-    pthread_mutex_init(&srv->publisher.mu, NULL);
-    pthread_mutex_init(&srv->log_mu, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&srv->empty, &attr);
-    pthread_condattr_destroy(&attr);
-    return srv;
 }
 
 // Jobs that are still listed leave while the loop stops.
@@ -230,10 +187,20 @@ static void free_server(fxi_server *srv)
 
 fx_status fxi_server_open(const fxi_server_options *opt, fxi_server **out, fx_error *err)
 {
+    pthread_condattr_t attr;
+    fxi_server *srv = calloc(1, sizeof *srv);
     *out = NULL;
-    fxi_server *srv = new_server();
     if (!srv) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    fx_status st = start_server(srv, opt, err);
+    srv->created = time(NULL);
+    fxi_loop_init(&srv->loop);
+    pthread_mutex_init(&srv->mu, NULL);
+    pthread_mutex_init(&srv->publisher.mu, NULL);
+    pthread_mutex_init(&srv->log_mu, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&srv->empty, &attr);
+    pthread_condattr_destroy(&attr);
+    const fx_status st = start_server(srv, opt, err);
     if (st == FX_OK)
         *out = srv;
     else
@@ -252,9 +219,13 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
 {
     const fx_model_info *m = fx_engine_info(eng);
     const char *id = srv->opt.model_id;
+    char text[512]; // what decides an answer: the program, the weights, the kernels
     snprintf(srv->model_id, sizeof srv->model_id, "%s", id && *id ? id : m->name);
     srv->opt.model_id = srv->model_id;
-    make_fingerprint(srv, m);
+    snprintf(text, sizeof text, "%s|%s|%s|%s|%llu|%llu|%s", fx_version(), m->name, m->arch, m->type,
+             (unsigned long long)m->n_param, (unsigned long long)m->file_bytes, m->kernel_path);
+    snprintf(srv->fingerprint, sizeof srv->fingerprint, "fp_%012llx",
+             (unsigned long long)(fxi_str_hash(fxi_str_of(text)) & 0xffffffffffffu));
     fxi_formats_choose(&srv->formats, eng, srv->opt.tool_parser, srv->opt.reasoning_parser);
     srv->lim = (fxi_limits){.model_id = srv->model_id,
                             .alias = srv->alias,

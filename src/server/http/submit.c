@@ -53,7 +53,7 @@ bool fxi_permit_work(fxi_server *srv, fxi_http_error *err)
 bool fxi_permit_request(fxi_server *srv, fxi_http_error *err)
 {
     if (!srv->asleep) return fxi_permit_work(srv, err);
-    return fxi_http_fail(err, 503, "sleeping", NULL, "the server sleeps until POST /wake_up");
+    return fxi_http_fail(err, 503, "sleeping", NULL, "the server is asleep until POST /wake_up");
 }
 
 // What stays longer in the cache pushes out what others have there; an admin's endpoint may do so.
@@ -62,7 +62,7 @@ bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_htt
     const int max = job->srv->opt.allow_priority ? FX_MAX_PRIORITY : job->tenant->max_priority;
     if (req->priority > max)
         return fxi_http_fail(err, 403, "priority_not_allowed", "priority",
-                             "priority must be %d or more here: lower ones go first", -max);
+                             "priority must be %d or higher here: lower values go first", -max);
     if (req->keep_priority > max && job->route->access != FXI_ACCESS_ADMIN)
         return fxi_http_fail(err, 403, "priority_not_allowed", "keep_priority",
                              "keep_priority must be %d or less here", max);
@@ -77,7 +77,7 @@ static size_t encoding_bytes(const fx_engine *eng, const fxi_params *par, int i)
 {
     const fxi_prompt *p = par->prompt ? &par->prompt[i] : NULL;
     if (p && !p->text) return p->ids.n * sizeof *p->ids.id;
-    size_t n_bytes = p ? p->n_bytes + json_string_length(par->suffix) : par->n_body_bytes;
+    size_t n_bytes = p ? p->n_bytes + fxi_json_string(par->suffix).n : par->n_body_bytes;
     size_t max_tok = fxi_params_max_prompt(par, eng) + 1;
     size_t n_tok = max_tok == 1 || n_bytes < max_tok ? n_bytes + 1 : max_tok;
     return FXI_TEXT_COPIES * n_bytes + 3 * n_tok * sizeof(int32_t);
@@ -97,19 +97,23 @@ static size_t queued_bytes(const fxi_params *par, size_t n_tok)
            (size_t)fxi_params_n_seq(par) * (SEQ_BYTES + (n_tok + 1) * sizeof(int32_t));
 }
 
-// Submits with a reference for the engine. The last event gives it back; if the engine refuses,
-// this function does.
-static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
-                               uint64_t *id, fx_error *err)
+// Submits with a reference and bytes for the engine. The last event gives both back; if the engine
+// refuses, this function does.
+static bool submit_charged(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
+                           fxi_http_error *err)
 {
     enum { FIRST_PROMPTS = 16 };
     fxi_http_job *job = part->job;
     fxi_buf domain = {0};
-    if (!fxi_tenant_domain(&domain, job->tenant, job->scope, par->cache_salt)) {
-        fxi_buf_free(&domain);
-        return fxi_fail(err, FX_ENOMEM, "out of memory");
-    }
+    uint64_t id = 0;
+    fx_error e = {0};
+    part->n_bytes = queued_bytes(par, tok->n);
+    const fxi_quota_result taken = fxi_charge_reserve(&job->charge, FXI_BYTES_QUEUE, part->n_bytes);
+    if (!fxi_bytes_granted(err, taken)) return false;
     fx_request req = fxi_params_request(par, random_bits());
+    fx_status st = FX_OK;
+    if (!fxi_tenant_domain(&domain, job->tenant, job->scope, par->cache_salt))
+        st = fxi_fail(&e, FX_ENOMEM, "out of memory");
     req.tenant = domain.p;
     req.client = job->client;
     // A request of many prompts does not shut others out: each FIRST_PROMPTS of them go after what
@@ -121,40 +125,21 @@ static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const 
     req.on_event = fxi_http_job_on_event;
     req.ud = part;
     atomic_fetch_add(&job->refs, 1);
-    const fx_status st = fx_submit(job->eng, &req, id, err);
-    if (st != FX_OK) fxi_http_job_unref(job);
+    if (st == FX_OK) st = fx_submit(job->eng, &req, &id, &e);
     fxi_buf_free(&domain);
-    return st;
-}
-
-// The reply may have ended meanwhile (a hang-up, a stop, an earlier part's error): then this part
-// is cancelled.
-static void mark_submitted(fxi_job_part *part, uint64_t id)
-{
-    pthread_mutex_lock(&part->job->mu);
+    if (st != FX_OK) {
+        fxi_http_job_unref(job);
+        fxi_charge_release(&job->charge, FXI_BYTES_QUEUE, part->n_bytes);
+        return fxi_http_fail_fx(err, &e, fxi_params_blame(par, &e));
+    }
+    pthread_mutex_lock(&job->mu);
     part->id = id;
     part->submitted = true;
-    bool unwanted = part->job->reply.ended && !part->over;
-    pthread_mutex_unlock(&part->job->mu);
-    if (unwanted) fx_cancel(part->job->eng, id);
-}
-
-// The last event gives the bytes back; if the engine refuses, this function does.
-static bool submit_charged(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
-                           fxi_http_error *err)
-{
-    fx_error e = {0};
-    uint64_t id = 0;
-    fxi_charge *charge = &part->job->charge;
-    part->n_bytes = queued_bytes(par, tok->n);
-    fxi_quota_result taken = fxi_charge_reserve(charge, FXI_BYTES_QUEUE, part->n_bytes);
-    if (!fxi_bytes_granted(err, taken)) return false;
-    if (submit_tokens(part, par, tok, &id, &e) == FX_OK) {
-        mark_submitted(part, id);
-        return true;
-    }
-    fxi_charge_release(charge, FXI_BYTES_QUEUE, part->n_bytes);
-    return fxi_http_fail_fx(err, &e, fxi_params_blame(par, &e));
+    // The reply may have ended meanwhile: by a hang-up, a stop, an earlier part's error.
+    const bool is_unwanted = job->reply.ended && !part->over;
+    pthread_mutex_unlock(&job->mu);
+    if (is_unwanted) fx_cancel(job->eng, id);
+    return true;
 }
 
 // Submits the prompt once the reply knows what it will say of it.
@@ -179,33 +164,18 @@ static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_erro
 
 // ---- the reply --------------------------------------------------------------------------------
 
-static void name_reply(fxi_reply *r, const fxi_params *par)
+// Makes the reply and its parts aside.
+static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, fxi_job_part **part)
 {
     static const char *const prefixes[FXI_N_API] = {"cmpl", "chatcmpl", "embd",
                                                     "keep", "resp",     "msg"};
     const char *prefix = prefixes[par->api];
+    const fxi_reply_spec spec = fxi_params_reply(par);
     if (par->request_id)
         snprintf(r->id, sizeof r->id, "%s-%s", prefix, par->request_id);
     else
         fxi_random_id(r->id, sizeof r->id, prefix);
     if (par->api == FXI_API_RESPONSES || par->api == FXI_API_MESSAGES) r->id[strlen(prefix)] = '_';
-}
-
-// What the reply copies of the request: stop strings and ids, to name the one that ended a choice;
-// tools.
-static size_t copied_bytes(const fxi_params *par)
-{
-    size_t n = par->stop_token.n * VALUE_BYTES;
-    if (fxi_params_calls(par)) n += par->doc.held_bytes; // tools are a part of it
-    for (size_t i = 0; i < par->n_stop; i++) n += VALUE_BYTES + strlen(par->stop[i]);
-    return n;
-}
-
-// Makes the reply and its parts aside.
-static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, fxi_job_part **part)
-{
-    const fxi_reply_spec spec = fxi_params_reply(par);
-    name_reply(r, par);
     r->created = time(NULL);
     r->eng = job->eng;
     r->model = par->model ? par->model : job->srv->model_id;
@@ -218,32 +188,31 @@ static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, f
     return true;
 }
 
-// Moves them into the job. False: the reply has ended meanwhile, and they are the caller's still.
-static bool move_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, fxi_job_part *part)
-{
-    pthread_mutex_lock(&job->mu);
-    bool wanted = !job->reply.ended;
-    if (wanted) {
-        fxi_charge_add(&job->charge, FXI_BYTES_ANSWER, fxi_reply_base_bytes(r));
-        job->reply = *r;
-        job->part = part;
-        job->n_part = (int)par->n_prompt;
-    }
-    pthread_mutex_unlock(&job->mu);
-    return wanted;
-}
-
-// *wanted: nobody has ended the job yet. False: *err says why.
+// Makes the reply and moves it into the job, unless that has ended meanwhile (*wanted is false).
+// False: *err says why.
 static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted,
                           fxi_http_error *err)
 {
     fxi_reply r = {0};
     fxi_job_part *part = NULL;
-    fxi_quota_result taken =
-        fxi_charge_reserve(&job->charge, FXI_BYTES_ANSWER, copied_bytes(par)); // to the end
+    // What the reply copies of the request: stop strings and ids, to name the one that ended a
+    // choice; tools.
+    size_t n_copied = par->stop_token.n * VALUE_BYTES;
+    if (fxi_params_calls(par)) n_copied += par->doc.held_bytes; // tools are a part of it
+    for (size_t i = 0; i < par->n_stop; i++) n_copied += VALUE_BYTES + strlen(par->stop[i]);
+    const fxi_quota_result taken =
+        fxi_charge_reserve(&job->charge, FXI_BYTES_ANSWER, n_copied); // to the end
     if (!fxi_bytes_granted(err, taken)) return false;
-    bool ok = make_reply(job, par, &r, &part);
-    *wanted = ok && move_reply(job, par, &r, part);
+    const bool ok = make_reply(job, par, &r, &part);
+    pthread_mutex_lock(&job->mu);
+    *wanted = ok && !job->reply.ended;
+    if (*wanted) {
+        fxi_charge_add(&job->charge, FXI_BYTES_ANSWER, fxi_reply_base_bytes(&r));
+        job->reply = r;
+        job->part = part;
+        job->n_part = (int)par->n_prompt;
+    }
+    pthread_mutex_unlock(&job->mu);
     if (*wanted) return true;
     free(part);
     fxi_reply_free(&r);

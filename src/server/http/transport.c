@@ -50,18 +50,6 @@ static socklen_t parse_address(const char *host, int port, socket_address *a)
     return sizeof a->v6;
 }
 
-static int open_listener(const socket_address *a, socklen_t n_addr)
-{
-    int one = 1, fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (!bind(fd, &a->any, n_addr) && !listen(fd, BACKLOG)) return fd;
-    int e = errno;
-    close(fd);
-    errno = e;
-    return -1;
-}
-
 fx_status fxi_listen_check(const char *host, fx_error *err)
 {
     socket_address a;
@@ -72,13 +60,18 @@ fx_status fxi_listen_check(const char *host, fx_error *err)
 fx_status fxi_listen_open(const char *host, int *port, int *fd, fx_error *err)
 {
     socket_address a;
+    const int one = 1;
     socklen_t n = parse_address(host, *port, &a);
     FX_TRY(fxi_listen_check(host, err));
-    *fd = open_listener(&a, n);
-    if (*fd < 0 || getsockname(*fd, &a.any, &n)) {
-        bool v6 = strchr(host, ':');
+    *fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*fd >= 0) setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (*fd < 0 || bind(*fd, &a.any, n) || listen(*fd, BACKLOG) || getsockname(*fd, &a.any, &n)) {
+        const int e = errno;
+        const bool v6 = strchr(host, ':');
+        if (*fd >= 0) close(*fd);
+        *fd = -1;
         return fxi_fail(err, FX_EIO, "cannot listen on %s%s%s:%d: %s", v6 ? "[" : "", host,
-                        v6 ? "]" : "", *port, strerror(errno));
+                        v6 ? "]" : "", *port, strerror(e));
     }
     *port = ntohs(a.any.sa_family == AF_INET ? a.v4.sin_port : a.v6.sin6_port);
     return FX_OK;
@@ -99,7 +92,7 @@ static fx_status read_pem(const char *name, fxi_buf *b, fx_error *err)
     if (!ok) return fxi_fail(err, FX_ENOMEM, "out of memory");
     if (failed) return fxi_fail(err, FX_EIO, "%s: cannot be read", name);
     if (!strstr(b->p, "-----BEGIN "))
-        return fxi_fail(err, FX_EINVAL, "%s: there is nothing in PEM form in it", name);
+        return fxi_fail(err, FX_EINVAL, "%s: it holds nothing in PEM format", name);
     return FX_OK;
 }
 
@@ -107,20 +100,6 @@ static void wipe_pem(fxi_buf *b)
 {
     if (b->p) explicit_bzero(b->p, b->cap);
     fxi_buf_free(b);
-}
-
-static fx_status load_identity(fxi_identity *id, const fxi_buf *cert, const fxi_buf *key,
-                               const char *cert_file, const char *key_file, fx_error *err)
-{
-    const gnutls_datum_t c = {(unsigned char *)cert->p, (unsigned)cert->n};
-    const gnutls_datum_t k = {(unsigned char *)key->p, (unsigned)key->n};
-    int rc = gnutls_certificate_allocate_credentials(&id->pair);
-    if (rc >= 0) rc = gnutls_priority_init(&id->priorities, PRIORITIES, NULL);
-    if (rc >= 0) rc = gnutls_certificate_set_x509_key_mem(id->pair, &c, &k, GNUTLS_X509_FMT_PEM);
-    if (rc >= 0) return FX_OK;
-    if (rc == GNUTLS_E_MEMORY_ERROR) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    return fxi_fail(err, FX_EINVAL, "TLS cannot be used with %s and %s: %s", cert_file, key_file,
-                    gnutls_strerror(rc));
 }
 
 fx_status fxi_identity_open(const char *cert_file, const char *key_file, fxi_identity **out,
@@ -135,7 +114,19 @@ fx_status fxi_identity_open(const char *cert_file, const char *key_file, fxi_ide
     if (!id) return fxi_fail(err, FX_ENOMEM, "out of memory");
     fx_status st = read_pem(cert_file, &cert, err);
     if (st == FX_OK) st = read_pem(key_file, &key, err);
-    if (st == FX_OK) st = load_identity(id, &cert, &key, cert_file, key_file, err);
+    if (st == FX_OK) {
+        const gnutls_datum_t c = {(unsigned char *)cert.p, (unsigned)cert.n};
+        const gnutls_datum_t k = {(unsigned char *)key.p, (unsigned)key.n};
+        int rc = gnutls_certificate_allocate_credentials(&id->pair);
+        if (rc >= 0) rc = gnutls_priority_init(&id->priorities, PRIORITIES, NULL);
+        if (rc >= 0)
+            rc = gnutls_certificate_set_x509_key_mem(id->pair, &c, &k, GNUTLS_X509_FMT_PEM);
+        if (rc == GNUTLS_E_MEMORY_ERROR)
+            st = fxi_fail(err, FX_ENOMEM, "out of memory");
+        else if (rc < 0)
+            st = fxi_fail(err, FX_EINVAL, "TLS cannot be used with %s and %s: %s", cert_file,
+                          key_file, gnutls_strerror(rc));
+    }
     wipe_pem(&cert);
     wipe_pem(&key);
     if (st == FX_OK)
@@ -208,20 +199,16 @@ static ssize_t continue_handshake(fxi_transport *t)
     return rc < 0 ? tls_result(rc) : 1;
 }
 
-static ssize_t receive_tls(fxi_transport *t, char *dst, size_t n)
-{
-    const ssize_t ready = t->shakes_hands ? continue_handshake(t) : 1;
-    if (ready <= 0) return ready;
-    ssize_t k;
-    do k = gnutls_record_recv(t->tls, dst, n);
-    while (k < 0 && k != GNUTLS_E_AGAIN && !gnutls_error_is_fatal((int)k));
-    return k < 0 ? tls_result(k) : k;
-}
-
 ssize_t fxi_transport_receive(fxi_transport *t, char *dst, size_t n)
 {
-    if (t->tls) return receive_tls(t, dst, n);
-    const ssize_t k = recv(t->fd, dst, n, MSG_DONTWAIT);
+    ssize_t k = t->shakes_hands ? continue_handshake(t) : 1;
+    if (k <= 0) return k;
+    if (t->tls) {
+        do k = gnutls_record_recv(t->tls, dst, n);
+        while (k < 0 && k != GNUTLS_E_AGAIN && !gnutls_error_is_fatal((int)k));
+        return k < 0 ? tls_result(k) : k;
+    }
+    k = recv(t->fd, dst, n, MSG_DONTWAIT);
     if (k >= 0) return k;
     return errno == EAGAIN || errno == EINTR ? FXI_TRANSPORT_AGAIN : FXI_TRANSPORT_ERROR;
 }

@@ -13,12 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fail.h"            // defines: fxi_fail
-#include "base/json/json_write.h" // defines: fxi_json_str, fxi_json_cstr
-#include "base/system/clock.h"    // defines: fxi_clock_after
+#include "base/fail.h"         // defines: fxi_fail
+#include "base/json/json.h"    // defines: fxi_json_str, fxi_json_cstr
+#include "base/system/clock.h" // defines: fxi_clock_after
 #include "server/log/log.h"
-
-// ---- the ring and its writer --------------------------------------------------------------------
 
 #define DEFAULT_BYTES (256u << 10)
 #define TOLD_BYTES    256
@@ -26,7 +24,7 @@
 struct fxi_log {
     int fd, wake_fd;
     pthread_t thread;
-    fxi_log_teller *tell;
+    bool is_json; // lines of its own are JSON objects
     pthread_mutex_t mu;
     pthread_cond_t moved; // the ring is empty, or the thread has ended
     char *ring;           // [cap], guarded by mu, as is all below
@@ -55,17 +53,22 @@ static bool put_line_locked(fxi_log *log, const char *line)
     return true;
 }
 
-static void default_tell(char *dst, size_t cap, uint64_t n_dropped)
-{
-    snprintf(dst, cap, "warning: %" PRIu64 " log lines were dropped: nobody read them", n_dropped);
-}
-
 // Lines stay in order: what was dropped is told before the next line that has room.
 static bool tell_dropped_locked(fxi_log *log)
 {
     char line[TOLD_BYTES];
-    if (log->n_told == log->n_dropped) return true;
-    log->tell(line, sizeof line, log->n_dropped - log->n_told);
+    const uint64_t n = log->n_dropped - log->n_told;
+    if (!n) return true;
+    if (log->is_json) {
+        fxi_line l = fxi_line_begin(true, FXI_LEVEL_WARN, "dropped");
+        fxi_line_int(&l, "lines", (long long)n);
+        const char *text = fxi_line_end(&l);
+        snprintf(line, sizeof line, "%s", text ? text : "{}");
+        fxi_line_free(&l);
+    } else {
+        snprintf(line, sizeof line,
+                 "warning: %" PRIu64 " log lines were dropped: stderr did not take them", n);
+    }
     if (!put_line_locked(log, line)) return false;
     log->n_told = log->n_dropped;
     return true;
@@ -75,62 +78,37 @@ static bool tell_dropped_locked(fxi_log *log)
 
 static void wake_writer(fxi_log *log)
 {
-    const uint64_t one = 1;
-    const ssize_t n = write(log->wake_fd, &one, sizeof one);
-    (void)n; // fails only if the count is full, and then the writer wakes too
+    (void)eventfd_write(log->wake_fd, 1); // fails if the count is full, and then it wakes too
 }
 
-static void drain_wakes(fxi_log *log)
-{
-    uint64_t n_wake;
-    const ssize_t n = read(log->wake_fd, &n_wake, sizeof n_wake);
-    (void)n;
-}
-
-// Copies the bytes that are next out of the ring; they leave it once they are written. False: the
-// thread is to end.
-static bool peek_bytes(fxi_log *log, char *piece, size_t *n)
-{
-    pthread_mutex_lock(&log->mu);
-    if (!log->n) tell_dropped_locked(log);
-    const size_t straight = log->cap - log->at < log->n ? log->cap - log->at : log->n;
-    *n = straight < PIPE_BUF ? straight : PIPE_BUF;
-    memcpy(piece, log->ring + log->at, *n);
-    const bool go_on = !log->closing;
-    pthread_mutex_unlock(&log->mu);
-    return go_on;
-}
-
-static void drop_front(fxi_log *log, size_t n)
-{
-    pthread_mutex_lock(&log->mu);
-    log->at = (log->at + n) % log->cap;
-    log->n -= n;
-    if (!log->n) pthread_cond_broadcast(&log->moved);
-    pthread_mutex_unlock(&log->mu);
-}
-
-// Returns the bytes that are done with: written, or lost because nobody will ever read them.
-static size_t write_piece(int fd, const char *p, size_t n)
-{
-    const ssize_t k = write(fd, p, n);
-    if (k >= 0) return (size_t)k;
-    return errno == EINTR || errno == EAGAIN ? 0 : n;
-}
-
+// Bytes leave the ring once they are written, or lost because nobody will ever read them.
 static void *writer_main(void *ud)
 {
     fxi_log *log = ud;
     char piece[PIPE_BUF];
-    size_t n;
-    while (peek_bytes(log, piece, &n)) {
+    pthread_mutex_lock(&log->mu);
+    while (!log->closing) {
+        if (!log->n) tell_dropped_locked(log);
+        const size_t straight = log->cap - log->at < log->n ? log->cap - log->at : log->n;
+        const size_t n = straight < PIPE_BUF ? straight : PIPE_BUF;
+        size_t n_done = 0;
+        memcpy(piece, log->ring + log->at, n);
+        pthread_mutex_unlock(&log->mu);
         struct pollfd fds[] = {{.fd = log->wake_fd, .events = POLLIN},
                                {.fd = log->fd, .events = POLLOUT}};
-        if (poll(fds, n ? 2 : 1, -1) < 0) continue;
-        if (fds[0].revents) drain_wakes(log);
-        if (n && fds[1].revents) drop_front(log, write_piece(log->fd, piece, n));
+        eventfd_t count;
+        if (poll(fds, n ? 2 : 1, -1) >= 0) {
+            if (fds[0].revents) (void)eventfd_read(log->wake_fd, &count);
+            if (n && fds[1].revents) {
+                const ssize_t k = write(log->fd, piece, n);
+                n_done = k >= 0 ? (size_t)k : errno == EINTR || errno == EAGAIN ? 0 : n;
+            }
+        }
+        pthread_mutex_lock(&log->mu);
+        log->at = (log->at + n_done) % log->cap;
+        log->n -= n_done;
+        if (!log->n) pthread_cond_broadcast(&log->moved);
     }
-    pthread_mutex_lock(&log->mu);
     log->done = true;
     pthread_cond_broadcast(&log->moved);
     pthread_mutex_unlock(&log->mu);
@@ -158,15 +136,14 @@ static fx_status start_log(fxi_log *log, fx_error *err)
     return FX_OK;
 }
 
-fx_status fxi_log_open(int fd, size_t ring_bytes, fxi_log_teller *tell, fxi_log **out,
-                       fx_error *err)
+fx_status fxi_log_open(int fd, size_t ring_bytes, bool is_json, fxi_log **out, fx_error *err)
 {
     pthread_condattr_t attr;
     fxi_log *log = calloc(1, sizeof *log);
     *out = NULL;
     if (!log) return fxi_fail(err, FX_ENOMEM, "out of memory");
     log->fd = fd;
-    log->tell = tell ? tell : default_tell;
+    log->is_json = is_json;
     log->cap = ring_bytes ? ring_bytes : DEFAULT_BYTES;
     log->ring = malloc(log->cap);
     pthread_mutex_init(&log->mu, NULL);
@@ -224,8 +201,6 @@ void fxi_log_close(fxi_log *log, double wait_s)
 
 // ---- lines --------------------------------------------------------------------------------------
 
-// Building a line, key by key.
-
 static const char *const level_names[FXI_N_LEVEL] = {"debug", "info", "warn", "error"};
 
 int fxi_level_named(const char *name)
@@ -235,28 +210,22 @@ int fxi_level_named(const char *name)
     return -1;
 }
 
-// RFC 3339, in UTC, to the millisecond.
-static void add_time(fxi_buf *b, bool *ok)
+// The time is RFC 3339, in UTC, to the millisecond.
+fxi_line fxi_line_begin(bool is_json, fxi_level level, const char *event)
 {
+    fxi_line l = {.is_json = is_json, .ok = true};
     struct timespec now;
     struct tm utc;
     char text[32];
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
     strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-    *ok = *ok && fxi_buf_fmt(b, "%s.%03dZ", text, (int)(now.tv_nsec / 1000000));
-}
-
-fxi_line fxi_line_begin(bool is_json, fxi_level level, const char *event)
-{
-    fxi_line l = {.is_json = is_json, .ok = true};
-    if (is_json) l.ok = fxi_buf_str(&l.b, "{\"time\":\"");
-    add_time(&l.b, &l.ok);
+    const int ms = (int)(now.tv_nsec / 1000000);
     if (is_json)
-        l.ok = l.ok &&
-               fxi_buf_fmt(&l.b, "\",\"level\":\"%s\",\"event\":\"%s\"", level_names[level], event);
+        l.ok = fxi_buf_fmt(&l.b, "{\"time\":\"%s.%03dZ\",\"level\":\"%s\",\"event\":\"%s\"", text,
+                           ms, level_names[level], event);
     else
-        l.ok = l.ok && fxi_buf_fmt(&l.b, " %s", level_names[level]);
+        l.ok = fxi_buf_fmt(&l.b, "%s.%03dZ %s", text, ms, level_names[level]);
     return l;
 }
 
@@ -265,17 +234,13 @@ static void add_key(fxi_line *l, const char *key)
     l->ok = l->ok && fxi_buf_fmt(&l->b, l->is_json ? ",\"%s\":" : " %s=", key);
 }
 
-static bool is_bare_word(const char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (s[i] <= ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\') return false;
-    return n > 0;
-}
-
+// In text, a word of printable ASCII is not quoted.
 static void add_value(fxi_line *l, const char *s, size_t n)
 {
-    const bool bare = !l->is_json && is_bare_word(s, n);
-    l->ok = l->ok && (bare ? fxi_buf_add(&l->b, s, n) : fxi_json_str(&l->b, s, n));
+    bool is_bare = !l->is_json && n > 0;
+    for (size_t i = 0; is_bare && i < n; i++)
+        is_bare = s[i] > ' ' && s[i] <= '~' && s[i] != '"' && s[i] != '\\';
+    l->ok = l->ok && (is_bare ? fxi_buf_add(&l->b, s, n) : fxi_json_str(&l->b, s, n));
 }
 
 void fxi_line_word(fxi_line *l, const char *key, const char *value)

@@ -8,6 +8,7 @@
 #ifndef FXI_SERVER_LOG_H
 #define FXI_SERVER_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,14 +17,10 @@
 
 typedef struct fxi_log fxi_log;
 
-// Writes the line that tells of n_dropped lines to dst, without a newline.
-typedef void fxi_log_teller(char *dst, size_t cap, uint64_t n_dropped);
-
 // Starts the writer thread. fd stays the caller's and open until fxi_log_close. ring_bytes: room
-// for lines that wait; 0: 256 KiB. tell may be NULL: a line of plain text. Errors: FX_ENOMEM,
-// FX_EIO, FX_EINTERNAL (no thread).
-fx_status fxi_log_open(int fd, size_t ring_bytes, fxi_log_teller *tell, fxi_log **out,
-                       fx_error *err);
+// for lines that wait; 0: 256 KiB. is_json: the line that tells of dropped ones is a JSON object.
+// Errors: FX_ENOMEM, FX_EIO, FX_EINTERNAL (no thread).
+fx_status fxi_log_open(int fd, size_t ring_bytes, bool is_json, fxi_log **out, fx_error *err);
 
 // Adds a line, given without its newline. Any thread; takes no longer than a copy.
 void fxi_log_add(fxi_log *log, const char *line);

@@ -53,49 +53,30 @@ static void add_count(fxi_metrics *m, size_t at, uint64_t n)
     atomic_fetch_add_explicit(&m->cell[at], n, memory_order_relaxed);
 }
 
-// The bucket of value v: the least i with v <= 2^i.
-static int bucket_for(uint64_t v)
-{
-    if (v <= 1) return 0;
-    int i = 64 - __builtin_clzll(v - 1);
-    return i < FX_N_BUCKET ? i : FX_N_BUCKET;
-}
-
+// The bucket of a value is the least i with value <= 2^i units.
 static void add_value(fxi_metrics *m, size_t histogram_at, uint64_t v, uint64_t unit)
 {
     _Static_assert(offsetof(fx_histogram, count) == 0, "the buckets come first");
-    add_count(m, histogram_at + (size_t)bucket_for((v + unit - 1) / unit), 1);
+    const uint64_t n_unit = (v + unit - 1) / unit;
+    const int i = n_unit <= 1 ? 0 : 64 - __builtin_clzll(n_unit - 1);
+    add_count(m, histogram_at + (size_t)(i < FX_N_BUCKET ? i : FX_N_BUCKET), 1);
     add_count(m, histogram_at + offsetof(fx_histogram, sum) / sizeof(uint64_t), v);
-}
-
-static void add_tokens(fxi_metrics *m, size_t histogram_at, int n_tok)
-{
-    add_value(m, histogram_at, (uint64_t)n_tok, 1);
-}
-
-static void add_time(fxi_metrics *m, size_t histogram_at, uint64_t us)
-{
-    add_value(m, histogram_at, us, UNIT_US);
-}
-
-static void count_last(fxi_metrics *m, const fx_event *ev, uint64_t age_us)
-{
-    add_time(m, AT(e2e), age_us);
-    add_time(m, AT(queue), ev->queued_us);
-    add_time(m, AT(prefill), ev->prefill_us);
-    add_time(m, AT(decode), ev->decode_us);
-    add_tokens(m, AT(prompt_tok), ev->n_prompt);
 }
 
 void fxi_metrics_event(fxi_metrics *m, const fx_event *ev, uint64_t age_us, bool is_first)
 {
-    if (is_first) add_time(m, AT(first_token), age_us);
-    if (ev->gap_us) add_time(m, AT(between_tokens), ev->gap_us);
+    if (is_first) add_value(m, AT(first_token), age_us, UNIT_US);
+    if (ev->gap_us) add_value(m, AT(between_tokens), ev->gap_us, UNIT_US);
     if (ev->finish != FX_FINISH_NONE) {
         add_count(m, AT(finished) + (size_t)ev->finish, 1);
-        add_tokens(m, AT(generated_tok), ev->n_generated);
+        add_value(m, AT(generated_tok), (uint64_t)ev->n_generated, 1);
     }
-    if (ev->last) count_last(m, ev, age_us);
+    if (!ev->last) return;
+    add_value(m, AT(e2e), age_us, UNIT_US);
+    add_value(m, AT(queue), ev->queued_us, UNIT_US);
+    add_value(m, AT(prefill), ev->prefill_us, UNIT_US);
+    add_value(m, AT(decode), ev->decode_us, UNIT_US);
+    add_value(m, AT(prompt_tok), (uint64_t)ev->n_prompt, 1);
 }
 
 void fxi_metrics_request(fxi_metrics *m, int route, int status, const char *code)
@@ -108,35 +89,6 @@ void fxi_metrics_request(fxi_metrics *m, int route, int status, const char *code
 
 // ---- the page -----------------------------------------------------------------------------------
 
-static void read_counts(const fxi_metrics *m, fxi_counts *out)
-{
-    uint64_t cell[N_CELL];
-    for (size_t i = 0; i < N_CELL; i++)
-        cell[i] = atomic_load_explicit(&m->cell[i], memory_order_relaxed);
-    memcpy(out, cell, sizeof *out);
-}
-
-static double usage_of(const fx_stats *st)
-{
-    const uint64_t idle = st->kv_cached_bytes + st->kv_spare_bytes;
-    if (!st->kv_budget_bytes || st->kv_mapped_bytes < idle) return 0;
-    return (double)(st->kv_mapped_bytes - idle) / (double)st->kv_budget_bytes;
-}
-
-static void gather_figures(const fxi_metrics *m, const fx_engine *eng, const fxi_server_gauges *g,
-                           fxi_figures *s)
-{
-    fx_engine_stats(eng, &s->engine);
-    fx_engine_details(eng, &s->details);
-    read_counts(m, &s->counts);
-    fxi_process_read(&s->process);
-    s->server = *g;
-    s->prompt_tok = s->engine.n_prompt_tok + s->engine.n_cached_tok;
-    s->kv_usage = usage_of(&s->engine);
-    s->max_mappings =
-        s->engine.kv_max_mappings == UINT64_MAX ? INFINITY : (double)s->engine.kv_max_mappings;
-}
-
 bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,
                       const fxi_server_gauges *g)
 {
@@ -144,20 +96,30 @@ bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,
     const char *const build[] = {"version", fx_version(), "kernels", info->kernel_path};
     const char *const model[] = {"arch",     info->arch,   "type",
                                  info->type, "cache_type", info->kv_type};
+    uint64_t cell[N_CELL];
     fxi_figures *s = calloc(1, sizeof *s);
     if (!s) return false;
-    gather_figures(m, eng, g, s);
-    bool ok = fxi_metrics_info(b, "build_info", "The program that runs.", build, 2) &&
-              fxi_metrics_info(b, "model_info", "The model that it serves.", model, 3) &&
-              fxi_metrics_text(b, s, m->route, m->n_route);
+    const fx_stats *st = &s->engine;
+    fx_engine_stats(eng, &s->engine);
+    fx_engine_details(eng, &s->details);
+    for (size_t i = 0; i < N_CELL; i++)
+        cell[i] = atomic_load_explicit(&m->cell[i], memory_order_relaxed);
+    memcpy(&s->counts, cell, sizeof cell);
+    fxi_process_read(&s->process);
+    s->server = *g;
+    s->prompt_tok = st->n_prompt_tok + st->n_cached_tok;
+    const uint64_t idle = st->kv_cached_bytes + st->kv_spare_bytes;
+    if (st->kv_budget_bytes && st->kv_mapped_bytes >= idle)
+        s->kv_usage = (double)(st->kv_mapped_bytes - idle) / (double)st->kv_budget_bytes;
+    s->max_mappings = st->kv_max_mappings == UINT64_MAX ? INFINITY : (double)st->kv_max_mappings;
+    const bool ok = fxi_metrics_info(b, "build_info", "The program that runs.", build, 2) &&
+                    fxi_metrics_info(b, "model_info", "The model that it serves.", model, 3) &&
+                    fxi_metrics_text(b, s, m->route, m->n_route);
     free(s);
     return ok;
 }
 
 // ---- the process --------------------------------------------------------------------------------
-
-// This process as the system sees it: memory, time, open files, from /proc and
-// getrusage.
 
 static bool read_text(const char *path, char *text, size_t cap)
 {
@@ -168,28 +130,6 @@ static bool read_text(const char *path, char *text, size_t cap)
     return n > 0;
 }
 
-static uint64_t resident_bytes(void)
-{
-    char text[128];
-    unsigned long long n_all, n_resident;
-    if (!read_text("/proc/self/statm", text, sizeof text)) return 0;
-    if (sscanf(text, "%llu %llu", &n_all, &n_resident) != 2) return 0;
-    return n_resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-// Field 22 of /proc/self/stat is the start in clock ticks since the boot. The second field, the
-// program's name, may contain anything but ends with the last ')'.
-static double start_since_boot_s(void)
-{
-    char text[1024];
-    unsigned long long ticks = 0;
-    if (!read_text("/proc/self/stat", text, sizeof text)) return 0;
-    const char *at = strrchr(text, ')');
-    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
-    if (!at || sscanf(at, " %llu", &ticks) != 1) return 0;
-    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
-}
-
 static double seconds_of(clockid_t clock)
 {
     struct timespec t;
@@ -197,33 +137,32 @@ static double seconds_of(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static uint64_t count_files(void)
-{
-    DIR *d = opendir("/proc/self/fd");
-    uint64_t n = 0;
-    if (!d) return 0;
-    for (const struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.';
-    closedir(d);
-    return n ? n - 1 : 0; // not the directory itself
-}
-
+// Field 22 of /proc/self/stat is the start in clock ticks since the boot. The second field, the
+// program's name, may contain anything but ends with the last ')'.
 void fxi_process_read(fxi_process *p)
 {
+    char text[1024];
+    unsigned long long n_resident = 0, ticks = 0;
     struct rlimit files;
-    *p = (fxi_process){.resident_bytes = resident_bytes(),
-                       .start_s = seconds_of(CLOCK_REALTIME) - seconds_of(CLOCK_BOOTTIME) +
-                                  start_since_boot_s(),
-                       .cpu_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID),
-                       .n_file = count_files()};
+    *p = (fxi_process){.cpu_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
+    if (read_text("/proc/self/statm", text, sizeof text) &&
+        sscanf(text, "%*u %llu", &n_resident) == 1)
+        p->resident_bytes = n_resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    const char *at = read_text("/proc/self/stat", text, sizeof text) ? strrchr(text, ')') : NULL;
+    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+    if (at) (void)sscanf(at, " %llu", &ticks);
+    p->start_s = seconds_of(CLOCK_REALTIME) - seconds_of(CLOCK_BOOTTIME) +
+                 (double)ticks / (double)sysconf(_SC_CLK_TCK);
+    DIR *d = opendir("/proc/self/fd");
+    for (const struct dirent *e; d && (e = readdir(d));) p->n_file += e->d_name[0] != '.';
+    if (d) closedir(d);
+    p->n_file -= p->n_file > 0; // not the directory itself
     if (!getrlimit(RLIMIT_NOFILE, &files)) p->max_file = files.rlim_cur;
 }
 
 // ---- the table ----------------------------------------------------------------------------------
 
-// The metrics: names, units, labels, and where their values are. Names follow
-// those of vLLM under our own prefix where both mean the same.
-
-// ---- labels -------------------------------------------------------------------------------------
+// Names follow those of vLLM under our own prefix where both mean the same.
 
 #define COUNT(list)   (int)(sizeof(list) / sizeof(list)[0])
 #define NAME_OP(name) #name,
@@ -236,9 +175,6 @@ static const char *const driver_ops[] = {FX_DRIVER_OPS(NAME_OP)};
 static const char *const kv_ops[] = {FX_KV_OPS(NAME_OP)};
 static const char *const modes[] = {"recompute", "swap"};
 static const char *const finishes[] = {"stop", "length", "cancel", "abort", "error"};
-static const int status_codes[FXI_N_STATUS - 1] = {200, 204, 400, 401, 403, 404, 405,
-                                                   408, 411, 413, 415, 421, 429, 431,
-                                                   499, 500, 501, 503, 505, 529};
 static const char *const statuses[FXI_N_STATUS] = {
     "200", "204", "400", "401", "403", "404", "405", "408", "411", "413",  "415",
     "421", "429", "431", "499", "500", "501", "503", "505", "529", "other"};
@@ -269,8 +205,10 @@ static const fxi_label driver_label = LABEL("op", driver_ops), kv_label = LABEL(
 
 int fxi_status_index(int status)
 {
+    char text[16];
     int i = 0;
-    while (i < FXI_N_STATUS - 1 && status_codes[i] != status) i++;
+    snprintf(text, sizeof text, "%d", status);
+    while (i < FXI_N_STATUS - 1 && strcmp(statuses[i], text) != 0) i++;
     return i;
 }
 
@@ -314,7 +252,7 @@ const fxi_metric fxi_metric_table[] = {
     {"spec_decode_num_drafts_total", ONE(FXI_COUNTER, engine.n_draft), "Drafts that sequences computed."},
     {"spec_decode_num_draft_tokens_total", ONE(FXI_COUNTER, engine.n_draft_tok), "Tokens of these drafts."},
     {"spec_decode_num_accepted_tokens_total", ONE(FXI_COUNTER, engine.n_accepted_tok), "Drafted tokens that were accepted."},
-    {"spec_decode_num_accepted_tokens_per_pos_total", MANY(details.accepted_at, position_label), "Drafts of which the token at this position was accepted, as all before it."},
+    {"spec_decode_num_accepted_tokens_per_pos_total", MANY(details.accepted_at, position_label), "Drafts whose token at this position, and all before it, were accepted."},
     {"iteration_tokens_total", HIST(details.step_tok, 1), "Tokens of a forward pass."},
 
     {"time_to_first_token_seconds", TIMES(counts.first_token), "From the arrival of a request to its first token."},
@@ -335,11 +273,11 @@ const fxi_metric fxi_metric_table[] = {
     {"kv_spare_bytes", ONE(FXI_GAUGE, engine.kv_spare_bytes), "Part of kv_mapped_bytes that is kept for the next sequence."},
     {"kv_reserved_bytes", ONE(FXI_GAUGE, engine.kv_reserved_bytes), "Part of kv_mapped_bytes that is kept for tokens that running sequences are expected to get."},
     {"kv_slack_bytes", ONE(FXI_GAUGE, engine.kv_internal_bytes), "Part of kv_mapped_bytes that running sequences hold beyond their tokens and those expected."},
-    {"kv_external_bytes", ONE(FXI_GAUGE, engine.kv_external_bytes), "Part of kv_mapped_bytes that lies between sequences and serves nobody."},
+    {"kv_external_bytes", ONE(FXI_GAUGE, engine.kv_external_bytes), "Part of kv_mapped_bytes that is lost to the allocator's rounding."},
     {"kv_packed_floor_bytes", ONE(FXI_GAUGE, engine.kv_used_bytes), "What running sequences would take without slack."},
     {"kv_retired_bytes", ONE(FXI_GAUGE, engine.kv_retired_bytes), "Part of kv_mapped_bytes that is out of use because the device failed."},
     {"kv_mappings", ONE(FXI_GAUGE, engine.kv_mappings), "Runs of neighbouring chunks that are mapped."},
-    {"kv_mappings_limit", REAL(FXI_GAUGE, max_mappings), "Most runs that the system allows at once; +Inf: any number."},
+    {"kv_mappings_limit", REAL(FXI_GAUGE, max_mappings), "Most runs that the system allows at once; +Inf: no limit."},
     {"kv_swapped_bytes", ONE(FXI_GAUGE, engine.kv_swapped_bytes), "KV memory of preempted requests in the swap."},
     {"kv_peak_mapped_bytes", ONE(FXI_GAUGE, engine.kv_peak_mapped_bytes), "Largest kv_mapped_bytes so far."},
     {"kv_peak_live_bytes", ONE(FXI_GAUGE, engine.kv_peak_live_bytes), "Largest kv_live_bytes so far."},
@@ -347,11 +285,11 @@ const fxi_metric fxi_metric_table[] = {
     {"kv_block_idle_before_evict_seconds", HIST(details.block_idle_ms, 1e-3), "From the last use of a cached prefix to its eviction."},
     {"kv_block_reuse_gap_seconds", HIST(details.block_reuse_ms, 1e-3), "From one use of a cached prefix to the next."},
     {"kv_ops_total", OPS(details.kv[0].n_call, 1, kv_label), "Operations of the engine on the KV cache."},
-    {"kv_op_failures_total", OPS(details.kv[0].n_failure, 1, kv_label), "Operations that did not succeed; no memory counts."},
+    {"kv_op_failures_total", OPS(details.kv[0].n_failure, 1, kv_label), "Operations that failed, those for lack of memory included."},
     {"kv_op_seconds_total", OPS(details.kv[0].ns, 1e-9, kv_label), "Time of the engine's thread in these operations."},
     {"kv_extend_wait_seconds_total", FXI_COUNTER, false, IN(details.kv[FX_KV_extend].ns), 0, 1e-9, NULL, NULL, "Time of the engine's thread in extending caches."},
     {"kv_driver_calls_total", OPS(details.driver[0].n_call, 1, driver_label), "Calls of the system or driver for KV memory."},
-    {"kv_driver_call_failures_total", OPS(details.driver[0].n_failure, 1, driver_label), "Calls that did not succeed."},
+    {"kv_driver_call_failures_total", OPS(details.driver[0].n_failure, 1, driver_label), "Calls that failed."},
     {"kv_driver_call_seconds_total", OPS(details.driver[0].ns, 1e-9, driver_label), "Time in these calls, over all threads."},
 
     {"http_requests_total", FXI_COUNTER, false, IN(counts.http), FXI_N_STATUS * WORD, 1, &route_label, &status_label, "Finished HTTP requests by route and status; 499: the client left."},
@@ -360,7 +298,7 @@ const fxi_metric fxi_metric_table[] = {
     {"server_held_limit_bytes", ONE(FXI_GAUGE, server.limit_bytes), "Most bytes that may wait or be held (--max-queue-bytes)."},
     {"server_held_refusals_total", ONE(FXI_COUNTER, server.refused), "Requests for bytes beyond that limit."},
     {"server_workers", ONE(FXI_GAUGE, server.n_worker), "Threads that parse, render and tokenize."},
-    {"server_workers_busy", ONE(FXI_GAUGE, server.n_busy_worker), "Of them, those that work now."},
+    {"server_workers_busy", ONE(FXI_GAUGE, server.n_busy_worker), "Workers that are busy now."},
     {"server_work_waiting", ONE(FXI_GAUGE, server.n_waiting_work), "Requests that wait for such a thread."},
     {"kv_stream_clients", ONE(FXI_GAUGE, server.n_subscriber), "Subscribers of the KV memory (/kv/stream)."},
     {"kv_stream_pictures_total", ONE(FXI_COUNTER, engine.n_picture), "Snapshots of the KV memory taken for them."},
@@ -369,7 +307,7 @@ const fxi_metric fxi_metric_table[] = {
     {"kv_stream_events_sent_total", ONE(FXI_COUNTER, server.n_kv_sent), "Events sent to subscribers."},
     {"kv_stream_sent_bytes_total", ONE(FXI_COUNTER, server.kv_sent_bytes), "Bytes of these events."},
     {"kv_stream_send_seconds_total", FXI_COUNTER, false, IN(server.kv_send_ns), 0, 1e-9, NULL, NULL, "Processor time of workers for making and sending them."},
-    {"spans_sent_total", ONE(FXI_COUNTER, server.spans.n_sent), "Spans of requests that the collector took."},
+    {"spans_sent_total", ONE(FXI_COUNTER, server.spans.n_sent), "Spans of requests that the collector accepted."},
     {"spans_dropped_total", MANY(server.spans.n_lost, lost_label), "Spans lost: there was no room, the collector refused them, or it did not answer."},
     {"log_lines_dropped_total", ONE(FXI_COUNTER, server.n_log_dropped), "Log lines lost because stderr did not take them."},
 
@@ -385,9 +323,8 @@ const int fxi_n_metric = COUNT(fxi_metric_table);
 
 // ---- the page -----------------------------------------------------------------------------------
 
-// A snapshot in the text exposition format of Prometheus, version 0.0.4: for each
-// metric a line of help, its type, then its samples. Buckets of histograms are cumulative, and the
-// last one is "+Inf".
+// The text exposition format of Prometheus, version 0.0.4: for each metric a line of help, its
+// type, then its samples. Buckets of histograms are cumulative, and the last one is "+Inf".
 
 #define PREFIX     "flexinfer_"
 #define MAX_LABELS 160 // bytes of the labels of one sample
@@ -398,22 +335,13 @@ static bool begin_metric(fxi_buf *b, const char *name, const char *kind, const c
                        kind);
 }
 
-static double value_at(const fxi_metric *m, const void *p)
-{
-    return (m->is_f64 ? *(const double *)p : (double)*(const uint64_t *)p) * m->scale;
-}
-
 // Whole numbers are printed exactly; 17 digits tell every double apart.
 static bool add_sample(fxi_buf *b, const fxi_metric *m, const char *labels, const void *p)
 {
-    if (m->is_f64 || m->scale != 1)
-        return fxi_buf_fmt(b, PREFIX "%s%s %.17g\n", m->name, labels, value_at(m, p));
-    return fxi_buf_fmt(b, PREFIX "%s%s %" PRIu64 "\n", m->name, labels, *(const uint64_t *)p);
-}
-
-static double sum_scale(const fxi_metric *m)
-{
-    return m->is_f64 ? 1e-6 : m->scale;
+    if (!m->is_f64 && m->scale == 1)
+        return fxi_buf_fmt(b, PREFIX "%s%s %" PRIu64 "\n", m->name, labels, *(const uint64_t *)p);
+    const double v = m->is_f64 ? *(const double *)p : (double)*(const uint64_t *)p;
+    return fxi_buf_fmt(b, PREFIX "%s%s %.17g\n", m->name, labels, v * m->scale);
 }
 
 static bool add_histogram(fxi_buf *b, const fxi_metric *m, const fx_histogram *h)
@@ -429,7 +357,8 @@ static bool add_histogram(fxi_buf *b, const fxi_metric *m, const fx_histogram *h
     return ok && fxi_buf_fmt(b,
                              PREFIX "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n" PREFIX
                                     "%s_sum %.17g\n" PREFIX "%s_count %" PRIu64 "\n",
-                             m->name, n, m->name, (double)h->sum * sum_scale(m), m->name, n);
+                             m->name, n, m->name, (double)h->sum * (m->is_f64 ? 1e-6 : m->scale),
+                             m->name, n);
 }
 
 typedef struct text_page {
@@ -439,85 +368,57 @@ typedef struct text_page {
     int n_route;
 } text_page;
 
-// Requests without a route come after those with one.
-static const char *label_value(const text_page *t, const fxi_label *l, int i)
-{
-    if (l->value) return l->value[i];
-    return i < t->n_route ? t->route[i] : "other";
-}
-
-static int label_count(const text_page *t, const fxi_label *l)
-{
-    return l->value ? l->n : t->n_route + 1;
-}
-
-// With two labels, only what has happened is shown.
-static bool add_pairs(const text_page *t, const fxi_metric *m, int i)
-{
-    char labels[MAX_LABELS];
-    bool ok = true;
-    for (int k = 0; ok && k < m->label2->n; k++) {
-        const char *p = t->base + m->offset + (size_t)i * m->stride_bytes;
-        const uint64_t *v = (const uint64_t *)(const void *)p + k;
-        if (!*v) continue;
-        snprintf(labels, sizeof labels, "{%s=\"%s\",%s=\"%s\"}", m->label->name,
-                 label_value(t, m->label, i), m->label2->name, label_value(t, m->label2, k));
-        ok = add_sample(t->b, m, labels, v);
-    }
-    return ok;
-}
-
+// Requests without a route come after those with one. With two labels, only what has happened is
+// shown.
 static bool add_labelled(const text_page *t, const fxi_metric *m)
 {
     char labels[MAX_LABELS];
+    const fxi_label *l = m->label, *inner = m->label2;
     bool ok = true;
-    for (int i = 0; ok && i < label_count(t, m->label); i++) {
-        if (m->label2) {
-            ok = add_pairs(t, m, i);
-            continue;
+    for (int i = 0; ok && i < (l->value ? l->n : t->n_route + 1); i++) {
+        const char *value = l->value ? l->value[i] : i < t->n_route ? t->route[i] : "other";
+        const char *p = t->base + m->offset + (size_t)i * m->stride_bytes;
+        if (!inner) {
+            snprintf(labels, sizeof labels, "{%s=\"%s\"}", l->name, value);
+            ok = add_sample(t->b, m, labels, p);
         }
-        snprintf(labels, sizeof labels, "{%s=\"%s\"}", m->label->name, label_value(t, m->label, i));
-        ok = add_sample(t->b, m, labels, t->base + m->offset + (size_t)i * m->stride_bytes);
+        for (int k = 0; ok && inner && k < inner->n; k++) {
+            const uint64_t *v = (const uint64_t *)(const void *)p + k;
+            if (!*v) continue;
+            snprintf(labels, sizeof labels, "{%s=\"%s\",%s=\"%s\"}", l->name, value, inner->name,
+                     inner->value[k]);
+            ok = add_sample(t->b, m, labels, v);
+        }
     }
     return ok;
-}
-
-static bool add_metric(const text_page *t, const fxi_metric *m)
-{
-    static const char *const kind[] = {"counter", "gauge", "histogram"};
-    const void *at = t->base + m->offset;
-    if (!begin_metric(t->b, m->name, kind[m->kind], m->help)) return false;
-    if (m->kind == FXI_HISTOGRAM) return add_histogram(t->b, m, at);
-    return m->label ? add_labelled(t, m) : add_sample(t->b, m, "", at);
 }
 
 bool fxi_metrics_text(fxi_buf *b, const fxi_figures *s, const char *const *route, int n_route)
 {
+    static const char *const kind[] = {"counter", "gauge", "histogram"};
     const text_page t = {b, (const char *)s, route, n_route};
     bool ok = true;
-    for (int i = 0; ok && i < fxi_n_metric; i++) ok = add_metric(&t, &fxi_metric_table[i]);
-    return ok;
-}
-
-// Of a label's value, backslash, quote and newline are escaped.
-static bool add_escaped(fxi_buf *b, const char *s)
-{
-    bool ok = true;
-    for (; ok && *s; s++) {
-        if (*s == '\n')
-            ok = fxi_buf_str(b, "\\n");
-        else
-            ok = fxi_buf_fmt(b, *s == '\\' || *s == '"' ? "\\%c" : "%c", *s);
+    for (const fxi_metric *m = fxi_metric_table; ok && m < fxi_metric_table + fxi_n_metric; m++) {
+        const void *at = t.base + m->offset;
+        ok = begin_metric(b, m->name, kind[m->kind], m->help) &&
+             (m->kind == FXI_HISTOGRAM ? add_histogram(b, m, at)
+              : m->label               ? add_labelled(&t, m)
+                                       : add_sample(b, m, "", at));
     }
     return ok;
 }
 
+// In a label's value, backslash, quote and newline are escaped.
 bool fxi_metrics_info(fxi_buf *b, const char *name, const char *help, const char *const *pair,
                       int n_pair)
 {
     bool ok = begin_metric(b, name, "gauge", help) && fxi_buf_fmt(b, PREFIX "%s", name);
-    for (int i = 0; ok && i < n_pair; i++)
-        ok = fxi_buf_fmt(b, "%c%s=\"", i ? ',' : '{', pair[2 * i]) &&
-             add_escaped(b, pair[2 * i + 1]) && fxi_buf_str(b, "\"");
+    for (int i = 0; ok && i < n_pair; i++) {
+        ok = fxi_buf_fmt(b, "%c%s=\"", i ? ',' : '{', pair[2 * i]);
+        for (const char *s = pair[2 * i + 1]; ok && *s; s++)
+            ok = fxi_buf_fmt(b, *s == '\n' || *s == '\\' || *s == '"' ? "\\%c" : "%c",
+                             *s == '\n' ? 'n' : *s);
+        ok = ok && fxi_buf_str(b, "\"");
+    }
     return ok && fxi_buf_str(b, "} 1\n");
 }

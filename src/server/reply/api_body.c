@@ -15,7 +15,7 @@
 // All chunks of a stream start alike; that start is written once, into the reply's `head`.
 #include <stdio.h>
 
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "base/text/base64.h"
 #include "server/reply/api_reply.h"
 

@@ -1,6 +1,6 @@
 // api_content.c - a choice's text, parsed as it comes (output_parser.h): what a stream emits at
 // once, a whole reply keeps in parts.
-#include <jansson.h>
+#include "base/json/json.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static fxi_output_spec answer_spec(const fxi_reply *r)
                              .either = r->spec.either,
                              .has_tool = fxi_tools_has,
                              .param = fxi_tools_param,
-                             .tools = r->spec.tools};
+                             .tools = (void *)r->spec.tools};
 }
 
 bool fxi_content_init(fxi_reply *r, fxi_choice *c)
@@ -180,12 +180,12 @@ void fxi_content_free(fxi_choice *c)
 // What the tools of a request say of their names and parameters: what decides whether
 // text without marks is a call, and whether a value without quotes is text; ids of calls.
 
-static const json_t *find_function(const json_t *tools, const char *name, size_t n)
+static const fxi_json *find_function(const fxi_json *tools, const char *name, size_t n)
 {
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        const json_t *f = json_object_get(json_array_get(tools, i), "function");
-        const json_t *v = json_object_get(f, "name");
-        if (json_string_length(v) == n && !memcmp(json_string_value(v), name, n)) return f;
+    for (size_t i = 0; i < fxi_json_array_size(tools); i++) {
+        const fxi_json *f = fxi_json_get(fxi_json_at(tools, i), "function");
+        const fxi_json *v = fxi_json_get(f, "name");
+        if (fxi_json_string(v).n == n && !memcmp(fxi_json_text(v), name, n)) return f;
     }
     return NULL;
 }
@@ -196,11 +196,11 @@ bool fxi_tools_has(void *ud, const char *name, size_t n)
 }
 
 // Of a list of types: text, if nothing that is written otherwise stands beside it.
-static fxi_param_kind kind_of_types(const json_t *types)
+static fxi_param_kind kind_of_types(const fxi_json *types)
 {
     fxi_param_kind kind = FXI_PARAM_UNKNOWN;
-    for (size_t i = 0; i < json_array_size(types); i++) {
-        const char *type = json_string_value(json_array_get(types, i));
+    for (size_t i = 0; i < fxi_json_array_size(types); i++) {
+        const char *type = fxi_json_text(fxi_json_at(types, i));
         if (!type || !strcmp(type, "null")) continue;
         if (strcmp(type, "string") != 0) return FXI_PARAM_OTHER;
         kind = FXI_PARAM_TEXT;
@@ -208,23 +208,23 @@ static fxi_param_kind kind_of_types(const json_t *types)
     return kind;
 }
 
-static fxi_param_kind kind_of_schema(const json_t *schema)
+static fxi_param_kind kind_of_schema(const fxi_json *schema)
 {
-    const json_t *type = json_object_get(schema, "type"), *words = json_object_get(schema, "enum");
-    if (json_is_array(type)) return kind_of_types(type);
-    if (json_is_string(type))
-        return strcmp(json_string_value(type), "string") ? FXI_PARAM_OTHER : FXI_PARAM_TEXT;
-    for (size_t i = 0; i < json_array_size(words); i++)
-        if (!json_is_string(json_array_get(words, i))) return FXI_PARAM_UNKNOWN;
-    return json_array_size(words) ? FXI_PARAM_TEXT : FXI_PARAM_UNKNOWN;
+    const fxi_json *type = fxi_json_get(schema, "type"), *words = fxi_json_get(schema, "enum");
+    if (fxi_json_is_array(type)) return kind_of_types(type);
+    if (fxi_json_is_string(type))
+        return strcmp(fxi_json_text(type), "string") ? FXI_PARAM_OTHER : FXI_PARAM_TEXT;
+    for (size_t i = 0; i < fxi_json_array_size(words); i++)
+        if (!fxi_json_is_string(fxi_json_at(words, i))) return FXI_PARAM_UNKNOWN;
+    return fxi_json_array_size(words) ? FXI_PARAM_TEXT : FXI_PARAM_UNKNOWN;
 }
 
 fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char *param,
                                size_t n_param)
 {
-    const json_t *parameters = json_object_get(find_function(ud, name, n), "parameters");
-    const json_t *properties = json_object_get(parameters, "properties");
-    return kind_of_schema(json_object_getn(properties, param, n_param));
+    const fxi_json *parameters = fxi_json_get(find_function(ud, name, n), "parameters");
+    const fxi_json *properties = fxi_json_get(parameters, "properties");
+    return kind_of_schema(fxi_json_getn(properties, param, n_param));
 }
 
 // ---- ids ----------------------------------------------------------------------------------------

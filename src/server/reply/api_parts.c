@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_check
 #include "server/reply/api_reply.h"
 
@@ -73,12 +73,12 @@ bool fxi_timings_add(fxi_buf *b, const fxi_reply *r)
 }
 
 // The client's string or integer, or NULL.
-static bool add_stop_reason(fxi_buf *b, const json_t *v)
+static bool add_stop_reason(fxi_buf *b, const fxi_json *v)
 {
     if (!fxi_buf_str(b, ",\"stop_reason\":")) return false;
-    if (json_is_string(v)) return fxi_json_str(b, json_string_value(v), json_string_length(v));
+    if (fxi_json_is_string(v)) return fxi_json_str(b, fxi_json_text(v), fxi_json_string(v).n);
     if (!v) return fxi_buf_str(b, "null");
-    return fxi_buf_fmt(b, "%lld", (long long)json_integer_value(v));
+    return fxi_buf_fmt(b, "%lld", (long long)fxi_json_int(v));
 }
 
 bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_finish f)

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json/json_doc.h" // defines: fxi_json_copy
-#include "base/text/utf8.h"     // defines: fxi_utf8_count
+#include "base/json/json.h"
+#include "base/text/utf8.h" // defines: fxi_utf8_count
 
 #define KEPT_BYTES (64u << 10) // of memory for text that a stream keeps when all has been taken
 
@@ -32,21 +32,32 @@ static const fxi_writer *writer_of(const fxi_reply *r)
                                      : &fxi_stream_writer;
 }
 
+// Copies the JSON values of the spec.
+static bool keep_values(fxi_reply *r)
+{
+    static const fxi_json_rules any = {.nul_texts = true};
+    const fxi_json **const values[] = {&r->spec.stop, &r->spec.stop_token_id, &r->spec.tools};
+    fxi_buf b = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < 3; i++)
+        ok = fxi_buf_str(&b, i ? "," : "[") && fxi_json_value(&b, *values[i]);
+    ok = ok && fxi_buf_str(&b, "]") &&
+         fxi_json_parse(&r->kept, (fxi_str){b.p, b.n}, &any, NULL) == FX_OK;
+    for (size_t i = 0; i < 3; i++) *values[i] = fxi_json_at(r->kept.root, i);
+    fxi_buf_free(&b);
+    return ok;
+}
+
 bool fxi_reply_init(fxi_reply *r, const fxi_reply_spec *spec, size_t max_out_bytes)
 {
     r->spec = *spec;
     r->writer = writer_of(r);
-    r->spec.stop = fxi_json_copy(spec->stop);
-    r->spec.stop_token_id = fxi_json_copy(spec->stop_token_id);
-    r->spec.tools = fxi_json_copy(spec->tools);
     r->n_left = spec->n_prompt * spec->n_per_prompt;
     r->max_out_bytes = max_out_bytes;
     r->use = calloc((size_t)spec->n_prompt, sizeof *r->use);
     r->prompt = calloc((size_t)spec->n_prompt, sizeof *r->prompt);
     r->choice = calloc((size_t)r->n_left, sizeof *r->choice);
-    bool copied = !spec->stop == !r->spec.stop && !spec->stop_token_id == !r->spec.stop_token_id &&
-                  !spec->tools == !r->spec.tools;
-    bool ok = copied && r->use && r->prompt && r->choice &&
+    bool ok = keep_values(r) && r->use && r->prompt && r->choice &&
               (!spec->mirror || fxi_buf_str(&r->mirror, spec->mirror));
     r->spec.mirror = NULL;
     for (int k = 0; ok && k < r->n_left; k++) ok = fxi_content_init(r, &r->choice[k]);
@@ -78,9 +89,7 @@ void fxi_reply_free(fxi_reply *r)
     free(r->prompt);
     free(r->choice);
     free(r->use);
-    json_decref(r->spec.stop);
-    json_decref(r->spec.stop_token_id);
-    json_decref(r->spec.tools);
+    fxi_json_doc_free(&r->kept);
     fxi_buf_free(&r->mirror);
     fxi_buf_free(&r->head);
     fxi_buf_free(&r->out);
@@ -220,21 +229,21 @@ static void check_backlog(fxi_reply *r)
         fail_with_text(r, 500, "slow_client", "the answer was not read fast enough");
 }
 
-static const json_t *find_token_id(const json_t *list, int id)
+static const fxi_json *find_token_id(const fxi_json *list, int id)
 {
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (json_integer_value(json_array_get(list, i)) == id) return json_array_get(list, i);
+    for (size_t i = 0; i < fxi_json_array_size(list); i++)
+        if (fxi_json_int(fxi_json_at(list, i)) == id) return fxi_json_at(list, i);
     return NULL;
 }
 
 // The client's own stop string or token id that ended the choice; NULL for the model's end-of-text
 // token.
-static const json_t *stop_reason_of(const fxi_reply *r, const fx_event *ev)
+static const fxi_json *stop_reason_of(const fxi_reply *r, const fx_event *ev)
 {
-    const json_t *stop = r->spec.stop;
+    const fxi_json *stop = r->spec.stop;
     if (ev->finish != FX_FINISH_STOP || (ev->stop_string < 0 && ev->stop_token < 0)) return NULL;
     if (ev->stop_string < 0) return find_token_id(r->spec.stop_token_id, ev->stop_token);
-    return json_is_string(stop) ? stop : json_array_get(stop, (size_t)ev->stop_string);
+    return fxi_json_is_string(stop) ? stop : fxi_json_at(stop, (size_t)ev->stop_string);
 }
 
 // ---- events -------------------------------------------------------------------------------------

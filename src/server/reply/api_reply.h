@@ -9,7 +9,7 @@
 #ifndef FXI_SERVER_API_REPLY_H
 #define FXI_SERVER_API_REPLY_H
 
-#include <jansson.h>
+#include "base/json/json.h"
 #include <stdint.h>
 
 #include "base/text/buf.h"
@@ -67,7 +67,7 @@ typedef struct fxi_choice {
     fxi_probs probs; // whole replies: all; streams: those of tokens whose text is still to come
     fxi_buf ids;     // the same for token ids, as members of a JSON list
     fx_finish finish;
-    const json_t *stop_reason; // the client's stop string or token id that ended it, or NULL
+    const fxi_json *stop_reason; // the client's stop string or token id that ended it, or NULL
     int n_generated;
     bool begun; // streams: the first chunk is out
 } fxi_choice;
@@ -95,26 +95,27 @@ typedef struct fxi_reply_spec {
     fxi_api api;
     bool stream, include_usage, continuous_usage, timings;
     bool echo, logprobs, prompt_logprobs;
-    int n_top, n_prompt_top;            // likeliest tokens beside each
-    bool return_ids;                    // token ids of prompts and choices
-    bool tokens_as_ids;                 // tokens in logprobs are named by their ids
-    bool show_control;                  // control tokens are part of the text
-    bool base64;                        // embeddings
-    int n_prompt, n_per_prompt;         // prompts; choices of each
-    json_t *stop, *stop_token_id;       // the request's `stop` and `stop_token_ids`, or NULL
-    const fxi_call_format *calls;       // calls of tools are parsed; NULL: they are text
-    const fxi_reason_format *reasoning; // the same for reasoning,
-    bool drop_reasoning;                // which is not emitted
-    bool either;                        // of fxi_output_spec
-    bool one_call;                      // the first call ends an answer: the rest is dropped
-    json_t *tools;                      // the request's, or NULL
-    const char *mirror;                 // members that a response repeats: JSON; NULL: none
+    int n_top, n_prompt_top;              // likeliest tokens beside each
+    bool return_ids;                      // token ids of prompts and choices
+    bool tokens_as_ids;                   // tokens in logprobs are named by their ids
+    bool show_control;                    // control tokens are part of the text
+    bool base64;                          // embeddings
+    int n_prompt, n_per_prompt;           // prompts; choices of each
+    const fxi_json *stop, *stop_token_id; // the request's `stop` and `stop_token_ids`, or NULL
+    const fxi_call_format *calls;         // calls of tools are parsed; NULL: they are text
+    const fxi_reason_format *reasoning;   // the same for reasoning,
+    bool drop_reasoning;                  // which is not emitted
+    bool either;                          // of fxi_output_spec
+    bool one_call;                        // the first call ends an answer: the rest is dropped
+    const fxi_json *tools;                // the request's, or NULL
+    const char *mirror;                   // members that a response repeats: JSON; NULL: none
 } fxi_reply_spec;
 
 // Invariants: choice k belongs to prompt k / n_per_prompt; n_left counts choices with finish ==
 // FX_FINISH_NONE; once `ended`, nothing is added to `out`; err.status != 0 implies ended.
 typedef struct fxi_reply {
     fxi_reply_spec spec; // with copies of the JSON values in it
+    fxi_json_doc kept;   // which lie here
     char id[96];
     int64_t created;
     const fx_engine *eng;            // names tokens

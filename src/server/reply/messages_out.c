@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "server/reply/api_reply.h"
 
 // ---- blocks -------------------------------------------------------------------------------------
@@ -44,14 +44,13 @@ static bool add_message_usage(fxi_buf *b, const fxi_reply *r)
 static bool add_stop(fxi_buf *b, const fxi_reply *r, fx_finish finish)
 {
     const fxi_choice *c = &r->choice[0];
-    const char *word = finish == FX_FINISH_NONE         ? NULL
-                       : finish == FX_FINISH_LENGTH     ? "max_tokens"
-                       : c->n_done                      ? "tool_use"
-                       : json_is_string(c->stop_reason) ? "stop_sequence"
-                                                        : "end_turn";
+    const char *word = finish == FX_FINISH_NONE             ? NULL
+                       : finish == FX_FINISH_LENGTH         ? "max_tokens"
+                       : c->n_done                          ? "tool_use"
+                       : fxi_json_is_string(c->stop_reason) ? "stop_sequence"
+                                                            : "end_turn";
     return fxi_buf_str(b, "\"stop_reason\":") && fxi_json_cstr(b, word) &&
-           fxi_buf_str(b, ",\"stop_sequence\":") &&
-           fxi_json_cstr(b, json_string_value(c->stop_reason));
+           fxi_buf_str(b, ",\"stop_sequence\":") && fxi_json_cstr(b, fxi_json_text(c->stop_reason));
 }
 
 static bool add_whole_message(fxi_buf *b, const fxi_reply *r, bool whole)

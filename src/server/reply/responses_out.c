@@ -8,7 +8,7 @@
 // Each event has its type, also in its `event:` line, and a sequence number.
 #include <string.h>
 
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "base/number/rng.h"
 #include "server/reply/api_reply.h"
 

@@ -102,7 +102,7 @@ static void set_embedding(fx_request *req, const fxi_params *par)
     if (par->api != FXI_API_EMBEDDINGS) return;
     req->task = FX_TASK_EMBED;
     req->n_dim = (int)par->dimensions;
-    if (json_object_get(par->root, "normalize"))
+    if (fxi_json_get(par->root, "normalize"))
         req->norm = par->normalize ? FX_NORM_UNIT : FX_NORM_NONE;
 }
 
@@ -184,13 +184,13 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
                             .either = par->form.field != NULL,
                             .drop_reasoning = !par->include_reasoning,
                             .one_call = !par->parallel_calls,
-                            .tools = fxi_params_calls(par) ? (json_t *)par->tools : NULL,
+                            .tools = fxi_params_calls(par) ? par->tools : NULL,
                             .mirror = par->mirror.p,
                             .n_prompt = (int)par->n_prompt,
                             .n_per_prompt = (int)par->n,
-                            .stop = stops ? json_object_get(par->root, stop) : NULL,
+                            .stop = stops ? fxi_json_get(par->root, stop) : NULL,
                             .stop_token_id =
-                                stops ? json_object_get(par->root, "stop_token_ids") : NULL};
+                                stops ? fxi_json_get(par->root, "stop_token_ids") : NULL};
 }
 
 // ---- texts to token ids -------------------------------------------------------------------------
@@ -232,8 +232,8 @@ static fx_status encode_around(const fxi_params *par, const fx_engine *eng, cons
 {
     enum { MARK = FX_TOKENIZE_CONTROL | FX_TOKENIZE_INNER };
     const unsigned flags = flags_of(par), text = flags & FX_TOKENIZE_CONTROL;
-    const char *suffix = json_string_value(par->suffix);
-    const size_t n_suffix = json_string_length(par->suffix);
+    const char *suffix = fxi_json_text(par->suffix);
+    const size_t n_suffix = fxi_json_string(par->suffix).n;
     const struct {
         const char *text;
         size_t n_bytes;
@@ -359,10 +359,10 @@ static bool ban_word(fxi_params *par, const fx_engine *eng, const char *word, fx
 static bool charge_words(fxi_params *par, fxi_http_error *err)
 {
     size_t n_bytes = 0;
-    for (size_t i = 0; i < json_array_size(par->bad_words); i++)
+    for (size_t i = 0; i < fxi_json_array_size(par->bad_words); i++)
         n_bytes += 2 * sizeof *par->ban +
                    2 * (TOKENS_BYTES +
-                        sizeof(int32_t) * json_string_length(json_array_get(par->bad_words, i)));
+                        sizeof(int32_t) * fxi_json_string(fxi_json_at(par->bad_words, i)).n);
     if (!par->charge) return true;
     if (!fxi_bytes_granted(err, fxi_charge_reserve(par->charge, FXI_BYTES_TREE, n_bytes)))
         return false;
@@ -372,14 +372,13 @@ static bool charge_words(fxi_params *par, fxi_http_error *err)
 
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
-    const size_t n = json_array_size(par->bad_words);
+    const size_t n = fxi_json_array_size(par->bad_words);
     if (!fxi_params_compile(par, eng, err)) return false;
     if (!n) return true;
     if (!charge_words(par, err)) return false;
     par->ban = calloc(2 * n, sizeof *par->ban);
     if (!par->ban) return fxi_http_fail_memory(err);
     for (size_t i = 0; i < n; i++)
-        if (!ban_word(par, eng, json_string_value(json_array_get(par->bad_words, i)), err))
-            return false;
+        if (!ban_word(par, eng, fxi_json_text(fxi_json_at(par->bad_words, i)), err)) return false;
     return true;
 }

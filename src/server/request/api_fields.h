@@ -27,7 +27,7 @@ struct fxi_field {
     unsigned types; // FXI_T_*: the JSON types allowed
     double lo, hi;  // bounds: of a number, of the characters of a string, of the members of an
                     // array; lo == hi: none
-    bool (*set)(fxi_parse *p, const fxi_field *f, const json_t *v);
+    bool (*set)(fxi_parse *p, const fxi_field *f, const fxi_json *v);
     size_t at; // where in fxi_params, for the plain setters
     const char *about;
     const char *preset; // the value by default, as JSON; NULL: none
@@ -60,58 +60,60 @@ const fxi_field *fxi_stream_field_rows(size_t *n);
 bool fxi_fields_read(fxi_parse *p);
 // Runs the checks that involve several fields. False: *p->err says why.
 bool fxi_fields_check(fxi_parse *p);
+// api_set.c: writes p->par->chat. False: *p->err says why.
+bool fxi_chat_write(fxi_parse *p);
 
 // ---- setters ----------------------------------------------------------------------------------
 
 // api_set.c: one value into the member at f->at: int64_t, double, bool, const char *
-bool fxi_set_integer(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_number(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_bool(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_text(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_json(fxi_parse *p, const fxi_field *f, const json_t *v); // const json_t *
-bool fxi_set_seed(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_model(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_early_stop(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_encoding(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_nothing(fxi_parse *p, const fxi_field *f, const json_t *v); // the value is ignored
+bool fxi_set_integer(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_number(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_bool(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_text(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_json(fxi_parse *p, const fxi_field *f, const fxi_json *v); // const fxi_json *
+bool fxi_set_seed(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_model(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_early_stop(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_encoding(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_nothing(fxi_parse *p, const fxi_field *f, const fxi_json *v); // the value is ignored
 // For what is not supported: every value but the neutral one is refused.
-bool fxi_only_false(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_only_zero(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_suffix(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_only_empty(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_only_absent(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_tools(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_kwargs(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_only_false(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_only_zero(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_suffix(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_only_empty(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_only_absent(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_tools(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_kwargs(fxi_parse *p, const fxi_field *f, const fxi_json *v);
 // Strings, ids into the fxi_id_list at f->at, logit_bias
-bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_bad_words(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_ids(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_bias(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_bad_words(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_ids(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_bias(fxi_parse *p, const fxi_field *f, const fxi_json *v);
 // api_form.c: what the answer must look like
-bool fxi_set_response_format(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_structured_outputs(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_guided_json(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_guided_regex(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_guided_choice(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_guided_grammar(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_response_format(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_structured_outputs(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_guided_json(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_guided_regex(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_guided_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_guided_grammar(fxi_parse *p, const fxi_field *f, const fxi_json *v);
 // A list of token ids, at least one; `want` says what the field must be, for the message.
-bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const json_t *v,
+bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const fxi_json *v,
                   fxi_id_list *out);
 
 // dialect/: other APIs' requests as chats
-bool fxi_set_messages_choice(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_reasoning(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_set_thinking(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_messages_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_reasoning(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+bool fxi_set_thinking(fxi_parse *p, const fxi_field *f, const fxi_json *v);
 bool fxi_responses_convert(fxi_parse *p);
 bool fxi_messages_convert(fxi_parse *p);
 // reasoning_effort and the like become variables of the template, beside the client's own.
 bool fxi_variables_convert(fxi_parse *p);
 // api_form.c: the `format` of /v1/responses
-bool fxi_set_text_format(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_text_format(fxi_parse *p, const fxi_field *f, const fxi_json *v);
 // api_form.c: that there are tools for what tool_choice wants
 bool fxi_tools_check(fxi_parse *p);
 
@@ -134,24 +136,24 @@ bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type); 
 bool fxi_json_body(fxi_json_doc *doc, fxi_charge *charge, const char *body, size_t n_bytes,
                    fxi_http_error *err);
 // The same for any value that the string `text` of a field spells.
-bool fxi_json_field(fxi_json_doc *doc, fxi_charge *charge, const char *field, const json_t *text,
+bool fxi_json_field(fxi_json_doc *doc, fxi_charge *charge, const char *field, const fxi_json *text,
                     fxi_http_error *err);
 // Whether a JSON number is an integer, or has no fraction and is held exactly by a double.
-bool fxi_json_is_whole(const json_t *v);
+bool fxi_json_is_whole(const fxi_json *v);
 
 // ---- tool_grammar.c ---------------------------------------------------------------------------
 
 // Whether the format can say every call of this tool; *why: a line about what it cannot, in a
 // buffer of n bytes. `strict`: its arguments must follow its schema.
-bool fxi_tool_is_sayable(const fxi_call_format *calls, const json_t *tool, bool strict, char *why,
+bool fxi_tool_is_sayable(const fxi_call_format *calls, const fxi_json *tool, bool strict, char *why,
                          size_t n);
 
 // ---- api_tools.c ------------------------------------------------------------------------------
 
-bool fxi_tool_is_strict(const json_t *tool);
+bool fxi_tool_is_strict(const fxi_json *tool);
 // The name of a tool, in the spelling of chats or of responses; NULL: it has none.
-const char *fxi_tool_name(const json_t *tool);
+const char *fxi_tool_name(const fxi_json *tool);
 // Whether a tool of the list has this name.
-bool fxi_tools_include(const json_t *list, const char *name);
+bool fxi_tools_include(const fxi_json *list, const char *name);
 
 #endif

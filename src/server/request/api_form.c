@@ -2,6 +2,7 @@
 // structured_outputs and guided_*, llama.cpp's grammar and json_schema. A request has at most one
 // form, which a worker compiles for the engine (tool_grammar.c).
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/utf8.h"
@@ -13,7 +14,7 @@
 // ---- reading ------------------------------------------------------------------------------------
 
 // Notes the form of the answer, which no other field may have given.
-static bool take_form(fxi_parse *p, const char *field, fx_part_kind kind, const json_t *v)
+static bool take_form(fxi_parse *p, const char *field, fx_part_kind kind, const fxi_json *v)
 {
     fxi_form *form = &p->par->form;
     if (form->field)
@@ -23,76 +24,76 @@ static bool take_form(fxi_parse *p, const char *field, fx_part_kind kind, const 
     return true;
 }
 
-static bool is_schema(const json_t *v)
+static bool is_schema(const fxi_json *v)
 {
-    return json_is_object(v) || json_is_boolean(v);
+    return fxi_json_is_object(v) || fxi_json_is_bool(v);
 }
 
 // A schema, or its text: that is parsed here.
-static bool take_schema(fxi_parse *p, const char *field, const json_t *v)
+static bool take_schema(fxi_parse *p, const char *field, const fxi_json *v)
 {
     fxi_params *par = p->par;
     if (is_schema(v)) return take_form(p, field, FX_PART_SCHEMA, v);
-    if (!json_is_string(v)) return fxi_bad_type(p, field, SCHEMA_SHAPES " or its text");
+    if (!fxi_json_is_string(v)) return fxi_bad_type(p, field, SCHEMA_SHAPES " or its text");
     if (!take_form(p, field, FX_PART_SCHEMA, v)) return false;
     if (!fxi_json_field(&par->form.doc, par->charge, field, v, p->err)) return false;
     par->form.value = par->form.doc.root;
     return is_schema(par->form.value) || fxi_bad_type(p, field, SCHEMA_SHAPES);
 }
 
-static bool take_text(fxi_parse *p, const char *field, fx_part_kind kind, const json_t *v)
+static bool take_text(fxi_parse *p, const char *field, fx_part_kind kind, const fxi_json *v)
 {
-    if (!json_is_string(v)) return fxi_bad_type(p, field, "a string");
-    if (!json_string_length(v)) return fxi_bad_value(p, field, "'%s' is empty", field);
+    if (!fxi_json_is_string(v)) return fxi_bad_type(p, field, "a string");
+    if (!fxi_json_string(v).n) return fxi_bad_value(p, field, "'%s' is empty", field);
     return take_form(p, field, kind, v);
 }
 
-static bool take_choice(fxi_parse *p, const char *field, const json_t *v)
+static bool take_choice(fxi_parse *p, const char *field, const fxi_json *v)
 {
-    const size_t n = json_array_size(v);
-    if (!json_is_array(v)) return fxi_bad_type(p, field, "an array of strings");
+    const size_t n = fxi_json_array_size(v);
+    if (!fxi_json_is_array(v)) return fxi_bad_type(p, field, "an array of strings");
     if (!n || n > MAX_CHOICES)
         return fxi_bad_value(p, field, "'%s' must have at least 1 and at most %d members", field,
                              MAX_CHOICES);
     for (size_t i = 0; i < n; i++)
-        if (!json_is_string(json_array_get(v, i)))
+        if (!fxi_json_is_string(fxi_json_at(v, i)))
             return fxi_bad_type(p, field, "an array of strings");
     return take_form(p, field, FX_PART_ALT, v);
 }
 
 // ---- fields -------------------------------------------------------------------------------------
 
-bool fxi_set_guided_json(fxi_parse *p, const fxi_field *f, const json_t *v)
+bool fxi_set_guided_json(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     return take_schema(p, f->name, v);
 }
 
 // An empty text asks for nothing.
-bool fxi_set_guided_regex(fxi_parse *p, const fxi_field *f, const json_t *v)
+bool fxi_set_guided_regex(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    return !json_string_length(v) || take_text(p, f->name, FX_PART_REGEX, v);
+    return !fxi_json_string(v).n || take_text(p, f->name, FX_PART_REGEX, v);
 }
 
-bool fxi_set_guided_grammar(fxi_parse *p, const fxi_field *f, const json_t *v)
+bool fxi_set_guided_grammar(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    return !json_string_length(v) || take_text(p, f->name, FX_PART_RULES, v);
+    return !fxi_json_string(v).n || take_text(p, f->name, FX_PART_RULES, v);
 }
 
-bool fxi_set_guided_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
+bool fxi_set_guided_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    return !json_array_size(v) || take_choice(p, f->name, v);
+    return !fxi_json_array_size(v) || take_choice(p, f->name, v);
 }
 
-bool fxi_set_response_format(fxi_parse *p, const fxi_field *f, const json_t *v)
+bool fxi_set_response_format(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    const char *type = json_string_value(json_object_get(v, "type"));
+    const char *type = fxi_json_text(fxi_json_get(v, "type"));
     if (!type) return fxi_bad_value(p, f->name, "'%s' needs a 'type'", f->name);
     if (!strcmp(type, "text")) return true;
     if (!strcmp(type, "json_object")) return take_form(p, f->name, FX_PART_JSON, v);
     if (strcmp(type, "json_schema") != 0)
         return fxi_bad_value(
             p, f->name, "the type of '%s' must be one of: text json_object json_schema", f->name);
-    const json_t *schema = json_object_get(json_object_get(v, "json_schema"), "schema");
+    const fxi_json *schema = fxi_json_get(fxi_json_get(v, "json_schema"), "schema");
     if (!is_schema(schema))
         return fxi_bad_value(p, f->name, "'%s' needs a 'json_schema' with a 'schema' that is %s",
                              f->name, SCHEMA_SHAPES);
@@ -100,13 +101,12 @@ bool fxi_set_response_format(fxi_parse *p, const fxi_field *f, const json_t *v)
 }
 
 // {"format": {"type", "schema", ..}, ..}: as response_format, but for one object less.
-bool fxi_set_text_format(fxi_parse *p, const fxi_field *f, const json_t *v)
+bool fxi_set_text_format(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    const json_t *format = json_object_get(v, "format"),
-                 *schema = json_object_get(format, "schema");
-    const char *type = json_string_value(json_object_get(format, "type"));
+    const fxi_json *format = fxi_json_get(v, "format"), *schema = fxi_json_get(format, "schema");
+    const char *type = fxi_json_text(fxi_json_get(format, "type"));
     (void)f;
-    if (!format || json_is_null(format)) return true;
+    if (!format || fxi_json_is_null(format)) return true;
     if (!type || strcmp(type, "json_schema") != 0) {
         const fxi_field row = {.name = "text.format"};
         return fxi_set_response_format(p, &row, format);
@@ -117,25 +117,23 @@ bool fxi_set_text_format(fxi_parse *p, const fxi_field *f, const json_t *v)
     return take_form(p, "text.format", FX_PART_SCHEMA, schema);
 }
 
-static bool read_output(fxi_parse *p, const char *field, const char *key, const json_t *v)
+static bool read_output(fxi_parse *p, const char *field, const char *key, const fxi_json *v)
 {
     if (!strcmp(key, "json")) return take_schema(p, field, v);
     if (!strcmp(key, "regex")) return take_text(p, field, FX_PART_REGEX, v);
     if (!strcmp(key, "grammar")) return take_text(p, field, FX_PART_RULES, v);
     if (!strcmp(key, "choice")) return take_choice(p, field, v);
-    if (!strcmp(key, "json_object") && json_is_true(v)) return take_form(p, field, FX_PART_JSON, v);
-    return json_is_false(v) ||
+    if (!strcmp(key, "json_object") && fxi_json_is_true(v))
+        return take_form(p, field, FX_PART_JSON, v);
+    return fxi_json_is_false(v) ||
            fxi_bad_value(p, field, "'%s' has a member '%.*s' that is not supported", field,
                          FXI_UTF8_HEAD(key, 40));
 }
 
-bool fxi_set_structured_outputs(fxi_parse *p, const fxi_field *f, const json_t *v)
+bool fxi_set_structured_outputs(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    const char *key;
-    json_t *member;
-    json_object_foreach((json_t *)v, key, member)
-    {
-        if (!json_is_null(member) && !read_output(p, f->name, key, member)) return false;
+    for (fxi_json_iter it = fxi_json_members(v); fxi_json_next(&it);) {
+        if (!fxi_json_is_null(it.value) && !read_output(p, f->name, it.key, it.value)) return false;
     }
     return true;
 }
@@ -152,26 +150,26 @@ static bool take_word(fxi_parse *p, const char *word)
 }
 
 // Of {"type": "function", "function": {"name"}} or {"type": "function", "name"}. NULL: it has none.
-static bool is_function(const json_t *v)
+static bool is_function(const fxi_json *v)
 {
-    const char *type = json_string_value(json_object_get(v, "type"));
+    const char *type = fxi_json_text(fxi_json_get(v, "type"));
     return type && !strcmp(type, "function");
 }
 
 enum { MAX_ALLOWED = 256 };
 
 // {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}, or these two beside the type.
-static bool take_allowed(fxi_parse *p, const json_t *v)
+static bool take_allowed(fxi_parse *p, const fxi_json *v)
 {
-    const json_t *inner = json_object_get(v, "allowed_tools");
-    const json_t *tools = json_object_get(inner ? inner : v, "tools");
-    const char *mode = json_string_value(json_object_get(inner ? inner : v, "mode"));
+    const fxi_json *inner = fxi_json_get(v, "allowed_tools");
+    const fxi_json *tools = fxi_json_get(inner ? inner : v, "tools");
+    const char *mode = fxi_json_text(fxi_json_get(inner ? inner : v, "mode"));
     if (!mode || (strcmp(mode, "auto") != 0 && strcmp(mode, "required") != 0))
         return fxi_bad_value(p, "tool_choice.mode", "'mode' must be one of: auto required");
-    if (!json_array_size(tools) || json_array_size(tools) > MAX_ALLOWED)
+    if (!fxi_json_array_size(tools) || fxi_json_array_size(tools) > MAX_ALLOWED)
         return fxi_bad_type(p, "tool_choice.tools", "an array of 1 to 256 functions");
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        const json_t *tool = json_array_get(tools, i);
+    for (size_t i = 0; i < fxi_json_array_size(tools); i++) {
+        const fxi_json *tool = fxi_json_at(tools, i);
         if (!is_function(tool) || !fxi_tool_name(tool))
             return fxi_bad_type(p, "tool_choice.tools", "an array of functions with a name");
     }
@@ -181,10 +179,10 @@ static bool take_allowed(fxi_parse *p, const json_t *v)
 }
 
 // A function, or those that are allowed.
-bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
+bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    if (json_is_string(v)) return take_word(p, json_string_value(v));
-    const char *type = json_string_value(json_object_get(v, "type"));
+    if (fxi_json_is_string(v)) return take_word(p, fxi_json_text(v));
+    const char *type = fxi_json_text(fxi_json_get(v, "type"));
     if (type && !strcmp(type, "allowed_tools")) return take_allowed(p, v);
     if (!is_function(v))
         return fxi_bad_value(p, f->name, "the type of '%s' must be one of: function allowed_tools",
@@ -200,11 +198,11 @@ bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
 enum { MAX_TOOL_NAME = 200 };
 
 // A name is spelled in a grammar between quotes or marks.
-static bool check_name(fxi_parse *p, size_t i, const json_t *tool)
+static bool check_name(fxi_parse *p, size_t i, const fxi_json *tool)
 {
     char param[48];
-    const json_t *v = json_object_get(json_object_get(tool, "function"), "name");
-    const char *name = json_string_value(v);
+    const fxi_json *v = fxi_json_get(fxi_json_get(tool, "function"), "name");
+    const char *name = fxi_json_text(v);
     bool plain = *name != 0 && strlen(name) <= MAX_TOOL_NAME;
     for (const char *c = name; *c; c++)
         plain &= (unsigned char)*c > ' ' && !strchr("\"\\{}[]<>'`,;|", *c);
@@ -218,7 +216,7 @@ static bool check_name(fxi_parse *p, size_t i, const json_t *tool)
 
 // Where calls must be made, a plain list can say what the model's format cannot. Who counts tokens
 // gets no calls.
-static bool check_sayable(fxi_parse *p, size_t i, const json_t *tool)
+static bool check_sayable(fxi_parse *p, size_t i, const fxi_json *tool)
 {
     char param[48], why[160];
     fxi_params *par = p->par;
@@ -233,27 +231,31 @@ static bool check_sayable(fxi_parse *p, size_t i, const json_t *tool)
 
 // ---- the list of tools --------------------------------------------------------------------------
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 // A call says which tool it means by its name alone.
 static bool check_names_differ(fxi_parse *p)
 {
-    const json_t *tools = p->par->tools;
-    json_t *seen = json_object();
-    bool ok = true;
-    for (size_t i = 0; ok && i < json_array_size(tools); i++) {
-        const char *name = fxi_tool_name(json_array_get(tools, i));
-        ok = !json_object_get(seen, name) ||
-             fxi_bad_value(p, "tools", "two tools are named '%.*s'", FXI_UTF8_HEAD(name, 64));
-        if (ok && json_object_set_new(seen, name, json_true())) ok = fxi_no_memory(p);
-    }
-    json_decref(seen);
+    const size_t n = fxi_json_array_size(p->par->tools);
+    const char **name = malloc((n + 1) * sizeof *name);
+    bool ok = name || fxi_no_memory(p);
+    for (size_t i = 0; ok && i < n; i++) name[i] = fxi_tool_name(fxi_json_at(p->par->tools, i));
+    if (ok) qsort(name, n, sizeof *name, compare_names);
+    for (size_t i = 1; ok && i < n; i++)
+        ok = strcmp(name[i - 1], name[i]) != 0 ||
+             fxi_bad_value(p, "tools", "two tools are named '%.*s'", FXI_UTF8_HEAD(name[i], 64));
+    free(name);
     return ok;
 }
 
 static bool check_allowed(fxi_parse *p)
 {
     const fxi_params *par = p->par;
-    for (size_t i = 0; i < json_array_size(par->allowed_tools); i++) {
-        const char *name = fxi_tool_name(json_array_get(par->allowed_tools, i));
+    for (size_t i = 0; i < fxi_json_array_size(par->allowed_tools); i++) {
+        const char *name = fxi_tool_name(fxi_json_at(par->allowed_tools, i));
         if (!fxi_tools_include(par->tools, name))
             return fxi_bad_value(p, "tool_choice", "there is no tool '%.*s'",
                                  FXI_UTF8_HEAD(name, 64));
@@ -264,8 +266,8 @@ static bool check_allowed(fxi_parse *p)
 static bool check_tools(fxi_parse *p, size_t *n_wanted)
 {
     const fxi_params *par = p->par;
-    for (size_t i = 0; i < json_array_size(par->tools); i++) {
-        const json_t *tool = json_array_get(par->tools, i);
+    for (size_t i = 0; i < fxi_json_array_size(par->tools); i++) {
+        const fxi_json *tool = fxi_json_at(par->tools, i);
         if (!fxi_tool_is_wanted(par, tool)) continue;
         if (!check_name(p, i, tool) || !check_sayable(p, i, tool)) return false;
         ++*n_wanted;

@@ -55,7 +55,7 @@ bool fxi_bytes_granted(fxi_http_error *e, fxi_quota_result taken)
         return fxi_http_fail(e, 413, "request_too_large", NULL,
                              "the request needs more memory than all requests may take together");
     return fxi_http_fail(e, 503, "overloaded", NULL,
-                         "the requests that wait take all the memory there is for them");
+                         "waiting requests take all the memory there is for them");
 }
 
 bool fxi_charge_list(fxi_parse *p, size_t n_bytes)

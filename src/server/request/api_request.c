@@ -47,7 +47,7 @@ static bool read_params(fxi_parse *p)
         !fxi_fields_check(p))
         return false;
     if (p->par->unsupported.status) *p->err = p->par->unsupported;
-    return !p->par->unsupported.status;
+    return !p->par->unsupported.status && fxi_chat_write(p);
 }
 
 bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_bytes,
@@ -86,6 +86,7 @@ void fxi_params_free(fxi_params *par)
                                par->made_kwargs.held_bytes + par->form.doc.held_bytes +
                                par->list_bytes);
     fxi_buf_free(&par->mirror);
+    for (size_t i = 0; i < 3; i++) fxi_buf_free(&par->chat[i]);
     fxi_json_doc_free(&par->made);
     fxi_json_doc_free(&par->made_kwargs);
     fxi_json_doc_free(&par->form.doc);
@@ -105,22 +106,20 @@ static const struct type_name {
     {FXI_T_STR, "a string"},       {FXI_T_ARR, "an array"},   {FXI_T_OBJ, "an object"},
 };
 
-static unsigned types_of(const json_t *v)
+static unsigned types_of(const fxi_json *v)
 {
-    switch (json_typeof(v)) {
-    case JSON_TRUE:
-    case JSON_FALSE: return FXI_T_BOOL;
-    case JSON_INTEGER: return FXI_T_INT | FXI_T_NUM;
-    case JSON_REAL: return FXI_T_NUM | (fxi_json_is_whole(v) ? FXI_T_INT : 0);
-    case JSON_STRING: return FXI_T_STR;
-    case JSON_ARRAY: return FXI_T_ARR;
-    case JSON_OBJECT: return FXI_T_OBJ;
-    case JSON_NULL: break;
+    switch (fxi_json_type_of(v)) {
+    case FXI_JSON_BOOL: return FXI_T_BOOL;
+    case FXI_JSON_INT: return FXI_T_INT | FXI_T_NUM;
+    case FXI_JSON_REAL: return FXI_T_NUM | (fxi_json_is_whole(v) ? FXI_T_INT : 0);
+    case FXI_JSON_STRING: return FXI_T_STR;
+    case FXI_JSON_ARRAY: return FXI_T_ARR;
+    case FXI_JSON_OBJECT: return FXI_T_OBJ;
+    default: return 0;
     }
-    return 0;
 }
 
-static bool check_type(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool check_type(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     if (types_of(v) & f->types) return true;
     char want[96] = "";
@@ -138,23 +137,22 @@ typedef struct amount {
     const char *verb, *unit; // "must VERB at least 1UNIT"
 } amount;
 
-static amount amount_of(const json_t *v)
+static amount amount_of(const fxi_json *v)
 {
-    if (json_is_string(v))
-        return (amount){(double)fxi_utf8_count(json_string_value(v), json_string_length(v)), "have",
+    if (fxi_json_is_string(v))
+        return (amount){(double)fxi_utf8_count(fxi_json_text(v), fxi_json_string(v).n), "have",
                         " characters"};
-    if (json_is_array(v)) return (amount){(double)json_array_size(v), "have", " members"};
-    return (amount){json_number_value(v), "be", ""};
+    if (fxi_json_is_array(v)) return (amount){(double)fxi_json_array_size(v), "have", " members"};
+    return (amount){fxi_json_number(v), "be", ""};
 }
 
 // Integers are compared as such: as a double, one beyond a large bound may equal it.
-static bool is_too_much(const fxi_field *f, const json_t *v, double x)
+static bool is_too_much(const fxi_field *f, const fxi_json *v, double x)
 {
-    return json_is_integer(v) && f->hi < 0x1p63 ? json_integer_value(v) > (int64_t)f->hi
-                                                : x > f->hi;
+    return fxi_json_is_int(v) && f->hi < 0x1p63 ? fxi_json_int(v) > (int64_t)f->hi : x > f->hi;
 }
 
-static bool check_bounds(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool check_bounds(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     if (f->lo == f->hi) return true;
     amount a = amount_of(v);
@@ -168,10 +166,10 @@ static bool check_bounds(fxi_parse *p, const fxi_field *f, const json_t *v)
                          least, f->lo, f->hi, a.unit);
 }
 
-static bool check_words(fxi_parse *p, const fxi_field *f, const json_t *v)
+static bool check_words(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     char word[40];
-    const char *text = json_string_value(v);
+    const char *text = fxi_json_text(v);
     if (!f->words || !text) return true;
     snprintf(word, sizeof word, " %.36s ", text);
     if (!strchr(text, ' ') && strstr(f->words, word)) return true;
@@ -179,12 +177,12 @@ static bool check_words(fxi_parse *p, const fxi_field *f, const json_t *v)
                          f->words);
 }
 
-static bool run_rows(fxi_parse *p, const fxi_field *row, size_t n_row, const json_t *from)
+static bool run_rows(fxi_parse *p, const fxi_field *row, size_t n_row, const fxi_json *from)
 {
     for (const fxi_field *f = row; f < row + n_row; f++) {
         if (!(f->apis & 1u << p->par->api)) continue;
-        const json_t *v = json_object_get(from, f->name);
-        if (!v || json_is_null(v)) {
+        const fxi_json *v = fxi_json_get(from, f->name);
+        if (!v || fxi_json_is_null(v)) {
             if (!(f->types & FXI_T_REQUIRED)) continue;
             return fxi_http_fail(p->err, 400, "missing_required_parameter", f->name,
                                  "'%s' is required", f->name);
@@ -218,13 +216,10 @@ static bool is_loggable_name(const char *s)
 // As many names as there is room for: there are few fields, so few members are looked at.
 static void note_ignored(fxi_params *par)
 {
-    const char *name;
-    json_t *v;
     size_t n = 0;
-    json_object_foreach(par->root, name, v)
-    {
-        if (is_field(par->api, name)) continue;
-        const char *text = is_loggable_name(name) ? name : "?";
+    for (fxi_json_iter it = fxi_json_members(par->root); fxi_json_next(&it);) {
+        if (is_field(par->api, it.key)) continue;
+        const char *text = is_loggable_name(it.key) ? it.key : "?";
         if (n + strlen(text) + 2 > sizeof par->ignored) return;
         n +=
             (size_t)snprintf(par->ignored + n, sizeof par->ignored - n, "%s%s", n ? "," : "", text);
@@ -312,7 +307,7 @@ static bool check_input(fxi_parse *p)
 static bool check_continuation(fxi_parse *p)
 {
     const fxi_params *par = p->par;
-    if (!par->continue_final || !json_is_true(json_object_get(par->root, "add_generation_prompt")))
+    if (!par->continue_final || !fxi_json_is_true(fxi_json_get(par->root, "add_generation_prompt")))
         return true;
     return fxi_bad_value(p, "continue_final_message",
                          "'continue_final_message' and 'add_generation_prompt' exclude each other");

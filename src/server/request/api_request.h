@@ -2,11 +2,11 @@
 #ifndef FXI_SERVER_API_REQUEST_H
 #define FXI_SERVER_API_REQUEST_H
 
-#include <jansson.h>
+#include "base/json/json.h"
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/json/json_doc.h"
+#include "base/json/json.h"
 #include "flexinfer/flexinfer.h"
 #include "server/reply/api_reply.h" // defines: fxi_api, fxi_http_error, fxi_reply_spec
 #include "server/work/quota.h"
@@ -40,11 +40,11 @@ typedef struct fxi_prompt { // text, or ids if text is NULL
     fxi_id_list ids;
 } fxi_prompt;
 
-typedef struct fxi_form { // what the answer must look like
-    const char *field;    // that says it; NULL: none does
-    fx_part_kind kind;    // FX_PART_ALT: a choice of strings
-    const json_t *value;  // of the kind: a string, an array of strings, a schema
-    fxi_json_doc doc;     // of a schema that came as text; the charge holds its bytes
+typedef struct fxi_form {  // what the answer must look like
+    const char *field;     // that says it; NULL: none does
+    fx_part_kind kind;     // FX_PART_ALT: a choice of strings
+    const fxi_json *value; // of the kind: a string, an array of strings, a schema
+    fxi_json_doc doc;      // of a schema that came as text; the charge holds its bytes
 } fxi_form;
 
 #define FXI_MAX_STOP       16
@@ -57,27 +57,28 @@ typedef struct fxi_params {
     fxi_charge *charge;       // NULL: none
     size_t n_body_bytes;      // of the text that it was parsed from
     size_t list_bytes;        // of ids and biases: charged like the document
-    json_t *root;             // of doc
+    const fxi_json *root;     // of doc
     fxi_json_doc made;        // of other APIs: messages and tools as a chat has them
     fxi_json_doc made_kwargs; // template variables with those that fields stand for
     fxi_buf mirror;           // members that the answer repeats: JSON
+    fxi_buf chat[3];          // messages, tools, kwargs as JSON texts for the engine; empty: absent
     const char *model;        // the name that the client used, in fxi_limits; NULL: none
     const char *input;        // name of the field that has the prompts; NULL: there is none
     fxi_prompt *prompt;       // [n_prompt] texts and ids; of a conversation NULL and 1
     size_t n_prompt;
-    const json_t *messages, *tools, *kwargs; // in root; NULL: absent
-    const json_t *bad_words;                 // array of strings in root; NULL: absent
-    bool hide_tools;                         // tool_choice "none"
-    bool must_call;                          // "required", or a name:
-    const char *only_tool;                   // NULL: any tool,
-    const json_t *allowed_tools;             // or of these functions, in root
-    bool plain_calls;                        // the model's format cannot say the calls
-    const char *effort;                      // reasoning_effort; NULL: none
-    int thinking;                            // 0: nothing was said; 1: it should; -1: it should not
+    const fxi_json *messages, *tools, *kwargs; // in root; NULL: absent
+    const fxi_json *bad_words;                 // array of strings in root; NULL: absent
+    bool hide_tools;                           // tool_choice "none"
+    bool must_call;                            // "required", or a name:
+    const char *only_tool;                     // NULL: any tool,
+    const fxi_json *allowed_tools;             // or of these functions, in root
+    bool plain_calls;                          // the model's format cannot say the calls
+    const char *effort;                        // reasoning_effort; NULL: none
+    int thinking; // 0: nothing was said; 1: it should; -1: it should not
     bool parallel_calls, include_reasoning, separate_reasoning;
     const fxi_formats *formats; // as in fxi_limits, like
     const fxi_infill *infill;
-    const json_t *suffix; // a string in root; NULL: none
+    const fxi_json *suffix; // a string in root; NULL: none
     bool add_generation_prompt, continue_final, add_special, parse_special;
     int64_t truncate;                    // 0: not at all; -1: to the context
     int64_t max_tok, max_completion_tok; // -1: absent
@@ -86,7 +87,7 @@ typedef struct fxi_params {
     double temperature, top_p, min_p, typical_p;
     double repetition_penalty, presence_penalty, frequency_penalty, length_penalty;
     int64_t seed;
-    const json_t *stream_options; // in root; NULL: absent
+    const fxi_json *stream_options; // in root; NULL: absent
     bool has_seed, stream, include_usage, continuous_usage, timings;
     bool ignore_eos, include_stop, cache_prompt, speculate, beam;
     bool echo, logprobs, return_ids, tokens_as_ids, skip_special;
@@ -169,7 +170,7 @@ bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *e
 // Whether there are strict tools, and the answer may call.
 bool fxi_tools_are_strict(const fxi_params *par);
 // Whether the answer may call it.
-bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool);
+bool fxi_tool_is_wanted(const fxi_params *par, const fxi_json *tool);
 // What takes the answer apart; NULL: it stays as it is.
 const fxi_call_format *fxi_params_calls(const fxi_params *par);
 const fxi_reason_format *fxi_params_reasoning(const fxi_params *par);

@@ -132,17 +132,17 @@ static const fxi_field rows[] = {
     {"add_generation_prompt", CHATS, B, 0, 0, fxi_set_bool, AT(add_generation_prompt), "the text ends with the header of the assistant's answer", "true", NULL, NULL},
     {"add_special_tokens", TEXT | EMBED | TOK | RETAIN, B, 0, 0, fxi_set_bool, AT(add_special), "a text gets the tokens that the vocabulary puts around it (BOS)", "true", NULL, NULL},
     {"parse_special", TEXT | TOK | RETAIN, B, 0, 0, fxi_set_bool, AT(parse_special), "control tokens spelled out in a raw prompt become those tokens; never in messages", "true", NULL, NULL},
-    {"truncate_prompt_tokens", BOTH, I, -1, INT32_MAX, fxi_set_integer, AT(truncate), "keep only the last so many tokens of a prompt; -1: as many as the context holds; 0: all", NULL, NULL, NULL},
+    {"truncate_prompt_tokens", BOTH, I, -1, INT32_MAX, fxi_set_integer, AT(truncate), "keep only this many tokens, the last, of a prompt; -1: as many as the context holds; 0: all", NULL, NULL, NULL},
 
     // When an answer ends.
     {"max_tokens", TEXT, I, 0, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context; 0 only to score a prompt", "16", NULL, NULL},
     {"max_tokens", CHAT, I, 0, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context", NULL, NULL, NULL},
-    {"max_completion_tokens", CHAT, I, 0, MAX, fxi_set_integer, AT(max_completion_tok), "the same, and goes before max_tokens", NULL, NULL, NULL},
-    {"min_tokens", GEN, I, 0, INT32_MAX, fxi_set_integer, AT(min_tok), "until then nothing ends the answer", "0", NULL, NULL},
+    {"max_completion_tokens", CHAT, I, 0, MAX, fxi_set_integer, AT(max_completion_tok), "the same; it overrides max_tokens", NULL, NULL, NULL},
+    {"min_tokens", GEN, I, 0, INT32_MAX, fxi_set_integer, AT(min_tok), "the answer does not end before it has this many", "0", NULL, NULL},
     {"stop", BOTH, S | A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{\"anyOf\":[{\"type\":\"string\",\"minLength\":1},{\"type\":\"array\",\"maxItems\":16,\"items\":{\"type\":\"string\",\"minLength\":1}}]}"},
     {"stop_token_ids", GEN, A, 0, 1024, fxi_set_ids, AT(stop_token), "tokens that end the answer", NULL, NULL, IDS},
     {"include_stop_str_in_output", BOTH, B, 0, 0, fxi_set_bool, AT(include_stop), "the answer includes the stop string, or the text of the stop token", "false", NULL, NULL},
-    {"ignore_eos", GEN, B, 0, 0, fxi_set_bool, AT(ignore_eos), "go on after the model's end-of-text token", "false", NULL, NULL},
+    {"ignore_eos", GEN, B, 0, 0, fxi_set_bool, AT(ignore_eos), "continue after the model's end-of-text token", "false", NULL, NULL},
 
     // How a token is chosen.
     {"allowed_token_ids", GEN, A, 1, MAX, fxi_set_ids, AT(allow), "only these tokens are drawn", NULL, NULL, IDS},
@@ -153,7 +153,7 @@ static const fxi_field rows[] = {
     {"frequency_penalty", GEN, N, -2, 2, fxi_set_number, AT(frequency_penalty), "over the answer", "0", NULL, NULL},
     {"temperature", GEN, N, 0, 2, fxi_set_number, AT(temperature), "0: greedy, ties to the lowest id", "1", NULL, NULL},
     {"min_p", GEN, N, 0, 1, fxi_set_number, AT(min_p), "drop tokens less likely than this times the likeliest", "0", NULL, NULL},
-    {"top_k", GEN, I, -1, INT32_MAX, fxi_set_integer, AT(top_k), "the likeliest so many; -1 or 0: all", "0", NULL, NULL},
+    {"top_k", GEN, I, -1, INT32_MAX, fxi_set_integer, AT(top_k), "this many of the likeliest; -1 or 0: all", "0", NULL, NULL},
     {"top_p", GEN, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(top_p), "the likeliest that make up this probability", "1", NULL, NULL},
     {"typical_p", GEN, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(typical_p), "locally typical sampling", "1", NULL, NULL},
     {"seed", GEN, I, 0, 0, fxi_set_seed, AT(seed), "a draw depends on seed, choice and position alone; random by default", NULL, NULL, NULL},
@@ -181,7 +181,7 @@ static const fxi_field rows[] = {
     {"echo", TEXT, B, 0, 0, fxi_set_bool, AT(echo), "the text begins with the prompt, logprobs with those of the prompt", "false", NULL, NULL},
     {"logprobs", TEXT, I, 0, FX_MAX_TOP, fxi_set_integer, AT(n_logprob), "logprobs of the tokens, and this many of the likeliest", NULL, NULL, NULL},
     {"logprobs", CHAT, B, 0, 0, fxi_set_bool, AT(logprobs), "logprobs of the tokens", "false", NULL, NULL},
-    {"top_logprobs", CHAT, I, 0, FX_MAX_TOP, fxi_set_integer, AT(n_logprob), "so many of the likeliest tokens; with logprobs only", "0", NULL, NULL},
+    {"top_logprobs", CHAT, I, 0, FX_MAX_TOP, fxi_set_integer, AT(n_logprob), "this many of the likeliest tokens; with logprobs only", "0", NULL, NULL},
     {"prompt_logprobs", BOTH, I, 0, FX_MAX_TOP, fxi_set_integer, AT(n_prompt_logprob), "logprobs of the prompt's tokens, and this many of the likeliest; not with stream", NULL, NULL, NULL},
     {"timings_per_token", BOTH, B, 0, 0, fxi_set_bool, AT(timings), "adds timings: tokens and milliseconds of prompt and answer, to each chunk of a stream", "false", NULL, NULL},
     {"return_token_ids", BOTH, B, 0, 0, fxi_set_bool, AT(return_ids), "adds token_ids and prompt_token_ids", "false", NULL, NULL},
@@ -190,7 +190,7 @@ static const fxi_field rows[] = {
     {"skip_special_tokens", DETOK, B, 0, 0, fxi_set_bool, AT(skip_special), "control tokens add no text", "false", NULL, NULL},
     {"spaces_between_special_tokens", BOTH, B, 0, 0, fxi_set_nothing, 0, "ignored: none are put there", NULL, NULL, NULL},
     {"encoding_format", EMBED, S, 0, 0, fxi_set_encoding, 0, "base64: little-endian 32-bit floats", "\"float\"", " float base64 ", NULL},
-    {"dimensions", EMBED, I, 1, 1 << 20, fxi_set_integer, AT(dimensions), "cut the vector to its first so many numbers", NULL, NULL, NULL},
+    {"dimensions", EMBED, I, 1, 1 << 20, fxi_set_integer, AT(dimensions), "cut the vector to this many numbers", NULL, NULL, NULL},
     {"normalize", EMBED, B, 0, 0, fxi_set_bool, AT(normalize), "the vector has length 1; false: it is as the model made it", NULL, NULL, NULL},
     {"return_token_strs", TOK, B, 0, 0, fxi_set_bool, AT(token_strs), "adds token_strs, the text of each token", "false", NULL, NULL},
     {"with_pieces", TOK, B, 0, 0, fxi_set_bool, AT(token_strs), "another name of return_token_strs", "false", NULL, NULL},
@@ -226,10 +226,10 @@ static const fxi_field rows[] = {
     {"container", MSG, S | O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
 
     // What requests share.
-    {"priority", RUNS, I, -FX_MAX_PRIORITY, FX_MAX_PRIORITY, fxi_set_integer, AT(priority), "the lower goes first; one unit is worth 10 seconds of waiting", "0", NULL, NULL},
+    {"priority", RUNS, I, -FX_MAX_PRIORITY, FX_MAX_PRIORITY, fxi_set_integer, AT(priority), "lower values go first; one unit is worth 10 seconds of waiting", "0", NULL, NULL},
     {"cache_salt", RUNS, S, 1, 1024, fxi_set_text, AT(cache_salt), "prefixes are shared only among requests with the same salt", NULL, NULL, NULL},
-    {"cache_prompt", GEN, B, 0, 0, fxi_set_bool, AT(cache_prompt), "false: shares no prefix and leaves none behind", "true", NULL, NULL},
-    {"speculate", GEN, B, 0, 0, fxi_set_bool, AT(speculate), "false: nothing is drafted for it; no answer depends on that", "true", NULL, NULL},
+    {"cache_prompt", GEN, B, 0, 0, fxi_set_bool, AT(cache_prompt), "false: shares no prefix and leaves none in the cache", "true", NULL, NULL},
+    {"speculate", GEN, B, 0, 0, fxi_set_bool, AT(speculate), "false: nothing is drafted for it; answers do not depend on that", "true", NULL, NULL},
     {"keep_priority", GEN, I, 0, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "0", NULL, NULL},
     {"keep_priority", RETAIN, I, 1, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "7", NULL, NULL},
     {"keep_seconds", GEN | RETAIN, I, 0, UINT32_MAX, fxi_set_integer, AT(keep_s), "for how long after its end that holds; 0: no limit", "0", NULL, NULL},
@@ -248,14 +248,14 @@ static const fxi_field rows[] = {
     {"function_call", CHAT, S | O, 0, 0, fxi_only_free_choice, 0, "not supported: only none and auto", NULL, " none auto required ", NULL},
     {"audio", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
     {"web_search_options", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
-    {"continue_final_message", CHATS, B, 0, 0, fxi_set_bool, AT(continue_final), "the text ends where the last message's does, for the answer to go on with it", "false", NULL, NULL},
+    {"continue_final_message", CHATS, B, 0, 0, fxi_set_bool, AT(continue_final), "the text ends where the last message's does, and the answer continues it", "false", NULL, NULL},
     {"chat_template", CHATS, S, 0, 0, fxi_only_absent, 0, "not supported: the server has the template", NULL, NULL, NULL},
     {"truncate_prompt_tokens", EMBED, I, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
 };
 
 static const fxi_field stream_rows[] = {
-    {"include_usage", BOTH, B, 0, 0, fxi_set_bool, AT(include_usage), "a last chunk tells the usage", "false", NULL, NULL},
-    {"continuous_usage_stats", BOTH, B, 0, 0, fxi_set_bool, AT(continuous_usage), "every chunk tells the usage so far", "false", NULL, NULL},
+    {"include_usage", BOTH, B, 0, 0, fxi_set_bool, AT(include_usage), "a last chunk has the usage", "false", NULL, NULL},
+    {"continuous_usage_stats", BOTH, B, 0, 0, fxi_set_bool, AT(continuous_usage), "every chunk has the usage so far", "false", NULL, NULL},
 };
 // clang-format on
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_vprint
 #include "server/request/dialect.h"
 
@@ -22,16 +22,6 @@ static bool draft_written(fxi_chat_draft *d, bool ok)
     return ok || fxi_no_memory(d->p);
 }
 
-static int add_dumped(const char *p, size_t n, void *ud)
-{
-    return fxi_buf_add(ud, p, n) ? 0 : -1;
-}
-
-bool fxi_json_value(fxi_buf *b, const json_t *v)
-{
-    return !json_dump_callback(v, add_dumped, b, JSON_COMPACT | JSON_ENCODE_ANY);
-}
-
 // ---- text ---------------------------------------------------------------------------------------
 
 static bool add_line(fxi_chat_draft *d, fxi_buf *out, const char *text, size_t n)
@@ -39,28 +29,28 @@ static bool add_line(fxi_chat_draft *d, fxi_buf *out, const char *text, size_t n
     return draft_written(d, (!out->n || fxi_buf_str(out, "\n")) && fxi_buf_add(out, text, n));
 }
 
-static bool add_text_of_part(fxi_chat_draft *d, const fxi_place *at, const json_t *v,
+static bool add_text_of_part(fxi_chat_draft *d, const fxi_place *at, const fxi_json *v,
                              const char *types, fxi_buf *out)
 {
     char word[40];
-    const char *type = json_string_value(json_object_get(v, "type"));
-    const json_t *text = json_object_get(v, "text");
+    const char *type = fxi_json_text(fxi_json_get(v, "type"));
+    const fxi_json *text = fxi_json_get(v, "text");
     if (!type) return fxi_bad_type(d->p, at->text, "a string or parts that have a 'type'");
     snprintf(word, sizeof word, " %.36s ", type);
     if (strchr(type, ' ') || !strstr(types, word))
         return fxi_part_not_supported(d->p, at->text, type);
-    if (!strcmp(type, "refusal")) text = json_object_get(v, "refusal");
-    if (!json_is_string(text)) return fxi_bad_type(d->p, at->text, "parts with a text");
-    return add_line(d, out, json_string_value(text), json_string_length(text));
+    if (!strcmp(type, "refusal")) text = fxi_json_get(v, "refusal");
+    if (!fxi_json_is_string(text)) return fxi_bad_type(d->p, at->text, "parts with a text");
+    return add_line(d, out, fxi_json_text(text), fxi_json_string(text).n);
 }
 
-bool fxi_chat_draft_text(fxi_chat_draft *d, const fxi_place *at, const json_t *v, const char *types,
-                         fxi_buf *out)
+bool fxi_chat_draft_text(fxi_chat_draft *d, const fxi_place *at, const fxi_json *v,
+                         const char *types, fxi_buf *out)
 {
-    if (json_is_string(v)) return add_line(d, out, json_string_value(v), json_string_length(v));
-    if (!json_is_array(v)) return fxi_bad_type(d->p, at->text, "a string or an array of parts");
-    for (size_t i = 0; i < json_array_size(v); i++)
-        if (!add_text_of_part(d, at, json_array_get(v, i), types, out)) return false;
+    if (fxi_json_is_string(v)) return add_line(d, out, fxi_json_text(v), fxi_json_string(v).n);
+    if (!fxi_json_is_array(v)) return fxi_bad_type(d->p, at->text, "a string or an array of parts");
+    for (size_t i = 0; i < fxi_json_array_size(v); i++)
+        if (!add_text_of_part(d, at, fxi_json_at(v, i), types, out)) return false;
     return true;
 }
 
@@ -89,8 +79,8 @@ bool fxi_chat_draft_say(fxi_chat_draft *d, fxi_buf *to, const fxi_buf *text)
     return !text->n || add_line(d, to, text->p, text->n);
 }
 
-bool fxi_chat_draft_call(fxi_chat_draft *d, const json_t *id, const json_t *name,
-                         const json_t *args)
+bool fxi_chat_draft_call(fxi_chat_draft *d, const fxi_json *id, const fxi_json *name,
+                         const fxi_json *args)
 {
     fxi_buf *b = &d->calls;
     d->open = true;
@@ -126,16 +116,16 @@ bool fxi_chat_draft_close(fxi_chat_draft *d)
 
 // ---- tools --------------------------------------------------------------------------------------
 
-bool fxi_chat_draft_tool(fxi_chat_draft *d, const json_t *name, const json_t *about,
-                         const json_t *parameters, bool strict)
+bool fxi_chat_draft_tool(fxi_chat_draft *d, const fxi_json *name, const fxi_json *about,
+                         const fxi_json *parameters, bool strict)
 {
     fxi_buf *b = &d->tools;
     bool ok = fxi_buf_str(b, b->n ? "," : "") &&
               fxi_buf_str(b, "{\"type\":\"function\",\"function\":{\"name\":") &&
               fxi_json_value(b, name);
-    if (json_is_string(about))
+    if (fxi_json_is_string(about))
         ok = ok && fxi_buf_str(b, ",\"description\":") && fxi_json_value(b, about);
-    if (json_is_object(parameters))
+    if (fxi_json_is_object(parameters))
         ok = ok && fxi_buf_str(b, ",\"parameters\":") && fxi_json_value(b, parameters);
     return draft_written(d, ok && fxi_buf_str(b, strict ? ",\"strict\":true}}" : "}}"));
 }
@@ -159,9 +149,9 @@ bool fxi_chat_draft_end(fxi_chat_draft *d, const char *input)
               fxi_json_body(&par->made, par->charge, all.p, all.n, d->p->err);
     fxi_buf_free(&all);
     if (!ok) return false;
-    par->messages = json_object_get(par->made.root, "messages");
-    par->tools = json_object_get(par->made.root, "tools");
-    if (!json_array_size(par->tools)) par->tools = NULL;
+    par->messages = fxi_json_get(par->made.root, "messages");
+    par->tools = fxi_json_get(par->made.root, "tools");
+    if (!fxi_json_array_size(par->tools)) par->tools = NULL;
     par->input = input;
     par->n_prompt = 1;
     return true;
@@ -192,20 +182,20 @@ static bool take_effort(fxi_parse *p, const char *param, const char *effort)
 }
 
 // {"effort": "low" ..}; "none": the model should not reason.
-bool fxi_set_reasoning(fxi_parse *p, const fxi_field *f, const json_t *v)
+bool fxi_set_reasoning(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    const json_t *effort = json_object_get(v, "effort");
+    const fxi_json *effort = fxi_json_get(v, "effort");
     (void)f;
-    if (!effort || json_is_null(effort)) return true;
-    if (!json_is_string(effort)) return fxi_bad_type(p, "reasoning.effort", "a string");
-    return take_effort(p, "reasoning.effort", json_string_value(effort));
+    if (!effort || fxi_json_is_null(effort)) return true;
+    if (!fxi_json_is_string(effort)) return fxi_bad_type(p, "reasoning.effort", "a string");
+    return take_effort(p, "reasoning.effort", fxi_json_text(effort));
 }
 
 // {"type": "enabled" | "adaptive" | "disabled"}.
-bool fxi_set_thinking(fxi_parse *p, const fxi_field *f, const json_t *v)
+bool fxi_set_thinking(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     static const char *const words[] = {"disabled", "enabled", "adaptive"};
-    const char *type = json_string_value(json_object_get(v, "type"));
+    const char *type = fxi_json_text(fxi_json_get(v, "type"));
     for (size_t i = 0; type && i < sizeof words / sizeof words[0]; i++)
         if (!strcmp(words[i], type)) p->par->thinking = i ? 1 : -1;
     return p->par->thinking ||
@@ -213,19 +203,13 @@ bool fxi_set_thinking(fxi_parse *p, const fxi_field *f, const json_t *v)
                          f->name);
 }
 
-static bool add_own(fxi_buf *b, const json_t *kwargs)
+static bool add_own(fxi_buf *b, const fxi_json *kwargs)
 {
-    const char *key;
-    json_t *v;
-    json_object_foreach((json_t *)kwargs, key, v)
-    {
-        json_t *const name = json_string(key);
-        const bool ok = name && fxi_json_value(b, name) && fxi_buf_str(b, ":") &&
-                        fxi_json_value(b, v) && fxi_buf_str(b, ",");
-        json_decref(name);
-        if (!ok) return false;
-    }
-    return true;
+    bool ok = true;
+    for (fxi_json_iter it = fxi_json_members(kwargs); ok && fxi_json_next(&it);)
+        ok = fxi_json_str(b, it.key, it.key_bytes) && fxi_buf_str(b, ":") &&
+             fxi_json_value(b, it.value) && fxi_buf_str(b, ",");
+    return ok;
 }
 
 // The client's own variables come last: of equal names they count.

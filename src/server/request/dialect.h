@@ -28,25 +28,22 @@ __attribute__((format(printf, 1, 2))) fxi_place fxi_place_at(const char *fmt, ..
 
 // The text of a string, or of a list of parts whose types are in `types` (" text input_text "), is
 // appended to *out, parts one below the other.
-bool fxi_chat_draft_text(fxi_chat_draft *d, const fxi_place *at, const json_t *v, const char *types,
-                         fxi_buf *out);
+bool fxi_chat_draft_text(fxi_chat_draft *d, const fxi_place *at, const fxi_json *v,
+                         const char *types, fxi_buf *out);
 // A message of another role than the assistant's; id: of a tool's result, or NULL.
 bool fxi_chat_draft_message(fxi_chat_draft *d, const char *role, const char *id,
                             const fxi_buf *text);
 // Adds to the assistant's message; args: of a call, JSON text or a value.
 bool fxi_chat_draft_say(fxi_chat_draft *d, fxi_buf *to, const fxi_buf *text);
-bool fxi_chat_draft_call(fxi_chat_draft *d, const json_t *id, const json_t *name,
-                         const json_t *args);
+bool fxi_chat_draft_call(fxi_chat_draft *d, const fxi_json *id, const fxi_json *name,
+                         const fxi_json *args);
 // The assistant's message is complete.
 bool fxi_chat_draft_close(fxi_chat_draft *d);
 // A tool: its parameters may be NULL.
-bool fxi_chat_draft_tool(fxi_chat_draft *d, const json_t *name, const json_t *about,
-                         const json_t *parameters, bool strict);
+bool fxi_chat_draft_tool(fxi_chat_draft *d, const fxi_json *name, const fxi_json *about,
+                         const fxi_json *parameters, bool strict);
 // Parses what was written into p->par, whose conversation came in the field `input`.
 bool fxi_chat_draft_end(fxi_chat_draft *d, const char *input);
 void fxi_chat_draft_free(fxi_chat_draft *d);
-
-// A JSON value as text. False: out of memory.
-bool fxi_json_value(fxi_buf *b, const json_t *v);
 
 #endif

@@ -1,14 +1,12 @@
 // json_in.c - a client's text to JSON, within limits.
 //
-// A JSON tree takes up to a hundred times the bytes of its text, and parsing recurses. So a scan
-// counts depth and values before anything is parsed, and the tree's memory is charged as it grows.
+// A tree takes several times the bytes of its text, so its memory is charged as it grows.
 //
 // A text for the model may have the character 0, which models write, too. Names and patterns may
 // not: they are handled as C strings.
 #include <math.h>
 #include <string.h>
 
-#include "base/json/json_shape.h"
 #include "base/text/utf8.h"
 #include "server/request/api_fields.h"
 
@@ -30,51 +28,30 @@ static void give_room(void *ud, size_t n_bytes)
     fxi_charge_release(r->charge, FXI_BYTES_TREE, n_bytes);
 }
 
-// A text that is parsed: the body, or a field with JSON in it.
-typedef struct body_source {
-    const char *text;
-    size_t n_bytes;
-    const char *field; // NULL: the body
-} body_source;
-
-static bool check_shape(const body_source *s, fxi_http_error *err)
-{
-    const fxi_json_shape shape = fxi_json_measure(s->text, s->n_bytes);
-    if (shape.max_depth <= FXI_JSON_MAX_DEPTH && shape.n_value <= FXI_JSON_MAX_VALUE) return true;
-    return fxi_http_fail(err, 400, "invalid_json", s->field,
-                         "the JSON %s nests deeper than %d or has more than %d values",
-                         s->field ? "text" : "body", FXI_JSON_MAX_DEPTH, FXI_JSON_MAX_VALUE);
-}
-
-static bool tell_failure(const body_source *s, fxi_json_status st, const tree_room *r,
-                         const json_error_t *e, fxi_http_error *err)
-{
-    if (st == FXI_JSON_NO_ROOM) return fxi_bytes_granted(err, r->taken);
-    if (st == FXI_JSON_NO_MEMORY) return fxi_http_fail_memory(err);
-    const bool too_large = json_error_code(e) == json_error_numeric_overflow;
-    return fxi_http_fail(err, 400, "invalid_json", s->field, "the %s %s: line %d, column %d: %.*s",
-                         s->field ? "text" : "body",
-                         too_large ? "has a number beyond 64 bits" : "is not JSON", e->line,
-                         e->column, FXI_UTF8_HEAD(e->text, 160));
-}
-
-static bool parse_source(fxi_json_doc *doc, fxi_charge *charge, const body_source *s, size_t flags,
-                         fxi_http_error *err)
+// field: NULL: the body.
+static bool parse_text(fxi_json_doc *doc, fxi_charge *charge, fxi_str text, const char *field,
+                       fxi_http_error *err)
 {
     tree_room r = {.charge = charge};
     const fxi_json_room room = {take_room, give_room, &r};
-    json_error_t e = {0};
-    if (!check_shape(s, err)) return false;
-    const fxi_json_status st =
-        fxi_json_doc_parse(doc, s->text, s->n_bytes, flags, charge ? &room : NULL, &e);
-    return st == FXI_JSON_OK || tell_failure(s, st, &r, &e, err);
+    const fxi_json_rules rules = {.max_depth = FXI_JSON_MAX_DEPTH,
+                                  .max_value = FXI_JSON_MAX_VALUE,
+                                  .nul_texts = !field,
+                                  .room = charge ? &room : NULL};
+    fx_error e;
+    const fx_status st = fxi_json_parse(doc, text, &rules, &e);
+    if (st == FX_OK) return true;
+    if (st == FX_ENOMEM)
+        return r.taken == FXI_QUOTA_OK ? fxi_http_fail_memory(err)
+                                       : fxi_bytes_granted(err, r.taken);
+    return fxi_http_fail(err, 400, "invalid_json", field, "the %s %s%s", field ? "text" : "body",
+                         st == FX_EFORMAT ? "is not JSON: " : "", e.text);
 }
 
-bool fxi_json_field(fxi_json_doc *doc, fxi_charge *charge, const char *field, const json_t *text,
+bool fxi_json_field(fxi_json_doc *doc, fxi_charge *charge, const char *field, const fxi_json *text,
                     fxi_http_error *err)
 {
-    const body_source s = {json_string_value(text), json_string_length(text), field};
-    return parse_source(doc, charge, &s, JSON_DECODE_ANY, err);
+    return parse_text(doc, charge, fxi_json_string(text), field, err);
 }
 
 // Whether a string that is, or lies in arrays in, the member of this name is for the model to read.
@@ -88,25 +65,18 @@ static bool is_for_model(const char *member)
 }
 
 // The member of a string that has a NUL and may not; NULL: there is none.
-static const char *find_bad_nul(json_t *v, const char *member)
+static const char *find_bad_nul(const fxi_json *v, const char *member)
 {
-    const char *key, *found = NULL;
-    json_t *inner;
-    if (json_is_string(v) && !is_for_model(member) &&
-        memchr(json_string_value(v), 0, json_string_length(v)))
-        return member;
-    for (size_t i = 0; !found && i < json_array_size(v); i++)
-        found = find_bad_nul(json_array_get(v, i), member);
-    json_object_foreach(v, key, inner)
-    {
-        if (found) break;
-        found = find_bad_nul(inner, key);
-    }
+    const char *found = NULL;
+    const fxi_str s = fxi_json_string(v);
+    if (s.n && !is_for_model(member) && memchr(s.p, 0, s.n)) return member;
+    for (fxi_json_iter it = fxi_json_items(v); !found && fxi_json_next(&it);)
+        found = find_bad_nul(it.value, it.key ? it.key : member);
     return found;
 }
 
 // Hardly any body has a NUL, and then this costs a search in its text.
-static bool check_nul(json_t *root, const char *body, size_t n_bytes, fxi_http_error *err)
+static bool check_nul(const fxi_json *root, const char *body, size_t n_bytes, fxi_http_error *err)
 {
     static const char escape[] = "\\u0000";
     if (!n_bytes || !memmem(body, n_bytes, escape, sizeof escape - 1)) return true;
@@ -119,15 +89,14 @@ static bool check_nul(json_t *root, const char *body, size_t n_bytes, fxi_http_e
 bool fxi_json_body(fxi_json_doc *doc, fxi_charge *charge, const char *body, size_t n_bytes,
                    fxi_http_error *err)
 {
-    const body_source s = {body, n_bytes, NULL};
-    if (!parse_source(doc, charge, &s, JSON_ALLOW_NUL, err)) return false;
-    if (json_is_object(doc->root)) return check_nul(doc->root, body, n_bytes, err);
+    if (!parse_text(doc, charge, (fxi_str){body, n_bytes}, NULL, err)) return false;
+    if (fxi_json_is_object(doc->root)) return check_nul(doc->root, body, n_bytes, err);
     return fxi_http_fail(err, 400, "invalid_json", NULL, "the body must be a JSON object");
 }
 
-bool fxi_json_is_whole(const json_t *v)
+bool fxi_json_is_whole(const fxi_json *v)
 {
-    if (json_is_integer(v)) return true;
-    double d = json_is_real(v) ? json_real_value(v) : 0.5;
+    if (fxi_json_is_int(v)) return true;
+    double d = fxi_json_is_real(v) ? fxi_json_number(v) : 0.5;
     return d == floor(d) && fabs(d) <= 9007199254740992.0;
 }

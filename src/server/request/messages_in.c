@@ -15,9 +15,9 @@ static fxi_place content_of(size_t i)
     return fxi_place_at("messages[%zu].content", i);
 }
 
-static bool check_member(fxi_chat_draft *d, size_t i, const json_t *block, const char *member)
+static bool check_member(fxi_chat_draft *d, size_t i, const fxi_json *block, const char *member)
 {
-    if (json_is_string(json_object_get(block, member))) return true;
+    if (fxi_json_is_string(fxi_json_get(block, member))) return true;
     return fxi_bad_type(d->p, fxi_place_at("messages[%zu].content.%s", i, member).text, "a string");
 }
 
@@ -30,11 +30,11 @@ typedef struct block_draft {
     fxi_buf *text; // of the user's message
 } block_draft;
 
-static bool add_text_block(block_draft *b, const json_t *block)
+static bool add_text_block(block_draft *b, const fxi_json *block)
 {
     const fxi_place at = content_of(b->i);
     fxi_buf text = {0};
-    const json_t *v = json_object_get(block, "text");
+    const fxi_json *v = fxi_json_get(block, "text");
     if (!check_member(b->d, b->i, block, "text")) return false;
     if (b->is_user) return fxi_chat_draft_text(b->d, &at, v, "", b->text);
     bool ok = fxi_chat_draft_text(b->d, &at, v, "", &text) &&
@@ -43,61 +43,60 @@ static bool add_text_block(block_draft *b, const json_t *block)
     return ok;
 }
 
-static bool add_thinking(block_draft *b, const json_t *block)
+static bool add_thinking(block_draft *b, const fxi_json *block)
 {
     const fxi_place at = content_of(b->i);
     fxi_buf text = {0};
     bool ok = check_member(b->d, b->i, block, "thinking") &&
-              fxi_chat_draft_text(b->d, &at, json_object_get(block, "thinking"), "", &text) &&
+              fxi_chat_draft_text(b->d, &at, fxi_json_get(block, "thinking"), "", &text) &&
               fxi_chat_draft_say(b->d, &b->d->reasoning, &text);
     fxi_buf_free(&text);
     return ok;
 }
 
-static bool drop_block(block_draft *b, const json_t *block)
+static bool drop_block(block_draft *b, const fxi_json *block)
 {
     (void)b, (void)block;
     return true;
 }
 
-static bool add_use(block_draft *b, const json_t *block)
+static bool add_use(block_draft *b, const fxi_json *block)
 {
-    const json_t *input = json_object_get(block, "input");
+    const fxi_json *input = fxi_json_get(block, "input");
     if (!check_member(b->d, b->i, block, "id") || !check_member(b->d, b->i, block, "name"))
         return false;
-    if (!json_is_object(input))
+    if (!fxi_json_is_object(input))
         return fxi_bad_type(b->d->p, fxi_place_at("messages[%zu].content.input", b->i).text,
                             "an object");
-    return fxi_chat_draft_call(b->d, json_object_get(block, "id"), json_object_get(block, "name"),
-                               input);
+    return fxi_chat_draft_call(b->d, fxi_json_get(block, "id"), fxi_json_get(block, "name"), input);
 }
 
-static bool add_result(block_draft *b, const json_t *block)
+static bool add_result(block_draft *b, const fxi_json *block)
 {
     const fxi_place at = content_of(b->i);
     fxi_buf text = {0};
-    const json_t *id = json_object_get(block, "tool_use_id"),
-                 *content = json_object_get(block, "content");
+    const fxi_json *id = fxi_json_get(block, "tool_use_id"),
+                   *content = fxi_json_get(block, "content");
     if (!check_member(b->d, b->i, block, "tool_use_id")) return false;
-    bool ok = !content || json_is_null(content) ||
+    bool ok = !content || fxi_json_is_null(content) ||
               fxi_chat_draft_text(b->d, &at, content, " text ", &text);
-    ok = ok && fxi_chat_draft_message(b->d, "tool", json_string_value(id), &text);
+    ok = ok && fxi_chat_draft_message(b->d, "tool", fxi_json_text(id), &text);
     fxi_buf_free(&text);
     return ok;
 }
 
-static bool add_content_block(block_draft *b, const json_t *block)
+static bool add_content_block(block_draft *b, const fxi_json *block)
 {
     static const struct block_kind {
         const char *type;
         bool of_user, of_assistant;
-        bool (*add)(block_draft *b, const json_t *block);
+        bool (*add)(block_draft *b, const fxi_json *block);
     } kinds[] = {{"text", true, true, add_text_block},
                  {"tool_result", true, false, add_result},
                  {"thinking", false, true, add_thinking},
                  {"redacted_thinking", false, true, drop_block},
                  {"tool_use", false, true, add_use}};
-    const char *type = json_string_value(json_object_get(block, "type"));
+    const char *type = fxi_json_text(fxi_json_get(block, "type"));
     if (!type)
         return fxi_bad_type(b->d->p, content_of(b->i).text,
                             "a string or an array of blocks that have a 'type'");
@@ -110,9 +109,9 @@ static bool add_content_block(block_draft *b, const json_t *block)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static bool add_blocks(block_draft *b, const json_t *content)
+static bool add_blocks(block_draft *b, const fxi_json *content)
 {
-    const json_t *single = json_is_string(content) ? content : NULL;
+    const fxi_json *single = fxi_json_is_string(content) ? content : NULL;
     const fxi_place at = content_of(b->i);
     bool ok = true;
     if (single && b->is_user) return fxi_chat_draft_text(b->d, &at, single, "", b->text);
@@ -121,28 +120,28 @@ static bool add_blocks(block_draft *b, const json_t *content)
              fxi_chat_draft_say(b->d, &b->d->text, b->text);
         return ok;
     }
-    if (!json_is_array(content))
+    if (!fxi_json_is_array(content))
         return fxi_bad_type(b->d->p, at.text, "a string or an array of blocks");
-    for (size_t k = 0; ok && k < json_array_size(content); k++)
-        ok = add_content_block(b, json_array_get(content, k));
+    for (size_t k = 0; ok && k < fxi_json_array_size(content); k++)
+        ok = add_content_block(b, fxi_json_at(content, k));
     return ok;
 }
 
 // A user's message that holds results alone becomes those.
-static bool has_own_text(const json_t *content)
+static bool has_own_text(const fxi_json *content)
 {
-    for (size_t k = 0; k < json_array_size(content); k++) {
-        const char *type = json_string_value(json_object_get(json_array_get(content, k), "type"));
+    for (size_t k = 0; k < fxi_json_array_size(content); k++) {
+        const char *type = fxi_json_text(fxi_json_get(fxi_json_at(content, k), "type"));
         if (type && !strcmp(type, "text")) return true;
     }
-    return !json_is_array(content) || !json_array_size(content);
+    return !fxi_json_is_array(content) || !fxi_json_array_size(content);
 }
 
-static bool add_turn(fxi_chat_draft *d, size_t i, const json_t *m)
+static bool add_turn(fxi_chat_draft *d, size_t i, const fxi_json *m)
 {
     fxi_buf text = {0};
-    const char *role = json_string_value(json_object_get(m, "role"));
-    const json_t *content = json_object_get(m, "content");
+    const char *role = fxi_json_text(fxi_json_get(m, "role"));
+    const fxi_json *content = fxi_json_get(m, "content");
     const bool is_user = role && !strcmp(role, "user"), is_system = role && !strcmp(role, "system");
     block_draft b = {d, i, is_user || is_system, &text};
     if (!is_user && !is_system && (!role || strcmp(role, "assistant") != 0))
@@ -155,11 +154,11 @@ static bool add_turn(fxi_chat_draft *d, size_t i, const json_t *m)
     return ok;
 }
 
-static bool add_system(fxi_chat_draft *d, const json_t *v)
+static bool add_system(fxi_chat_draft *d, const fxi_json *v)
 {
     fxi_buf text = {0};
     const fxi_place at = fxi_place_at("system");
-    if (!v || json_is_null(v)) return true;
+    if (!v || fxi_json_is_null(v)) return true;
     bool ok = fxi_chat_draft_text(d, &at, v, " text ", &text) &&
               (!text.n || fxi_chat_draft_message(d, "system", NULL, &text));
     fxi_buf_free(&text);
@@ -168,36 +167,36 @@ static bool add_system(fxi_chat_draft *d, const json_t *v)
 
 // ---- tools --------------------------------------------------------------------------------------
 
-static bool add_custom_tool(fxi_chat_draft *d, size_t i, const json_t *tool)
+static bool add_custom_tool(fxi_chat_draft *d, size_t i, const fxi_json *tool)
 {
-    const json_t *type = json_object_get(tool, "type"), *name = json_object_get(tool, "name");
-    const json_t *schema = json_object_get(tool, "input_schema");
-    if (type && !json_is_null(type) &&
-        (!json_is_string(type) || strcmp(json_string_value(type), "custom") != 0))
+    const fxi_json *type = fxi_json_get(tool, "type"), *name = fxi_json_get(tool, "name");
+    const fxi_json *schema = fxi_json_get(tool, "input_schema");
+    if (type && !fxi_json_is_null(type) &&
+        (!fxi_json_is_string(type) || strcmp(fxi_json_text(type), "custom") != 0))
         return fxi_bad_value(
             d->p, fxi_place_at("tools[%zu].type", i).text, "tools of type '%.*s' are not supported",
-            FXI_UTF8_HEAD(json_is_string(type) ? json_string_value(type) : "?", 40));
-    if (!json_is_string(name))
+            FXI_UTF8_HEAD(fxi_json_is_string(type) ? fxi_json_text(type) : "?", 40));
+    if (!fxi_json_is_string(name))
         return fxi_bad_type(d->p, fxi_place_at("tools[%zu].name", i).text, "a string");
-    if (!json_is_object(schema))
+    if (!fxi_json_is_object(schema))
         return fxi_bad_type(d->p, fxi_place_at("tools[%zu].input_schema", i).text, "an object");
-    return fxi_chat_draft_tool(d, name, json_object_get(tool, "description"), schema,
-                               json_is_true(json_object_get(tool, "strict")));
+    return fxi_chat_draft_tool(d, name, fxi_json_get(tool, "description"), schema,
+                               fxi_json_is_true(fxi_json_get(tool, "strict")));
 }
 
 // {"type": "auto" | "any" | "tool" | "none", "name", "disable_parallel_tool_use"}.
-bool fxi_set_messages_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
+bool fxi_set_messages_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     fxi_params *par = p->par;
-    const char *type = json_string_value(json_object_get(v, "type"));
-    const json_t *name = json_object_get(v, "name");
+    const char *type = fxi_json_text(fxi_json_get(v, "type"));
+    const fxi_json *name = fxi_json_get(v, "name");
     if (!type) return fxi_bad_value(p, f->name, "'%s' needs a 'type'", f->name);
     par->hide_tools = !strcmp(type, "none");
     par->must_call = !strcmp(type, "any") || !strcmp(type, "tool");
-    par->parallel_calls = !json_is_true(json_object_get(v, "disable_parallel_tool_use"));
+    par->parallel_calls = !fxi_json_is_true(fxi_json_get(v, "disable_parallel_tool_use"));
     if (!strcmp(type, "tool")) {
-        if (!json_is_string(name)) return fxi_bad_type(p, "tool_choice.name", "a string");
-        par->only_tool = json_string_value(name);
+        if (!fxi_json_is_string(name)) return fxi_bad_type(p, "tool_choice.name", "a string");
+        par->only_tool = fxi_json_text(name);
     }
     return par->hide_tools || par->must_call || !strcmp(type, "auto") ||
            fxi_bad_value(p, f->name, "the type of '%s' must be one of: auto any tool none",
@@ -206,16 +205,16 @@ bool fxi_set_messages_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
 
 bool fxi_messages_convert(fxi_parse *p)
 {
-    const json_t *root = p->par->root, *messages = json_object_get(root, "messages"),
-                 *tools = json_object_get(root, "tools");
+    const fxi_json *root = p->par->root, *messages = fxi_json_get(root, "messages"),
+                   *tools = fxi_json_get(root, "tools");
     fxi_chat_draft d = {.p = p};
-    bool ok = add_system(&d, json_object_get(root, "system"));
-    for (size_t i = 0; ok && i < json_array_size(messages); i++)
-        ok = add_turn(&d, i, json_array_get(messages, i));
+    bool ok = add_system(&d, fxi_json_get(root, "system"));
+    for (size_t i = 0; ok && i < fxi_json_array_size(messages); i++)
+        ok = add_turn(&d, i, fxi_json_at(messages, i));
     if (ok && d.calls.n) ok = fxi_bad_value(p, "messages", "results must follow the last calls");
     p->par->continue_final = d.open; // the answer is begun
-    for (size_t i = 0; ok && i < json_array_size(tools); i++)
-        ok = add_custom_tool(&d, i, json_array_get(tools, i));
+    for (size_t i = 0; ok && i < fxi_json_array_size(tools); i++)
+        ok = add_custom_tool(&d, i, fxi_json_at(tools, i));
     ok = ok && fxi_chat_draft_end(&d, "messages");
     fxi_chat_draft_free(&d);
     return ok;

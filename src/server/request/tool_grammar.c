@@ -13,6 +13,7 @@
 // What the grammar lets through is parsed as it was meant: text holds no mark that opens calls, and
 // does not begin as a bare call does.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/system/regions.h"
@@ -27,6 +28,8 @@ typedef struct grammar_builder {
     bool opened;                        // the prompt has opened the reasoning
     fxi_arena arena;                    // of parts and their texts
     bool no_memory;                     // some of them are missing
+    const fxi_json *schema;             // the last that was written, and its text in the arena
+    fxi_str schema_text;
 } grammar_builder;
 
 typedef struct part_list { // all zero: empty; in the arena
@@ -98,6 +101,21 @@ static char *part_bytes(grammar_builder *b, size_t n)
     return take_part_bytes(b, n);
 }
 
+// A part with a schema, as JSON text.
+static fx_part part_schema(grammar_builder *b, fx_part_kind kind, const fxi_json *schema)
+{
+    if (schema != b->schema) {
+        fxi_buf text = {0};
+        char *copy = fxi_json_value(&text, schema) ? part_bytes(b, text.n) : NULL;
+        if (copy) memcpy(copy, text.p, text.n);
+        b->no_memory |= !copy;
+        b->schema = schema;
+        b->schema_text = (fxi_str){copy, text.n};
+        fxi_buf_free(&text);
+    }
+    return (fx_part){.kind = kind, .schema = b->schema_text.p, .schema_bytes = b->schema_text.n};
+}
+
 // ---- marks --------------------------------------------------------------------------------------
 
 // The control token that `text` begins with; its bytes, or 0.
@@ -154,15 +172,15 @@ enum { MAX_NAME = 200 };
 
 #define WORD_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
-static const json_t *params_of(const json_t *tool)
+static const fxi_json *params_of(const fxi_json *tool)
 {
-    const json_t *v = json_object_get(json_object_get(tool, "function"), "parameters");
-    return json_is_object(v) ? v : NULL;
+    const fxi_json *v = fxi_json_get(fxi_json_get(tool, "function"), "parameters");
+    return fxi_json_is_object(v) ? v : NULL;
 }
 
-static const char *name_of(const json_t *tool)
+static const char *name_of(const fxi_json *tool)
 {
-    const char *s = json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
+    const char *s = fxi_json_text(fxi_json_get(fxi_json_get(tool, "function"), "name"));
     return s ? s : "";
 }
 
@@ -201,26 +219,24 @@ static bool is_sayable_key(const fxi_call_format *f, const char *key)
     return !strpbrk(key, "<>\"\n");
 }
 
-static bool check_keys(const fxi_call_format *f, const json_t *params, char *why, size_t n)
+static bool check_keys(const fxi_call_format *f, const fxi_json *params, char *why, size_t n)
 {
-    const char *key;
-    json_t *v;
-    json_object_foreach(json_object_get(params, "properties"), key, v)
-    {
-        if (is_sayable_key(f, key)) continue;
-        snprintf(why, n, "no call can name a parameter '%.*s'", FXI_UTF8_HEAD(key, 60));
+    for (fxi_json_iter it = fxi_json_members(fxi_json_get(params, "properties"));
+         fxi_json_next(&it);) {
+        if (is_sayable_key(f, it.key)) continue;
+        snprintf(why, n, "no call can name a parameter '%.*s'", FXI_UTF8_HEAD(it.key, 60));
         return false;
     }
     return true;
 }
 
-static bool check_required(const json_t *params, char *why, size_t n)
+static bool check_required(const fxi_json *params, char *why, size_t n)
 {
-    const json_t *names = json_object_get(params, "required");
-    const json_t *properties = json_object_get(params, "properties");
-    for (size_t i = 0; i < json_array_size(names); i++) {
-        const char *name = json_string_value(json_array_get(names, i));
-        if (!name || json_object_get(properties, name)) continue;
+    const fxi_json *names = fxi_json_get(params, "required");
+    const fxi_json *properties = fxi_json_get(params, "properties");
+    for (size_t i = 0; i < fxi_json_array_size(names); i++) {
+        const char *name = fxi_json_text(fxi_json_at(names, i));
+        if (!name || fxi_json_get(properties, name)) continue;
         snprintf(why, n, "'required' names '%.*s', which is none of its 'properties'",
                  FXI_UTF8_HEAD(name, 60));
         return false;
@@ -228,18 +244,15 @@ static bool check_required(const json_t *params, char *why, size_t n)
     return true;
 }
 
-static bool check_keywords(const json_t *params, char *why, size_t n)
+static bool check_keywords(const fxi_json *params, char *why, size_t n)
 {
-    const char *key;
-    json_t *v;
-    const char *type = json_string_value(json_object_get(params, "type"));
-    json_object_foreach((json_t *)params, key, v)
-    {
-        if (is_sayable_keyword(key)) continue;
-        snprintf(why, n, "a call cannot be made to follow '%.*s'", FXI_UTF8_HEAD(key, 60));
+    const char *type = fxi_json_text(fxi_json_get(params, "type"));
+    for (fxi_json_iter it = fxi_json_members(params); fxi_json_next(&it);) {
+        if (is_sayable_keyword(it.key)) continue;
+        snprintf(why, n, "a call cannot be forced to follow '%.*s'", FXI_UTF8_HEAD(it.key, 60));
         return false;
     }
-    if (!json_object_get(params, "type") || (type && !strcmp(type, "object"))) return true;
+    if (!fxi_json_get(params, "type") || (type && !strcmp(type, "object"))) return true;
     snprintf(why, n, "the 'type' of its parameters is not 'object'");
     return false;
 }
@@ -253,10 +266,10 @@ static bool check_tool_name(const fxi_call_format *f, const char *name, char *wh
     return false;
 }
 
-bool fxi_tool_is_sayable(const fxi_call_format *calls, const json_t *tool, bool strict, char *why,
+bool fxi_tool_is_sayable(const fxi_call_format *calls, const fxi_json *tool, bool strict, char *why,
                          size_t n)
 {
-    const json_t *params = params_of(tool);
+    const fxi_json *params = params_of(tool);
     if (!check_tool_name(calls, name_of(tool), why, n)) return false;
     if (!strict || !params || !takes_apart(calls)) return true;
     return check_keywords(params, why, n) && check_keys(calls, params, why, n) &&
@@ -283,12 +296,12 @@ static const char *pointer_to(grammar_builder *b, const char *name)
     return p;
 }
 
-static fx_part member_part(grammar_builder *b, fx_part_kind kind, const json_t *params,
+static fx_part member_part(grammar_builder *b, fx_part_kind kind, const fxi_json *params,
                            const char *name)
 {
-    fx_part p = part_text(pointer_to(b, name));
-    p.kind = kind;
-    p.schema = params;
+    fx_part p = part_schema(b, kind, params);
+    p.text = pointer_to(b, name);
+    p.n_bytes = strlen(p.text);
     return p;
 }
 
@@ -305,7 +318,7 @@ static fx_part tag_text(grammar_builder *b, fx_part value)
     return value;
 }
 
-static fx_part tag_value(grammar_builder *b, const json_t *tool, const char *name)
+static fx_part tag_value(grammar_builder *b, const fxi_json *tool, const char *name)
 {
     const char *function = name_of(tool);
     const fxi_param_kind kind =
@@ -314,11 +327,11 @@ static fx_part tag_value(grammar_builder *b, const json_t *tool, const char *nam
     return tag_text(b, member_part(b, FX_PART_STRING, params_of(tool), name));
 }
 
-static bool is_required(const json_t *params, const char *name)
+static bool is_required(const fxi_json *params, const char *name)
 {
-    const json_t *names = json_object_get(params, "required");
-    for (size_t i = 0; i < json_array_size(names); i++) {
-        const char *s = json_string_value(json_array_get(names, i));
+    const fxi_json *names = fxi_json_get(params, "required");
+    for (size_t i = 0; i < fxi_json_array_size(names); i++) {
+        const char *s = fxi_json_text(fxi_json_at(names, i));
         if (s && !strcmp(s, name)) return true;
     }
     return false;
@@ -338,15 +351,13 @@ static fx_part one_tag(grammar_builder *b, fx_part key, fx_part value)
     return part_seq(&l);
 }
 
-static void add_tags(grammar_builder *b, part_list *l, const json_t *tool)
+static void add_tags(grammar_builder *b, part_list *l, const fxi_json *tool)
 {
-    const char *name;
-    json_t *v;
-    const json_t *params = params_of(tool);
-    json_object_foreach(json_object_get(params, "properties"), name, v)
-    {
-        const fx_part tag = one_tag(b, part_text(name), tag_value(b, tool, name));
-        append_part(b, l, is_required(params, name) ? tag : part_maybe(b, tag));
+    const fxi_json *params = params_of(tool);
+    for (fxi_json_iter it = fxi_json_members(fxi_json_get(params, "properties"));
+         fxi_json_next(&it);) {
+        const fx_part tag = one_tag(b, part_text(it.key), tag_value(b, tool, it.key));
+        append_part(b, l, is_required(params, it.key) ? tag : part_maybe(b, tag));
     }
 }
 
@@ -379,18 +390,15 @@ static fx_part one_keyword(grammar_builder *b, const char *front, fx_part key, f
 
 // The first required parameter has no comma; those in front of it have theirs behind. Where none is
 // required, the last may be missing behind a comma, as Python allows.
-static void add_keywords(grammar_builder *b, part_list *l, const json_t *tool)
+static void add_keywords(grammar_builder *b, part_list *l, const fxi_json *tool)
 {
-    const char *name;
-    json_t *v;
-    const json_t *params = params_of(tool), *all = json_object_get(params, "properties");
+    const fxi_json *params = params_of(tool), *all = fxi_json_get(params, "properties");
     size_t i = 0;
     bool behind = false;
-    json_object_foreach((json_t *)all, name, v)
-    {
-        const bool must = is_required(params, name), is_last = ++i == json_object_size(all);
-        const fx_part one = one_keyword(b, behind ? ", " : NULL, part_text(name),
-                                        member_part(b, FX_PART_SCHEMA, params, name),
+    for (fxi_json_iter it = fxi_json_members(all); fxi_json_next(&it);) {
+        const bool must = is_required(params, it.key), is_last = ++i == fxi_json_object_size(all);
+        const fx_part one = one_keyword(b, behind ? ", " : NULL, part_text(it.key),
+                                        member_part(b, FX_PART_SCHEMA, params, it.key),
                                         behind || must || is_last ? NULL : ", ");
         append_part(b, l, must ? one : part_maybe(b, one));
         behind |= must;
@@ -411,19 +419,19 @@ static void add_any_keywords(grammar_builder *b, part_list *l)
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
-static void add_json_args(grammar_builder *b, part_list *l, const json_t *tool, bool strict)
+static void add_json_args(grammar_builder *b, part_list *l, const fxi_json *tool, bool strict)
 {
-    const json_t *params = params_of(tool);
+    const fxi_json *params = params_of(tool);
     if (!strict)
         append_part(b, l, (fx_part){.kind = FX_PART_JSON});
     else if (!params)
         add_marked_text(b, l, "{}");
     else
-        append_part(b, l, (fx_part){.kind = FX_PART_OBJECT, .schema = params});
+        append_part(b, l, part_schema(b, FX_PART_OBJECT, params));
 }
 
 // Adds the arguments of a call, with what stands around them in a TAGS or PYTHON body.
-static void add_args(grammar_builder *b, part_list *l, const json_t *tool)
+static void add_args(grammar_builder *b, part_list *l, const fxi_json *tool)
 {
     const bool strict = b->par->must_call || fxi_tool_is_strict(tool);
     const bool is_python = b->calls->body == FXI_BODY_PYTHON;
@@ -509,13 +517,13 @@ static void add_start(grammar_builder *b, part_list *l)
 
 // ---- calls --------------------------------------------------------------------------------------
 
-static fx_part call_part(grammar_builder *b, const json_t *tool)
+static fx_part call_part(grammar_builder *b, const fxi_json *tool)
 {
     const fxi_call_spelling *w = &b->calls->spelling;
-    const json_t *name = json_object_get(json_object_get(tool, "function"), "name");
+    const fxi_json *name = fxi_json_get(fxi_json_get(tool, "function"), "name");
     part_list l = {0};
     add_marked_text(b, &l, w->before);
-    append_part(b, &l, part_text(json_string_value(name)));
+    append_part(b, &l, part_text(fxi_json_text(name)));
     if (b->calls->head_is_id) append_part(b, &l, part_regex(":(?:0|[1-9][0-9]{0,3})"));
     add_marked_text(b, &l, w->name_end);
     add_args(b, &l, tool);
@@ -526,8 +534,8 @@ static fx_part call_part(grammar_builder *b, const json_t *tool)
 static fx_part any_call_part(grammar_builder *b)
 {
     part_list l = {0};
-    for (size_t i = 0; i < json_array_size(b->par->tools); i++) {
-        const json_t *tool = json_array_get(b->par->tools, i);
+    for (size_t i = 0; i < fxi_json_array_size(b->par->tools); i++) {
+        const fxi_json *tool = fxi_json_at(b->par->tools, i);
         if (fxi_tool_is_wanted(b->par, tool)) append_part(b, &l, call_part(b, tool));
     }
     return part_alt(&l);
@@ -562,15 +570,14 @@ static void add_required(grammar_builder *b, part_list *l)
 static fx_part form_part(grammar_builder *b)
 {
     const fxi_form *form = &b->par->form;
-    const json_t *v = form->value;
+    const fxi_json *v = form->value;
     part_list l = {0};
+    if (form->kind == FX_PART_SCHEMA) return part_schema(b, FX_PART_SCHEMA, v);
     if (form->kind != FX_PART_ALT)
-        return (fx_part){.kind = form->kind,
-                         .text = json_string_value(v),
-                         .n_bytes = json_string_length(v),
-                         .schema = form->kind == FX_PART_SCHEMA ? v : NULL};
-    for (size_t i = 0; i < json_array_size(v); i++)
-        append_part(b, &l, part_text(json_string_value(json_array_get(v, i))));
+        return (fx_part){
+            .kind = form->kind, .text = fxi_json_text(v), .n_bytes = fxi_json_string(v).n};
+    for (size_t i = 0; i < fxi_json_array_size(v); i++)
+        append_part(b, &l, part_text(fxi_json_text(fxi_json_at(v, i))));
     return part_alt(&l);
 }
 
@@ -695,6 +702,7 @@ static fx_status compile_answer(grammar_builder *b, fx_grammar **out, fx_error *
     const fx_part root = l.n == 1 ? l.part[0] : part_seq(&l);
     const fx_status st = b->no_memory ? FX_ENOMEM : fx_grammar_compile(b->eng, &root, out, err);
     fxi_arena_free(&b->arena);
+    b->schema = NULL; // its text was there
     return st;
 }
 

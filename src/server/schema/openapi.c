@@ -1,7 +1,7 @@
 // openapi.c - the paths of the API, and the schemas of request bodies from the table of fields.
 #include <string.h>
 
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "server/request/api_fields.h"
 #include "server/schema/openapi.h"
 
@@ -294,7 +294,7 @@ static const api_operation operations[] = {
     {"GET", "/", -1, "text/plain", "the list of paths; for browsers, the page"},
     {"GET", "/web/{id}", -1, "text/plain", "a file of the page"},
     {"GET", "/admin/cache", -1, "Cache", "admin: what the KV cache holds"},
-    {"POST", "/admin/cache/clear", -1, "Status", "admin: forget prefixes that nobody uses"},
+    {"POST", "/admin/cache/clear", -1, "Status", "admin: forget unused prefixes"},
     {"POST", "/reset_prefix_cache", -1, "Status", "admin: the same, by vLLM's name"},
     {"POST", "/admin/cache/retain", FXI_API_RETAIN, "Prefixes", "admin: keep prompts in the cache"},
     {"GET", "/admin/budget", -1, "Budget", "admin: the budget of the KV cache"},
@@ -378,7 +378,7 @@ static bool add_words(fxi_buf *b, const fxi_field *f)
 
 // What is accepted of a field that is not supported.
 static const struct neutral {
-    bool (*set)(fxi_parse *p, const fxi_field *f, const json_t *v);
+    bool (*set)(fxi_parse *p, const fxi_field *f, const fxi_json *v);
     const char *schema;
 } neutrals[] = {
     {fxi_only_absent, "\"type\":\"null\""},

@@ -17,13 +17,12 @@ enum { FXI_SPANS_RING = 2048, FXI_SPANS_BATCH = 128 };
 
 typedef struct fxi_spans fxi_spans;
 
-typedef struct fxi_spans_options {
-    const char *endpoint;     // the whole URL: http[s]://HOST:PORT/v1/traces
-    const char *ca_file;      // authorities to trust for https; NULL: the system's
-    const char *service_name; // NULL or "": as `resource` says, or "flexinfer"
+typedef struct fxi_spans_options { // texts must live until fxi_spans_stop
+    const char *endpoint;          // the whole URL: http[s]://HOST:PORT/v1/traces
+    const char *ca_file;           // authorities to trust for https; NULL: the system's
+    const char *service_name;      // NULL or "": as `resource` says, or "flexinfer"
     // Lists as OTEL_RESOURCE_ATTRIBUTES and OTEL_EXPORTER_OTLP_HEADERS have them (span.h):
-    // attributes of this process, and headers of each POST. NULL: none. Like the endpoint they are
-    // not needed after the start.
+    // attributes of this process, and headers of each POST. NULL: none.
     const char *resource, *headers;
     // Gets one line, without a newline, where the collector begins or ceases to fail. May be NULL.
     // On the exporter's thread, not after fxi_spans_stop.
@@ -50,7 +49,7 @@ typedef struct fxi_spans_counts { // so far
 // Checks an endpoint. Errors: FX_EINVAL, as fxi_http_url_check.
 fx_status fxi_spans_check(const char *endpoint, fx_error *err);
 
-// Copies the options and starts the thread. The collector need not be there. Errors: FX_EINVAL (the
+// Starts the thread. The collector need not be there. Errors: FX_EINVAL (the
 // endpoint), FX_ENOMEM, FX_EIO (ca_file), FX_EINTERNAL (no thread).
 fx_status fxi_spans_start(const fxi_spans_options *opt, fxi_spans **out, fx_error *err);
 

@@ -1,8 +1,7 @@
 // span.c - how a span begins: the headers of its trace, and ids; lists of pairs; spans as the JSON
 // of OTLP.
 #include "server/spans/span.h"
-#include "base/json/json_doc.h"
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "base/system/clock.h" // defines: fxi_now_ns
 
 #include <ctype.h>
@@ -117,21 +116,15 @@ static bool decode_text(const char *p, size_t n, char *out, size_t cap)
     return true;
 }
 
-static bool take_pair(const char *p, size_t n, fxi_otel_pair *out)
-{
-    const char *eq = memchr(p, '=', n);
-    const size_t n_key = eq ? (size_t)(eq - p) : 0;
-    return eq && decode_text(p, n_key, out->key, sizeof out->key) && out->key[0] &&
-           decode_text(eq + 1, n - n_key - 1, out->value, sizeof out->value);
-}
-
 bool fxi_otel_pair_next(const char **list, fxi_otel_pair *out)
 {
     while (*list && **list) {
-        const char *p = *list;
-        const size_t n = strcspn(p, ",");
+        const char *p = *list, *eq = strchr(p, '=');
+        const size_t n = strcspn(p, ","), n_key = eq ? (size_t)(eq - p) : n;
         *list = p + n + (p[n] == ',');
-        if (take_pair(p, n, out)) return true;
+        if (n_key < n && decode_text(p, n_key, out->key, sizeof out->key) && out->key[0] &&
+            decode_text(eq + 1, n - n_key - 1, out->value, sizeof out->value))
+            return true;
     }
     return false;
 }
@@ -188,7 +181,9 @@ static void put_time(otlp_out *w, const char *name, uint64_t at_us)
 
 static void begin_attribute(otlp_out *w, const char *key)
 {
-    PUT(w, "%s{\"key\":\"%s\",\"value\":", w->has_attribute ? "," : "", key);
+    PUT(w, "%s{\"key\":", w->has_attribute ? "," : "");
+    put_json_text(w, key);
+    PUT(w, ",\"value\":");
     w->has_attribute = true;
 }
 
@@ -207,18 +202,6 @@ static void put_int(otlp_out *w, const char *key, int64_t value)
     PUT(w, "{\"intValue\":\"%" PRId64 "\"}}", value);
 }
 
-static void put_seconds(otlp_out *w, const char *key, uint64_t us)
-{
-    begin_attribute(w, key);
-    PUT(w, "{\"doubleValue\":%.6f}}", (double)us * 1e-6);
-}
-
-static void begin_attributes(otlp_out *w)
-{
-    PUT(w, ",\"attributes\":[");
-    w->has_attribute = false;
-}
-
 // ---- preemptions --------------------------------------------------------------------------------
 
 enum { PIECE = 256 };
@@ -228,31 +211,23 @@ static uint64_t oldest_of_ring(const fxi_preempts *p)
     return p->n > FXI_N_PREEMPT ? p->n - FXI_N_PREEMPT : 0;
 }
 
-static void begin_preempt(fxi_preempts *p, const fx_record *ev)
-{
-    p->at[p->n++ % FXI_N_PREEMPT] = (fxi_preempt){
-        .request = ev->request, .from_us = ev->at_us, .n_tok = ev->n_tok, .is_swap = ev->is_swap};
-}
-
-static void end_preempt(fxi_preempts *p, const fx_record *ev)
-{
-    for (uint64_t k = p->n; k > oldest_of_ring(p); k--) {
-        fxi_preempt *e = &p->at[(k - 1) % FXI_N_PREEMPT];
-        if (e->request != ev->request) continue;
-        if (!e->to_us) e->to_us = ev->at_us;
-        return;
-    }
-}
-
 void fxi_preempts_follow(fxi_preempts *p, const fx_engine *eng)
 {
     fx_record ev[PIECE];
     uint64_t first;
     for (size_t n; (n = fx_record_copy(eng, p->next, ev, PIECE, &first)) > 0; p->next = first + n)
-        for (size_t i = 0; i < n; i++) {
-            const bool ends = ev[i].kind == FX_RECORD_admit || ev[i].kind == FX_RECORD_finish;
-            if (ev[i].kind == FX_RECORD_preempt) begin_preempt(p, &ev[i]);
-            if (ends && p->n) end_preempt(p, &ev[i]);
+        for (const fx_record *r = ev; r < ev + n; r++) {
+            if (r->kind == FX_RECORD_preempt)
+                p->at[p->n++ % FXI_N_PREEMPT] = (fxi_preempt){.request = r->request,
+                                                              .from_us = r->at_us,
+                                                              .n_tok = r->n_tok,
+                                                              .is_swap = r->is_swap};
+            if (r->kind != FX_RECORD_admit && r->kind != FX_RECORD_finish) continue;
+            uint64_t k = p->n; // the last one of this request ends, if it has not
+            while (k > oldest_of_ring(p) && p->at[(k - 1) % FXI_N_PREEMPT].request != r->request)
+                k--;
+            fxi_preempt *last = k > oldest_of_ring(p) ? &p->at[(k - 1) % FXI_N_PREEMPT] : NULL;
+            if (last && !last->to_us) last->to_us = r->at_us;
         }
 }
 
@@ -266,37 +241,46 @@ const fxi_preempt *fxi_preempts_next(const fxi_preempts *p, uint64_t request, ui
     return NULL;
 }
 
-// ---- children ---------------------------------------------------------------------------------
+// ---- spans ------------------------------------------------------------------------------------
+
+// A span up to its attributes, which the caller adds and closes with "]".
+static void begin_span(otlp_out *w, const fxi_trace_span *s, const uint8_t *id,
+                       const uint8_t *parent, int flags, const char *name, uint64_t from_us,
+                       uint64_t to_us)
+{
+    const bool is_request = id == s->id;
+    PUT(w, "%s\n{", w->has_some ? "," : "");
+    w->has_some = true;
+    w->has_attribute = false;
+    put_hex(w, "traceId", s->context.trace_id, sizeof s->context.trace_id);
+    put_hex(w, "spanId", id, FXI_SPAN_ID_BYTES);
+    if (parent) put_hex(w, "parentSpanId", parent, FXI_SPAN_ID_BYTES);
+    if (is_request && s->trace_state[0]) {
+        PUT(w, "\"traceState\":");
+        put_json_text(w, s->trace_state);
+        PUT(w, ",");
+    }
+    PUT(w, "\"flags\":%d,\"name\":", FLAG_SAMPLED | FLAG_HAS_REMOTE | flags);
+    put_json_text(w, name);
+    PUT(w, ",\"kind\":%d,", is_request ? KIND_SERVER : KIND_INTERNAL);
+    put_time(w, "startTimeUnixNano", from_us);
+    PUT(w, ",");
+    put_time(w, "endTimeUnixNano", to_us < from_us ? from_us : to_us);
+    PUT(w, ",\"attributes\":[");
+}
 
 // Every child has an id of its own, made from its parent's (the finalizer of MurmurHash3).
-static void child_id(const fxi_trace_span *s, int n_child, uint8_t id[FXI_SPAN_ID_BYTES])
+static void begin_child(otlp_out *w, const fxi_trace_span *s, const char *name, uint64_t from_us,
+                        uint64_t to_us)
 {
     uint64_t v;
     memcpy(&v, s->id, sizeof v);
-    v += UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(n_child + 1);
+    v += UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)++w->n_child;
     v = (v ^ v >> 33) * UINT64_C(0xff51afd7ed558ccd);
     v = (v ^ v >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
     v ^= v >> 33;
     if (!v) v = 1;
-    memcpy(id, &v, sizeof v);
-}
-
-// Up to the attributes, which the caller adds and closes with "]}".
-static void begin_child(otlp_out *w, const fxi_trace_span *s, const char *name, uint64_t from_us,
-                        uint64_t to_us)
-{
-    uint8_t id[FXI_SPAN_ID_BYTES];
-    child_id(s, w->n_child++, id);
-    PUT(w, ",\n{");
-    put_hex(w, "traceId", s->context.trace_id, sizeof s->context.trace_id);
-    put_hex(w, "spanId", id, sizeof id);
-    put_hex(w, "parentSpanId", s->id, sizeof s->id);
-    PUT(w, "\"flags\":%d,\"name\":\"%s\",\"kind\":%d,", FLAG_SAMPLED | FLAG_HAS_REMOTE, name,
-        KIND_INTERNAL);
-    put_time(w, "startTimeUnixNano", from_us);
-    PUT(w, ",");
-    put_time(w, "endTimeUnixNano", to_us < from_us ? from_us : to_us);
-    begin_attributes(w);
+    begin_span(w, s, (const uint8_t *)&v, s->id, 0, name, from_us, to_us);
 }
 
 static void put_phase(otlp_out *w, const fxi_trace_span *s, int i, const char *name,
@@ -309,10 +293,16 @@ static void put_phase(otlp_out *w, const fxi_trace_span *s, int i, const char *n
 }
 
 // What has not ended ends with the request.
-static void put_preempts(otlp_out *w, const fxi_trace_span *s, const fxi_trace_part *p)
+static void put_prompt_part(otlp_out *w, const fxi_trace_span *s, int i)
 {
+    const fxi_trace_part *p = &s->part[i];
     const fxi_preempts *all = w->o->preempts;
+    const uint64_t admitted_us = p->begun_us + p->queued_us;
+    const uint64_t first_us = admitted_us + p->prefill_us;
     uint64_t from = 0;
+    put_phase(w, s, i, "queue", p->begun_us, p->queued_us);
+    if (p->prefill_us) put_phase(w, s, i, "prefill", admitted_us, p->prefill_us);
+    if (p->decode_us) put_phase(w, s, i, "decode", first_us, p->decode_us);
     for (const fxi_preempt *e; all && (e = fxi_preempts_next(all, p->request, &from));) {
         begin_child(w, s, "preempted", e->from_us, e->to_us ? e->to_us : s->end_us);
         put_int(w, "flexinfer.engine.request", (int64_t)p->request);
@@ -320,31 +310,6 @@ static void put_preempts(otlp_out *w, const fxi_trace_span *s, const fxi_trace_p
         put_int(w, "flexinfer.preemption.tokens", e->n_tok);
         PUT(w, "]}");
     }
-}
-
-static void put_prompt_part(otlp_out *w, const fxi_trace_span *s, int i)
-{
-    const fxi_trace_part *p = &s->part[i];
-    const uint64_t admitted_us = p->begun_us + p->queued_us;
-    const uint64_t first_us = admitted_us + p->prefill_us;
-    put_phase(w, s, i, "queue", p->begun_us, p->queued_us);
-    if (p->prefill_us) put_phase(w, s, i, "prefill", admitted_us, p->prefill_us);
-    if (p->decode_us) put_phase(w, s, i, "decode", first_us, p->decode_us);
-    put_preempts(w, s, p);
-}
-
-// ---- the request ------------------------------------------------------------------------------
-
-// When the first token of all prompts came; 0: none did.
-static uint64_t first_token_us(const fxi_trace_span *s)
-{
-    uint64_t first_us = 0;
-    for (int i = 0; i < s->n_part; i++) {
-        const fxi_trace_part *p = &s->part[i];
-        const uint64_t at_us = p->begun_us + p->queued_us + p->prefill_us;
-        if (p->has_token && (!first_us || at_us < first_us)) first_us = at_us;
-    }
-    return first_us;
 }
 
 static void put_finish_reasons(otlp_out *w, unsigned reasons)
@@ -366,9 +331,19 @@ static void put_finish_reasons(otlp_out *w, unsigned reasons)
     PUT(w, "]}}}");
 }
 
-static void put_gen_ai(otlp_out *w, const fxi_trace_span *s)
+// first_us: when the first token of all prompts came; 0: none did.
+static void put_attributes(otlp_out *w, const fxi_trace_span *s, uint64_t first_us)
 {
-    const uint64_t first_us = first_token_us(s);
+    char status[16];
+    snprintf(status, sizeof status, "%d", s->status);
+    put_attribute(w, "http.request.method", s->method);
+    put_attribute(w, "http.route", s->route);
+    put_int(w, "http.response.status_code", s->status);
+    if (s->error || s->status >= 400) put_attribute(w, "error.type", s->error ? s->error : status);
+    put_attribute(w, "flexinfer.request_id", s->request_id);
+    put_attribute(w, "flexinfer.tenant", s->tenant);
+    if (s->n_prompt > 1) put_int(w, "flexinfer.prompts", s->n_prompt);
+    if (!s->operation) return;
     put_attribute(w, "gen_ai.operation.name", s->operation);
     put_attribute(w, "gen_ai.provider.name", "flexinfer");
     put_attribute(w, "gen_ai.request.model", s->model);
@@ -381,89 +356,39 @@ static void put_gen_ai(otlp_out *w, const fxi_trace_span *s)
         put_int(w, "gen_ai.usage.output_tokens", s->n_generated_tok);
         put_int(w, "gen_ai.usage.cache_read.input_tokens", s->n_cached_tok);
     }
-    if (first_us)
-        put_seconds(w, "flexinfer.time_to_first_token",
-                    first_us > s->start_us ? first_us - s->start_us : 0);
-}
-
-static void put_error_type(otlp_out *w, const fxi_trace_span *s)
-{
-    char status[16];
-    snprintf(status, sizeof status, "%d", s->status);
-    if (s->error || s->status >= 400) put_attribute(w, "error.type", s->error ? s->error : status);
-}
-
-static void put_attributes(otlp_out *w, const fxi_trace_span *s)
-{
-    begin_attributes(w);
-    put_attribute(w, "http.request.method", s->method);
-    put_attribute(w, "http.route", s->route);
-    put_int(w, "http.response.status_code", s->status);
-    put_error_type(w, s);
-    put_attribute(w, "flexinfer.request_id", s->request_id);
-    put_attribute(w, "flexinfer.tenant", s->tenant);
-    if (s->n_prompt > 1) put_int(w, "flexinfer.prompts", s->n_prompt);
-    if (s->operation) put_gen_ai(w, s);
-    PUT(w, "]");
-}
-
-static void put_first_token(otlp_out *w, const fxi_trace_span *s)
-{
-    const uint64_t first_us = first_token_us(s);
     if (!first_us) return;
-    PUT(w, ",\"events\":[{\"name\":\"first_token\",");
-    put_time(w, "timeUnixNano", first_us);
-    PUT(w, "}]");
+    begin_attribute(w, "flexinfer.time_to_first_token");
+    PUT(w, "{\"doubleValue\":%.6f}}",
+        first_us > s->start_us ? (double)(first_us - s->start_us) * 1e-6 : 0);
 }
 
-// "chat MODEL" as the conventions want it; without a model, or where nothing is generated, as HTTP.
-static void put_span_name(otlp_out *w, const fxi_trace_span *s)
+// Its name is "chat MODEL" as the conventions want it; without a model, or where nothing is
+// generated, as HTTP. Errors of clients are no errors of the server: the conventions leave their
+// status unset. An answer that fails after its head was sent has the status 200 and an error.
+static void put_span(otlp_out *w, const fxi_trace_span *s)
 {
     char name[256];
     const bool is_ai = s->operation && s->model[0];
+    const bool has_parent = !is_zero(s->context.parent_id, FXI_SPAN_ID_BYTES);
+    uint64_t first_us = 0;
+    for (const fxi_trace_part *p = s->part; p < s->part + s->n_part; p++) {
+        const uint64_t at_us = p->begun_us + p->queued_us + p->prefill_us;
+        if (p->has_token && (!first_us || at_us < first_us)) first_us = at_us;
+    }
     snprintf(name, sizeof name, "%s %s", is_ai ? s->operation : s->method,
              is_ai ? s->model : s->route);
-    PUT(w, "\"name\":");
-    put_json_text(w, name);
-}
-
-static bool has_parent(const fxi_trace_span *s)
-{
-    static const uint8_t none[FXI_SPAN_ID_BYTES];
-    return memcmp(s->context.parent_id, none, sizeof none) != 0;
-}
-
-// Errors of clients are no errors of the server: the conventions leave their status unset. An
-// answer that fails after its head was sent has the status 200 and an error.
-static void put_status(otlp_out *w, const fxi_trace_span *s)
-{
-    if (s->status < 500 && !(s->error && s->status < 400)) return;
-    PUT(w, ",\"status\":{\"code\":%d}", STATUS_ERROR);
-}
-
-static void put_span(otlp_out *w, const fxi_trace_span *s)
-{
-    const int remote = has_parent(s) ? FLAG_IS_REMOTE : 0;
-    PUT(w, "%s\n{", w->has_some ? "," : "");
-    w->has_some = true;
     w->n_child = 0;
-    put_hex(w, "traceId", s->context.trace_id, sizeof s->context.trace_id);
-    put_hex(w, "spanId", s->id, sizeof s->id);
-    if (remote) put_hex(w, "parentSpanId", s->context.parent_id, sizeof s->context.parent_id);
-    if (s->trace_state[0]) {
-        PUT(w, "\"traceState\":");
-        put_json_text(w, s->trace_state);
-        PUT(w, ",");
+    begin_span(w, s, s->id, has_parent ? s->context.parent_id : NULL,
+               has_parent ? FLAG_IS_REMOTE : 0, name, s->start_us, s->end_us);
+    put_attributes(w, s, first_us);
+    PUT(w, "]");
+    if (first_us) {
+        PUT(w, ",\"events\":[{\"name\":\"first_token\",");
+        put_time(w, "timeUnixNano", first_us);
+        PUT(w, "}]");
     }
-    PUT(w, "\"flags\":%d,", FLAG_SAMPLED | FLAG_HAS_REMOTE | remote);
-    put_span_name(w, s);
-    PUT(w, ",\"kind\":%d,", KIND_SERVER);
-    put_time(w, "startTimeUnixNano", s->start_us);
-    PUT(w, ",");
-    put_time(w, "endTimeUnixNano", s->end_us);
-    put_attributes(w, s);
-    put_first_token(w, s);
-    put_status(w, s);
+    if (s->status >= 500 || (s->error && s->status < 400))
+        PUT(w, ",\"status\":{\"code\":%d}", STATUS_ERROR);
     PUT(w, "}");
     for (int i = 0; i < s->n_part; i++)
         if (s->part[i].begun_us) put_prompt_part(w, s, i);
@@ -479,12 +404,10 @@ static void put_resource(otlp_out *w)
         const bool names = !strcmp(p.key, "service.name");
         if (names && is_named) continue;
         is_named = is_named || names;
-        PUT(w, "%s{\"key\":", w->has_attribute ? "," : "");
-        put_json_text(w, p.key);
-        PUT(w, ",\"value\":{\"stringValue\":");
+        begin_attribute(w, p.key);
+        PUT(w, "{\"stringValue\":");
         put_json_text(w, p.value);
         PUT(w, "}}");
-        w->has_attribute = true;
     }
     if (!is_named) put_attribute(w, "service.name", "flexinfer");
 }
@@ -506,25 +429,19 @@ bool fxi_otlp_write(fxi_buf *out, const fxi_otlp *o, fxi_trace_span *const *span
 // ---- what the collector says ------------------------------------------------------------------
 
 // 64-bit numbers are texts in the JSON of protobuf; some write them as numbers.
-static uint64_t count_in(const json_t *v)
-{
-    if (json_is_integer(v) && json_integer_value(v) > 0) return (uint64_t)json_integer_value(v);
-    const char *text = json_string_value(v);
-    return text && strspn(text, "0123456789") == strlen(text) && strlen(text) < 19
-               ? strtoull(text, NULL, 10)
-               : 0;
-}
-
 uint64_t fxi_otlp_rejected(const char *body, size_t n_bytes, char *why, size_t cap)
 {
     fxi_json_doc doc = {0};
-    json_error_t e;
     uint64_t n = 0;
     snprintf(why, cap, "%s", "");
-    if (fxi_json_doc_parse(&doc, body, n_bytes, 0, NULL, &e) == FXI_JSON_OK) {
-        const json_t *partial = json_object_get(doc.root, "partialSuccess");
-        const char *text = json_string_value(json_object_get(partial, "errorMessage"));
-        n = count_in(json_object_get(partial, "rejectedSpans"));
+    if (fxi_json_parse(&doc, (fxi_str){body, n_bytes}, &(fxi_json_rules){0}, NULL) == FX_OK) {
+        const fxi_json *partial = fxi_json_get(doc.root, "partialSuccess");
+        const char *text = fxi_json_text(fxi_json_get(partial, "errorMessage"));
+        const fxi_json *count = fxi_json_get(partial, "rejectedSpans");
+        const char *digits = fxi_json_text(count);
+        if (fxi_json_int(count) > 0) n = (uint64_t)fxi_json_int(count);
+        if (digits && !digits[strspn(digits, "0123456789")] && strlen(digits) < 19)
+            n = strtoull(digits, NULL, 10);
         if (text) snprintf(why, cap, "%s", text);
     }
     fxi_json_doc_free(&doc);

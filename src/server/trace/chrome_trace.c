@@ -176,15 +176,6 @@ static void put_requests(trace *t, const fx_record *ev, size_t n)
 
 // ---- the whole ---------------------------------------------------------------------------------
 
-static void put_steps_and_calls(trace *t, const fx_record *ev, size_t n)
-{
-    for (size_t i = 0; t->ok && i < n; i++) {
-        const struct kind_row *row = ev[i].kind < FX_N_RECORD ? &kinds[ev[i].kind] : NULL;
-        if (row && row->put) row->put(t, &ev[i]);
-    }
-    if (t->step) put_step(t, t->step, NULL);
-}
-
 bool fxi_chrome_trace(fxi_buf *out, const fx_record *ev, size_t n, uint64_t n_lost)
 {
     trace t = {.out = out, .ok = true, .end_us = n ? ev[n - 1].at_us : 0};
@@ -196,7 +187,9 @@ bool fxi_chrome_trace(fxi_buf *out, const fx_record *ev, size_t n, uint64_t n_lo
     name_row(&t, "thread_name", STEPS, "steps");
     name_row(&t, "thread_name", CALLS, "KV cache");
     name_row(&t, "thread_name", REQUESTS, "requests");
-    put_steps_and_calls(&t, ev, n);
+    for (size_t i = 0; t.ok && i < n; i++)
+        if (ev[i].kind < FX_N_RECORD && kinds[ev[i].kind].put) kinds[ev[i].kind].put(&t, &ev[i]);
+    if (t.step) put_step(&t, t.step, NULL);
     put_requests(&t, ev, n);
     ADD(&t, "\n]}\n");
     return t.ok;
@@ -206,33 +199,22 @@ bool fxi_chrome_trace(fxi_buf *out, const fx_record *ev, size_t n, uint64_t n_lo
 
 enum { PIECE = 4096 }; // events copied at once
 
-typedef struct copied {
-    fxi_buf bytes; // of fx_record
-    uint64_t n_lost;
-} copied;
-
 // Until a piece is not full: the engine does not fill one while it is copied.
-static bool copy_events(const fx_engine *eng, copied *c)
-{
-    size_t n;
-    uint64_t from = 0, first;
-    do {
-        if (!fxi_buf_reserve(&c->bytes, PIECE * sizeof(fx_record))) return false;
-        n = fx_record_copy(eng, from, (fx_record *)(void *)(c->bytes.p + c->bytes.n), PIECE,
-                           &first);
-        c->bytes.n += n * sizeof(fx_record);
-        c->n_lost += first - from;
-        from = first + n;
-    } while (n == PIECE);
-    return true;
-}
-
 bool fxi_chrome_trace_of(fxi_buf *out, const fx_engine *eng)
 {
-    copied c = {.n_lost = 0};
-    const bool ok =
-        copy_events(eng, &c) && fxi_chrome_trace(out, (const fx_record *)(const void *)c.bytes.p,
-                                                 c.bytes.n / sizeof(fx_record), c.n_lost);
-    fxi_buf_free(&c.bytes);
+    fxi_buf bytes = {0}; // of fx_record
+    uint64_t from = 0, first, n_lost = 0;
+    bool ok = true;
+    for (size_t n = PIECE; ok && n == PIECE;) {
+        ok = fxi_buf_reserve(&bytes, PIECE * sizeof(fx_record));
+        if (!ok) break;
+        n = fx_record_copy(eng, from, (fx_record *)(void *)(bytes.p + bytes.n), PIECE, &first);
+        bytes.n += n * sizeof(fx_record);
+        n_lost += first - from;
+        from = first + n;
+    }
+    ok = ok && fxi_chrome_trace(out, (const fx_record *)(const void *)bytes.p,
+                                bytes.n / sizeof(fx_record), n_lost);
+    fxi_buf_free(&bytes);
     return ok;
 }

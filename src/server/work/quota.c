@@ -4,14 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/system/memory.h"  // defines: fxi_free_memory_bytes
-#include "base/system/regions.h" // defines: fxi_pages_map
+#include "base/system/memory.h" // defines: fxi_free_memory_bytes
 
 #define MIN_LIMIT   ((size_t)64 << 20)
 #define MAX_LIMIT   ((size_t)1 << 30)
-#define LARGE_SHARE 8                  // large charges leave 1 / LARGE_SHARE of the limit
-#define PAGED_BYTES ((size_t)64 << 10) // from here on a body lies in pages
-#define FIRST_BYTES ((size_t)4 << 10)  // of a body of unknown length
+#define LARGE_SHARE 8                 // large charges leave 1 / LARGE_SHARE of the limit
+#define FIRST_BYTES ((size_t)4 << 10) // of a body of unknown length
 
 struct fxi_quota {
     atomic_int refs;
@@ -127,24 +125,13 @@ void fxi_charge_release(fxi_charge *c, fxi_bytes_of of, size_t n_bytes)
 
 // ---- bodies -----------------------------------------------------------------------------------
 
-static char *grow_memory(const fxi_body *b, size_t cap)
-{
-    if (cap < PAGED_BYTES) return realloc(b->p, cap);
-    if (b->cap >= PAGED_BYTES) return fxi_pages_remap(b->p, b->cap, cap);
-    char *p = fxi_pages_map(cap);
-    if (!p) return NULL;
-    if (b->n) memcpy(p, b->p, b->n);
-    free(b->p);
-    return p;
-}
-
 fxi_quota_result fxi_body_reserve(fxi_body *b, fxi_charge *c, size_t n_bytes)
 {
     if (n_bytes <= b->cap) return FXI_QUOTA_OK;
     const size_t more = n_bytes - b->cap;
     const fxi_quota_result res = fxi_charge_reserve(c, FXI_BYTES_BODY, more);
     if (res != FXI_QUOTA_OK) return res;
-    char *p = grow_memory(b, n_bytes);
+    char *p = realloc(b->p, n_bytes);
     if (!p) {
         fxi_charge_release(c, FXI_BYTES_BODY, more);
         return FXI_QUOTA_NO_MEMORY;
@@ -167,10 +154,7 @@ fxi_quota_result fxi_body_add(fxi_body *b, fxi_charge *c, const char *data, size
 
 void fxi_body_free(fxi_body *b, fxi_charge *c)
 {
-    if (b->cap < PAGED_BYTES)
-        free(b->p);
-    else
-        fxi_pages_unmap(b->p, b->cap);
+    free(b->p);
     fxi_charge_release(c, FXI_BYTES_BODY, b->cap);
     *b = (fxi_body){0};
 }

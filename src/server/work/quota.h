@@ -76,8 +76,8 @@ void fxi_charge_release(fxi_charge *c, fxi_bytes_of of, size_t n_bytes); // pre:
 
 // ---- bodies -----------------------------------------------------------------------------------
 
-// A request's body while it arrives, given back to the system as soon as it has been parsed. Short
-// ones lie on the heap, long ones in pages of their own.
+// A request's body while it arrives, freed as soon as it has been parsed. The program has the heap
+// give large blocks back to the system (fxi_heap_map_large).
 typedef struct fxi_body { // all zero: empty
     char *p;
     size_t n, cap; // the charge holds cap bytes

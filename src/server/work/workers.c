@@ -47,40 +47,34 @@ struct fxi_workers {
 
 // ---- the queue --------------------------------------------------------------------------------
 
-static void add_client(client_list *l, fxi_work *head)
-{
-    fxi_work **at = &l->first;
-    while (*at) at = &(*at)->next_client;
-    head->next_client = NULL;
-    *at = head;
-}
-
 static void add_work(client_list *l, fxi_work *w)
 {
-    fxi_work *head = l->first;
-    w->next = NULL;
+    fxi_work **at = &l->first;
+    w->next = w->next_client = NULL;
     w->last = w;
     w->queued = true;
     l->n_work++;
-    while (head && head->client != w->client) head = head->next_client;
-    if (!head) {
-        add_client(l, w);
+    while (*at && (*at)->client != w->client) at = &(*at)->next_client;
+    if (!*at) {
+        *at = w;
         return;
     }
-    head->last->next = w;
-    head->last = w;
+    (*at)->last->next = w;
+    (*at)->last = w;
 }
 
 static fxi_work *take_work(client_list *l)
 {
-    fxi_work *w = l->first;
+    fxi_work *w = l->first, **at = &l->first;
     if (!w) return NULL;
     l->n_work--;
     w->queued = false;
     l->first = w->next_client;
     if (w->next) {
         w->next->last = w->last;
-        add_client(l, w->next);
+        w->next->next_client = NULL;
+        while (*at) at = &(*at)->next_client;
+        *at = w->next;
     }
     return w;
 }
@@ -125,21 +119,6 @@ static void wake_for_small(fxi_workers *ws)
 
 // ---- the threads ------------------------------------------------------------------------------
 
-static void run_unlocked(fxi_workers *ws, fxi_work *w)
-{
-    bool large = w->large; // w may be gone once it has run
-    ws->n_busy++;
-    ws->n_busy_large += large;
-    ws->is_used = true;
-    if (ws->small.first) wake_for_small(ws); // this thread may have been woken for that
-    pthread_mutex_unlock(&ws->mu);
-    w->run(w);
-    pthread_mutex_lock(&ws->mu);
-    ws->n_busy--;
-    ws->n_busy_large -= large;
-    ws->n_done++;
-}
-
 // Waits for more, or calls on_idle once nothing has come for idle_s.
 static void wait_for_work(fxi_workers *ws, thread_kind kind)
 {
@@ -160,72 +139,67 @@ static void wait_for_work(fxi_workers *ws, thread_kind kind)
     pthread_mutex_lock(&ws->mu);
 }
 
-static void serve_queue(fxi_workers *ws, thread_kind kind)
+static void *serve_queue(fxi_workers *ws, thread_kind kind)
 {
     pthread_mutex_lock(&ws->mu);
     for (;;) {
         fxi_work *w = take_fairly(ws, kind);
-        if (w)
-            run_unlocked(ws, w);
-        else if (ws->stop)
-            break;
-        else
+        if (!w && ws->stop) break;
+        if (!w) {
             wait_for_work(ws, kind);
+            continue;
+        }
+        const bool large = w->large; // w may be gone once it has run
+        ws->n_busy++;
+        ws->n_busy_large += large;
+        ws->is_used = true;
+        if (ws->small.first) wake_for_small(ws); // this thread may have been woken for that
+        pthread_mutex_unlock(&ws->mu);
+        w->run(w);
+        pthread_mutex_lock(&ws->mu);
+        ws->n_busy--;
+        ws->n_busy_large -= large;
+        ws->n_done++;
     }
     pthread_mutex_unlock(&ws->mu);
+    return NULL;
 }
 
 static void *run_normal(void *ud)
 {
-    serve_queue(ud, NORMAL);
-    return NULL;
+    return serve_queue(ud, NORMAL);
 }
 
 // On Linux the priority is the calling thread's own.
 static void *run_low(void *ud)
 {
     setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + LOW_NICE);
-    serve_queue(ud, LOW);
-    return NULL;
+    return serve_queue(ud, LOW);
 }
 
 // ---- life -------------------------------------------------------------------------------------
 
-static void free_workers(fxi_workers *ws)
+fx_status fxi_workers_start(int n_thread, double idle_s, void (*on_idle)(void *ud), void *ud,
+                            fxi_workers **out, fx_error *err)
 {
-    for (int k = 0; k < N_KIND; k++) pthread_cond_destroy(&ws->some[k]);
-    pthread_mutex_destroy(&ws->mu);
-    free(ws->thread);
-    free(ws);
-}
-
-static fxi_workers *new_workers(int n_thread)
-{
-    fxi_workers *ws = calloc(1, sizeof *ws);
     pthread_condattr_t attr;
-    if (!ws) return NULL;
-    ws->thread = calloc((size_t)n_thread, sizeof *ws->thread);
+    fxi_workers *ws = calloc(1, sizeof *ws);
+    *out = NULL;
+    if (ws) ws->thread = calloc((size_t)n_thread, sizeof *ws->thread);
+    if (!ws || !ws->thread) {
+        free(ws);
+        return fxi_fail(err, FX_ENOMEM, "out of memory");
+    }
     ws->n_thread = n_thread;
     ws->n_low = n_thread / 2;
+    ws->idle_s = idle_s;
+    ws->on_idle = on_idle;
+    ws->idle_ud = ud;
     pthread_mutex_init(&ws->mu, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     for (int k = 0; k < N_KIND; k++) pthread_cond_init(&ws->some[k], &attr);
     pthread_condattr_destroy(&attr);
-    if (ws->thread) return ws;
-    free_workers(ws);
-    return NULL;
-}
-
-fx_status fxi_workers_start(int n_thread, double idle_s, void (*on_idle)(void *ud), void *ud,
-                            fxi_workers **out, fx_error *err)
-{
-    fxi_workers *ws = new_workers(n_thread);
-    *out = NULL;
-    if (!ws) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    ws->idle_s = idle_s;
-    ws->on_idle = on_idle;
-    ws->idle_ud = ud;
     for (int e; ws->n_started < n_thread; ws->n_started++) {
         e = pthread_create(&ws->thread[ws->n_started], NULL,
                            ws->n_started < ws->n_low ? run_low : run_normal, ws);
@@ -286,5 +260,8 @@ void fxi_workers_stop(fxi_workers *ws)
     for (int k = 0; k < N_KIND; k++) pthread_cond_broadcast(&ws->some[k]);
     pthread_mutex_unlock(&ws->mu);
     for (int i = 0; i < ws->n_started; i++) pthread_join(ws->thread[i], NULL);
-    free_workers(ws);
+    for (int k = 0; k < N_KIND; k++) pthread_cond_destroy(&ws->some[k]);
+    pthread_mutex_destroy(&ws->mu);
+    free(ws->thread);
+    free(ws);
 }

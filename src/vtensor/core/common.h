@@ -24,10 +24,15 @@
     } while (0)
 
 // For functions that return the first broken invariant as text, or NULL: returns `what` unless cond
-// holds.
+// holds; and what another such function returns, unless that is NULL.
 #define HOLDS(cond, what)         \
     do {                          \
         if (!(cond)) return what; \
+    } while (0)
+#define HOLDS_ALL(call)               \
+    do {                              \
+        const char *broken_ = (call); \
+        if (broken_) return broken_;  \
     } while (0)
 
 // ---- Calls of the backend, and their failures

@@ -62,18 +62,14 @@ static bool lay_out_lane(vti_geo *g, vti_lane_geo *gr)
            g->span_bytes <= PTRDIFF_MAX / 2;
 }
 
-// At most `most`, and shared out evenly, so that the last view has as few unused rows as can be.
-static uint32_t planes_per_view(const vt_group *from, uint64_t most)
-{
-    uint64_t n = from->n_plane, most_in_one = most == 0 ? 1 : most < n ? most : n;
-    uint64_t n_view = (n + most_in_one - 1) / most_in_one;
-    return (uint32_t)((n + n_view - 1) / n_view);
-}
-
+// At most `most` planes in a view, and shared out evenly, so that the last view has as few unused
+// rows as can be.
 static vt_status add_group(vti_geo *g, const vt_group *from, uint64_t most, size_t granularity)
 {
     if (!group_in_range(from)) return VT_EINVAL;
-    uint32_t k = planes_per_view(from, most);
+    const uint64_t n = from->n_plane, most_in_one = most == 0 ? 1 : most < n ? most : n;
+    const uint64_t n_view = (n + most_in_one - 1) / most_in_one;
+    const uint32_t k = (uint32_t)((n + n_view - 1) / n_view);
     vti_lane_geo *gr = &g->group[g->n_group++];
     *gr = (vti_lane_geo){.is_state = from->kind == VT_GROUP_STATE,
                          .n_plane = from->n_plane,

@@ -46,20 +46,11 @@ struct vti_mapper_thread {
     bool is_held;     // the owner calls the system, and the thread does not
     uint64_t n_order; // jobs posted so far
     uint32_t n_queued, n_done;
-    vti_job *running; // or NULL
-    vti_job *claimed; // the owner waits until no step of it is running, or NULL
-    vti_job *slot[];  // [max_job] the heap, [max_job] the done ones
+    vti_job *running;        // or NULL
+    vti_job *claimed;        // the owner waits until no step of it is running, or NULL
+    vti_job **heap, **ended; // [max_job] each: in `slot`
+    vti_job *slot[];
 };
-
-static vti_job **heap_of(vti_mapper_thread *mp)
-{
-    return mp->slot;
-}
-
-static vti_job **done_of(vti_mapper_thread *mp)
-{
-    return mp->slot + mp->max_job;
-}
 
 static bool is_before(const vti_job *a, const vti_job *b)
 {
@@ -101,14 +92,14 @@ static void heap_sift_down(vti_job **heap, uint32_t n, uint32_t i)
 
 static void heap_push(vti_mapper_thread *mp, vti_job *job)
 {
-    heap_of(mp)[mp->n_queued] = job;
-    heap_sift_up(heap_of(mp), mp->n_queued++);
+    mp->heap[mp->n_queued] = job;
+    heap_sift_up(mp->heap, mp->n_queued++);
 }
 
 // The last one fills the gap, and may belong above or below it.
 static vti_job *heap_remove(vti_mapper_thread *mp, uint32_t i)
 {
-    vti_job **heap = heap_of(mp);
+    vti_job **heap = mp->heap;
     swap_jobs(&heap[i], &heap[--mp->n_queued]);
     if (i < mp->n_queued) {
         heap_sift_up(heap, i);
@@ -119,9 +110,9 @@ static vti_job *heap_remove(vti_mapper_thread *mp, uint32_t i)
 
 static vti_job *done_remove(vti_mapper_thread *mp, uint32_t i)
 {
-    vti_job **done = done_of(mp), *job = done[i];
+    vti_job **at = mp->ended + i, *job = *at;
     assert(job->state == VTI_JOB_DONE);
-    memmove(done + i, done + i + 1, (--mp->n_done - i) * sizeof *done);
+    memmove(at, at + 1, (--mp->n_done - i) * sizeof *at);
     job->state = VTI_JOB_FREE;
     return job;
 }
@@ -129,7 +120,7 @@ static vti_job *done_remove(vti_mapper_thread *mp, uint32_t i)
 // Whether the running job continues with its next step. The lock is held.
 static bool job_continues(const vti_mapper_thread *mp, const vti_job *job)
 {
-    bool is_first = mp->n_queued == 0 || !is_before(mp->slot[0], job);
+    bool is_first = mp->n_queued == 0 || !is_before(mp->heap[0], job);
     bool may_go_on = mp->threaded || !job->is_long;
     return is_first && may_go_on && !mp->stop && !mp->is_held && mp->claimed != job;
 }
@@ -151,7 +142,7 @@ static void do_job(vti_mapper_thread *mp, uint32_t i)
     if (has_more)
         heap_push(mp, job);
     else
-        done_of(mp)[mp->n_done++] = job;
+        mp->ended[mp->n_done++] = job;
     pthread_cond_signal(&mp->done);
 }
 
@@ -173,23 +164,16 @@ static void *mapper_main(void *arg)
     return NULL;
 }
 
-// Signals are for the program's own threads, except those that a fault of this thread raises: if
-// they were blocked, the system would end the process without calling the handler that reports
-// crashes.
-static void block_signals(sigset_t *before)
-{
-    static const int fault[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-    sigset_t set;
-    sigfillset(&set);
-    for (size_t i = 0; i < sizeof fault / sizeof fault[0]; i++) sigdelset(&set, fault[i]);
-    pthread_sigmask(SIG_SETMASK, &set, before);
-}
-
-// The thread inherits the mask, so no signal can reach it at any time.
+// The thread inherits the mask, so no signal can reach it at any time: signals are for the
+// program's own threads, except those that a fault of this thread raises. If they were blocked, the
+// system would end the process without calling the handler that reports crashes.
 static bool start_thread(vti_mapper_thread *mp)
 {
-    sigset_t before;
-    block_signals(&before);
+    static const int fault[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    sigset_t set, before;
+    sigfillset(&set);
+    for (size_t i = 0; i < sizeof fault / sizeof fault[0]; i++) sigdelset(&set, fault[i]);
+    pthread_sigmask(SIG_SETMASK, &set, &before);
     int rc = pthread_create(&mp->thread, NULL, mapper_main, mp);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc == 0;
@@ -212,6 +196,8 @@ vt_status vti_mapper_start(uint32_t max_job, bool threaded, vti_job_run *run, vo
     mp->run = run;
     mp->ctx = ctx;
     mp->max_job = max_job;
+    mp->heap = mp->slot;
+    mp->ended = mp->slot + max_job;
     mp->threaded = threaded;
     pthread_mutex_init(&mp->mu, NULL);
     pthread_cond_init(&mp->work, NULL);
@@ -235,8 +221,8 @@ void vti_mapper_stop(vti_mapper_thread *mp)
         pthread_join(mp->thread, NULL);
     }
     assert(!mp->running);
-    for (uint32_t i = 0; i < mp->n_queued; i++) heap_of(mp)[i]->state = VTI_JOB_FREE;
-    for (uint32_t i = 0; i < mp->n_done; i++) done_of(mp)[i]->state = VTI_JOB_FREE;
+    for (uint32_t i = 0; i < mp->n_queued; i++) mp->heap[i]->state = VTI_JOB_FREE;
+    for (uint32_t i = 0; i < mp->n_done; i++) mp->ended[i]->state = VTI_JOB_FREE;
     mapper_free(mp);
 }
 
@@ -280,9 +266,9 @@ bool vti_mapper_claim(vti_mapper_thread *mp, vti_job *job)
     pthread_cond_signal(&mp->work);
     bool is_done = job->state == VTI_JOB_DONE;
     if (is_done)
-        done_remove(mp, find_job(done_of(mp), mp->n_done, job));
+        done_remove(mp, find_job(mp->ended, mp->n_done, job));
     else
-        heap_remove(mp, find_job(heap_of(mp), mp->n_queued, job))->state = VTI_JOB_FREE;
+        heap_remove(mp, find_job(mp->heap, mp->n_queued, job))->state = VTI_JOB_FREE;
     pthread_mutex_unlock(&mp->mu);
     return is_done;
 }
@@ -292,10 +278,10 @@ void vti_mapper_wait(vti_mapper_thread *mp, vti_job *job)
     pthread_mutex_lock(&mp->mu);
     assert(job->state != VTI_JOB_FREE);
     while (!mp->threaded && job->state == VTI_JOB_QUEUED)
-        do_job(mp, find_job(heap_of(mp), mp->n_queued, job));
+        do_job(mp, find_job(mp->heap, mp->n_queued, job));
     assert(mp->threaded || job->state == VTI_JOB_DONE);
     while (job->state != VTI_JOB_DONE) pthread_cond_wait(&mp->done, &mp->mu);
-    done_remove(mp, find_job(done_of(mp), mp->n_done, job));
+    done_remove(mp, find_job(mp->ended, mp->n_done, job));
     pthread_mutex_unlock(&mp->mu);
 }
 

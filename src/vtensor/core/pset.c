@@ -238,27 +238,23 @@ static void note_unused(vti_class *c, uint32_t region)
 
 // The region that fell out of use last, or a new one. One that came into use while it was listed is
 // passed over, once.
-static vt_status take_unused(vti_class *c, uint32_t *region)
-{
-    while (c->unused != VTI_NO_CHUNK) {
-        vti_region *r = region_at(c, c->unused);
-        *region = c->unused;
-        c->unused = r->next_unused;
-        r->is_listed = false;
-        if (!r->is_preferred && r->n_used == 0) return VT_OK;
-    }
-    if (c->regions.n == c->max_region) return VT_NOSPACE;
-    VT_TRY(blocks_add(&c->regions));
-    *region = c->regions.n - 1;
-    return VT_OK;
-}
-
 vt_status vti_pset_region_open(vti_pset *ps, uint32_t cls, uint32_t *region)
 {
-    uint32_t unused;
-    VT_TRY(take_unused(&ps->cls[cls], &unused));
-    region_at(&ps->cls[cls], unused)->is_preferred = true;
-    *region = unused;
+    vti_class *c = &ps->cls[cls];
+    uint32_t found = VTI_NO_CHUNK;
+    while (found == VTI_NO_CHUNK && c->unused != VTI_NO_CHUNK) {
+        vti_region *r = region_at(c, c->unused);
+        if (!r->is_preferred && r->n_used == 0) found = c->unused;
+        c->unused = r->next_unused;
+        r->is_listed = false;
+    }
+    if (found == VTI_NO_CHUNK) {
+        if (c->regions.n == c->max_region) return VT_NOSPACE;
+        VT_TRY(blocks_add(&c->regions));
+        found = c->regions.n - 1;
+    }
+    region_at(c, found)->is_preferred = true;
+    *region = found;
     return VT_OK;
 }
 
@@ -434,14 +430,9 @@ void vti_pset_place(vti_pset *ps, uint32_t chunk, vti_place place)
     chunk_set(ps, chunk, to);
 }
 
-void vti_pset_set_clean(vti_pset *ps, uint32_t chunk)
+void vti_pset_set_dirty(vti_pset *ps, uint32_t chunk, bool is_dirty)
 {
-    chunk_at(ps, chunk)->is_dirty = false;
-}
-
-void vti_pset_soil(vti_pset *ps, uint32_t chunk)
-{
-    chunk_at(ps, chunk)->is_dirty = true;
+    chunk_at(ps, chunk)->is_dirty = is_dirty;
 }
 
 // ---- Holders

@@ -131,8 +131,8 @@ void vti_pset_unreserve(vti_pset *ps, uint32_t chunk);
 void vti_pset_create(vti_pset *ps, uint32_t chunk, bool is_dirty);  // reserved -> SPARE, with a job
 void vti_pset_destroy(vti_pset *ps, uint32_t chunk);                // SPARE, with a job -> ABSENT
 void vti_pset_place(vti_pset *ps, uint32_t chunk, vti_place place); // SPARE: between its places
-void vti_pset_set_clean(vti_pset *ps, uint32_t chunk);
-void vti_pset_soil(vti_pset *ps, uint32_t chunk); // it may hold bytes now
+void vti_pset_set_dirty(vti_pset *ps, uint32_t chunk,
+                        bool is_dirty); // it may hold bytes now, or not
 
 // Holders. Pre: created; for drop: held. Of a chunk without holders, `place` says where it is then,
 // and it is dirty; a node's is in the pool. A user that leaves has given the chunk up, and holds it

@@ -104,7 +104,7 @@ void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to)
     if (to == VTI_SPAN_LIVE || to == VTI_SPAN_IDLE) vti_span_set_due(vs, sp);
 }
 
-// ---- Stirred spans
+// ---- Due spans
 
 static inline vti_span **due_place(const vti_vset *vs, uint32_t i)
 {
@@ -135,32 +135,17 @@ vti_span *vti_vset_take_due(vti_vset *vs)
 
 // ---- Making spans
 
-static vti_span *span_new(const vti_geo *g)
+vt_status vti_vset_push(vti_vset *vs, vti_span **out)
 {
-    vti_span *sp = calloc(1, sizeof *sp + g->n_group * sizeof(vti_lane));
-    for (uint32_t i = 0; sp && i < g->n_group; i++) {
+    if (vs->n_span == vs->n_max) return VT_NOSPANS;
+    vti_span *sp = calloc(1, sizeof *sp + vs->geo->n_group * sizeof(vti_lane));
+    if (!sp) return VT_ENOMEM;
+    for (uint32_t i = 0; i < vs->geo->n_group; i++) {
         vti_lane *l = &sp->lane[i];
         l->region = VTI_NO_CHUNK;
         l->plan = l->short_plan;
         l->n_plan = VTI_SHORT_PLAN;
     }
-    return sp;
-}
-
-static void span_delete(vti_span *sp, uint32_t n_group)
-{
-    for (uint32_t i = 0; i < n_group; i++) {
-        vti_lane_end_plan(&sp->lane[i]);
-        free(sp->lane[i].at);
-    }
-    free(sp);
-}
-
-vt_status vti_vset_push(vti_vset *vs, vti_span **out)
-{
-    if (vs->n_span == vs->n_max) return VT_NOSPANS;
-    vti_span *sp = span_new(vs->geo);
-    if (!sp) return VT_ENOMEM;
     sp->id = vs->n_span;
     vs->span[vs->n_span++] = sp;
     list_add(&vs->in[VTI_SPAN_IDLE], sp);
@@ -173,12 +158,15 @@ void vti_vset_pop(vti_vset *vs)
     assert(vs->n_span > 0);
     vti_span *sp = vs->span[--vs->n_span];
     vs->mapped_free_bytes[sp->state] -= vti_span_mapped_free_bytes(vs, sp);
-    for (uint32_t g = 0; g < vs->geo->n_group; g++)
-        vs->n_run -= (uint64_t)sp->lane[g].n_run * vs->geo->group[g].n_view;
     list_remove(&vs->in[sp->state], sp);
     if (sp->is_listed_mapped) mapped_list_remove(&vs->idle_mapped, sp);
+    for (uint32_t g = 0; g < vs->geo->n_group; g++) {
+        vs->n_run -= (uint64_t)sp->lane[g].n_run * vs->geo->group[g].n_view;
+        vti_lane_end_plan(&sp->lane[g]);
+        free(sp->lane[g].at);
+    }
     vs->span[vs->n_span] = NULL;
-    span_delete(sp, vs->geo->n_group);
+    free(sp);
 }
 
 // ---- Room

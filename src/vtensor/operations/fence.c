@@ -22,23 +22,18 @@ vt_status vti_fence_take(vt_manager *m, vti_span *sp)
     return VT_OK;
 }
 
-static vt_status ask_backend(vt_manager *m, uint64_t ticket, bool wait, bool *is_passed)
+vt_status vti_fence_passed(vt_manager *m, uint64_t ticket, bool wait, bool *is_passed)
 {
     *is_passed = true;
     if (ticket == 0) return VT_OK;
     return vti_tally_backend(m, m->vmm->ops->passed(m->vmm, ticket, wait, is_passed));
 }
 
-vt_status vti_fence_passed(vt_manager *m, uint64_t ticket, bool *is_passed)
-{
-    return ask_backend(m, ticket, false, is_passed);
-}
-
 vt_status vti_span_is_quiet(vt_manager *m, vti_span *sp)
 {
     bool is_passed;
     if (sp->needs_fence) VT_TRY(vti_fence_take(m, sp));
-    VT_TRY(vti_fence_passed(m, sp->fence, &is_passed));
+    VT_TRY(vti_fence_passed(m, sp->fence, false, &is_passed));
     return is_passed ? VT_OK : VT_BUSY;
 }
 
@@ -51,7 +46,7 @@ vt_status vti_span_await(vt_manager *m, vti_span *sp)
 vt_status vti_fence_await(vt_manager *m, uint64_t ticket)
 {
     bool is_passed;
-    return ask_backend(m, ticket, true, &is_passed);
+    return vti_fence_passed(m, ticket, true, &is_passed);
 }
 
 // ---- Sources of copies in flight
@@ -90,7 +85,7 @@ void vti_sources_release(vt_manager *m, bool wait)
         if (l->ticket == UINT64_MAX &&
             vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &l->ticket)) != VT_OK)
             return;
-        if (ask_backend(m, l->ticket, wait, &is_over) != VT_OK || !is_over) return;
+        if (vti_fence_passed(m, l->ticket, wait, &is_over) != VT_OK || !is_over) return;
         vti_pset_user_drop(&m->pset, l->chunk, VTI_IN_POOL, true);
         m->first_source = (m->first_source + 1) % m->cap_source;
         m->n_source--;
@@ -131,24 +126,17 @@ void vti_span_quarantine(vt_manager *m, vti_span *sp)
 
 // ---- Clearing
 
-// How many positions of the stuck portion a view maps.
-static uint32_t stuck_mapped(const vti_lane_job *job, uint32_t view, uint32_t n)
-{
-    bool is_back = job->kind == VTI_JOB_BACK;
-    uint32_t odd = is_back ? job->n_view : job->n_view - 1; // the view where the undo failed
-    if (view == odd) return job->n_left;
-    return (view < odd) == is_back ? n : 0;
-}
-
-// The stretch from *p on that is alike: its length, and how much of it the view maps.
+// The stretch from p on that is alike: its length, and how much of it the view maps.
 static uint32_t next_stretch(const vti_lane *l, uint32_t view, uint32_t p, uint32_t *n_mapped)
 {
     const vti_lane_job *job = &l->job;
     uint32_t left = job->n - job->n_done, n = 1;
     uint32_t stuck0 = job->is_stuck ? job->first + job->n_done : UINT32_MAX;
     if (p == stuck0) {
+        const bool is_back = job->kind == VTI_JOB_BACK;
+        const uint32_t odd = is_back ? job->n_view : job->n_view - 1; // where the undo failed
         n = left < job->portion ? left : job->portion;
-        *n_mapped = stuck_mapped(job, view, n);
+        *n_mapped = view == odd ? job->n_left : (view < odd) == is_back ? n : 0;
         return n;
     }
     bool is_mapped = vti_lane_at(l, p) != VTI_NO_CHUNK;
@@ -173,27 +161,23 @@ static vt_status clear_view(vt_manager *m, vti_span *sp)
     return VT_OK;
 }
 
-static void let_go(vt_manager *m, vti_span *sp, uint32_t group)
-{
-    vti_lane *l = &sp->lane[group];
-    for (uint32_t p = l->held0; p < l->held1; p++) {
-        if (vti_lane_at(l, p) == VTI_NO_CHUNK) continue;
-        vti_pset_user_drop(&m->pset, l->at[p], VTI_IN_POOL, false);
-        vti_lane_set(&m->vset, sp, group, p, VTI_NO_CHUNK);
-    }
-    l->front = l->n_owned = l->held0 = l->held1 = l->guard_end = 0;
-    l->dirty_end = 0;
-    l->job.is_stuck = l->needs_zeroing = false;
-    vti_lane_set_ro(&m->vset, sp, group, 0);
-}
-
-// Pre: no sequence lives here, no lane is in flight, and the device is done with it.
 vt_status vti_quarantine_clear(vt_manager *m, vti_span *sp)
 {
     for (; sp->cleared.group < m->geo.n_group; sp->cleared.group++, sp->cleared.view = 0)
         for (; sp->cleared.view < m->geo.group[sp->cleared.group].n_view; sp->cleared.view++)
             VT_TRY(clear_view(m, sp));
-    for (uint32_t g = 0; g < m->geo.n_group; g++) let_go(m, sp, g);
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        vti_lane *l = &sp->lane[g];
+        for (uint32_t p = l->held0; p < l->held1; p++) {
+            if (vti_lane_at(l, p) == VTI_NO_CHUNK) continue;
+            vti_pset_user_drop(&m->pset, l->at[p], VTI_IN_POOL, false);
+            vti_lane_set(&m->vset, sp, g, p, VTI_NO_CHUNK);
+        }
+        l->front = l->n_owned = l->held0 = l->held1 = l->guard_end = 0;
+        l->dirty_end = 0;
+        l->job.is_stuck = l->needs_zeroing = false;
+        vti_lane_set_ro(&m->vset, sp, g, 0);
+    }
     sp->is_lost = false;
     m->vset.n_lost--;
     return VT_OK;

@@ -129,23 +129,19 @@ static vt_status idle_or_new(vt_manager *m, uint32_t expect_tok, uint32_t alias_
     return *out ? VT_OK : VT_BUSY;
 }
 
-// Where spans keep more than they may, this one keeps what the sequence is expected to need. False:
-// the device failed, and the span is quarantined.
-static bool drop_surplus(vt_manager *m, vti_span *sp, uint32_t expect_tok)
-{
-    if (expect_tok > 0 && vti_has_surplus(m))
-        for (uint32_t g = 0; g < m->geo.n_group && sp->state == VTI_SPAN_IDLE; g++)
-            (void)vti_surplus_unmap(m, sp, g, vti_group_chunks(&m->geo.group[g], expect_tok));
-    return sp->state == VTI_SPAN_IDLE;
-}
-
 vt_status vti_span_take(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok, vti_span **out)
 {
     vti_span *sp;
     if (expect_tok > m->geo.max_tok) expect_tok = m->geo.max_tok;
     (void)vti_spans_reap(m, VTI_REAP_POST);
-    do VT_TRY(idle_or_new(m, expect_tok, alias_tok, &sp));
-    while (!drop_surplus(m, sp, expect_tok));
+    do {
+        VT_TRY(idle_or_new(m, expect_tok, alias_tok, &sp));
+        // Where spans keep more than they may, this one keeps what the sequence is to need.
+        const bool drops = expect_tok > 0 && vti_has_surplus(m);
+        for (uint32_t g = 0; drops && g < m->geo.n_group; g++)
+            if (sp->state == VTI_SPAN_IDLE)
+                (void)vti_surplus_unmap(m, sp, g, vti_group_chunks(&m->geo.group[g], expect_tok));
+    } while (sp->state != VTI_SPAN_IDLE); // the device failed, and the span is quarantined
     VT_TRY(span_wipe(m, sp, alias_tok));
     vti_vset_move(&m->vset, sp, VTI_SPAN_LIVE);
     sp->generation++;

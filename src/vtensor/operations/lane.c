@@ -59,16 +59,14 @@ static vt_status view_protect(vt_manager *m, const vti_span *sp, uint32_t group,
                               uint32_t first, uint32_t end, vt_vmm_use use)
 {
     const vti_lane *l = &sp->lane[group];
-    for (uint32_t p = first, n; p < end; p += n) {
+    for (uint32_t p = first, n; p < end; p += n + (n == 0)) {
         for (n = 0; p + n < end && vti_lane_at(l, p + n) != VTI_NO_CHUNK; n++) {
         }
-        if (n > 0) {
-            uintptr_t addr = vti_lane_addr(&m->geo, sp, group, view, p);
-            m->tally.calls.protect_calls++;
-            VT_TRY(vti_tally_backend(
-                m, m->vmm->ops->protect(m->vmm, addr, n * m->geo.group[group].slice_bytes, use)));
-        }
-        n += n == 0;
+        if (n == 0) continue;
+        uintptr_t addr = vti_lane_addr(&m->geo, sp, group, view, p);
+        m->tally.calls.protect_calls++;
+        VT_TRY(vti_tally_backend(
+            m, m->vmm->ops->protect(m->vmm, addr, n * m->geo.group[group].slice_bytes, use)));
     }
     return VT_OK;
 }
@@ -97,22 +95,17 @@ void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
     vti_span_set_due(&m->vset, sp);
 }
 
-static bool writes_are_done(vt_manager *m, vti_span *sp)
-{
-    bool is_passed = false;
-    if (sp->guard_fence == NO_TICKET &&
-        vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &sp->guard_fence)) != VT_OK)
-        return false;
-    return vti_fence_passed(m, sp->guard_fence, &is_passed) == VT_OK && is_passed;
-}
-
 // What fails is tried again in the next step.
 void vti_span_guard(vt_manager *m, vti_span *sp)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         if (sp->lane[g].guard_end <= sp->lane[g].n_ro || sp->lane[g].in_flight || sp->is_lost)
             continue;
-        if (!writes_are_done(m, sp)) return;
+        bool is_passed; // the work that may write there
+        if (sp->guard_fence == NO_TICKET &&
+            vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &sp->guard_fence)) != VT_OK)
+            return;
+        if (vti_fence_passed(m, sp->guard_fence, false, &is_passed) != VT_OK || !is_passed) return;
         vti_lane *l = &sp->lane[g];
         if (!vti_runs_fit(m, m->geo.group[g].n_view + m->max_runs / LEFT_FOR_GROWTH)) continue;
         if (lane_protect(m, sp, g, l->n_ro, l->guard_end, VT_VMM_READ) == VT_OK)
@@ -236,45 +229,34 @@ static vt_status plan_absent(vt_manager *m, uint32_t cls, vti_name name, uint32_
     return VT_OK;
 }
 
-// Whether a chunk is made anew for the sake of a run although the pool has one. A window gives up
-// as much as it takes, and in the same order, so its chunks go round.
-static bool makes_anew(const vt_manager *m, uint32_t group)
-{
-    if (m->max_runs == UINT64_MAX) return false;
-    return m->geo.group[group].window_tok == 0 || runs_are_scarce(m);
-}
-
-// Pre: the pool has a chunk, or the budget room for one.
-static vt_status plan_from(vt_manager *m, uint32_t group, const wanted *w, vti_plan *out)
-{
-    uint32_t cls = m->geo.group[group].cls;
-    const vti_class *c = &m->pset.cls[cls];
-    bool has_room = vti_budget_left(m) >= c->chunk_bytes;
-    bool can_make = w->name.region != VTI_NO_CHUNK && w->chunk == VTI_NO_CHUNK;
-    if (can_make && has_room && (makes_anew(m, group) || c->n_pool == 0))
-        return plan_absent(m, cls, w->name, VTI_NO_CHUNK, out);
-    if (c->n_pool == 0) return VT_NOSPACE;
-    if (can_make && runs_are_scarce(m) && m->system_bytes == UINT64_MAX)
-        return plan_absent(m, cls, w->name, c->pool, out);
-    plan_pooled(m, c->pool, out);
-    return VT_OK;
-}
-
-// Making room may have changed which chunk has the name.
 static vt_status plan_chunk(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
                             uint32_t before, uint32_t i, vti_haste haste)
 {
-    uint32_t cls = m->geo.group[group].cls;
+    const uint32_t cls = m->geo.group[group].cls;
+    const vti_class *c = &m->pset.cls[cls];
     vti_plan *out = &sp->lane[group].plan[i];
     wanted w;
     VT_TRY(find_wanted(m, sp, group, position, before, &w));
     if (w.chunk == VTI_NO_CHUNK) {
-        VT_TRY(vti_room_make(m, sp, cls, haste));
+        VT_TRY(vti_room_make(m, sp, cls, haste)); // it may change which chunk has the name
         bool is_none = w.name.region == VTI_NO_CHUNK;
         if (!is_none && !name_is_free(m, cls, &w)) w.name.region = VTI_NO_CHUNK;
     }
-    if (w.chunk == VTI_NO_CHUNK) return plan_from(m, group, &w, out);
-    plan_pooled(m, w.chunk, out);
+    if (w.chunk != VTI_NO_CHUNK) {
+        plan_pooled(m, w.chunk, out);
+        return VT_OK;
+    }
+    // A chunk is made anew for the sake of a run although the pool has one. A window gives up as
+    // much as it takes, and in the same order, so its chunks go round.
+    bool makes_anew =
+        m->max_runs != UINT64_MAX && (m->geo.group[group].window_tok == 0 || runs_are_scarce(m));
+    bool has_room = vti_budget_left(m) >= c->chunk_bytes, can_make = w.name.region != VTI_NO_CHUNK;
+    if (can_make && has_room && (makes_anew || c->n_pool == 0))
+        return plan_absent(m, cls, w.name, VTI_NO_CHUNK, out);
+    if (c->n_pool == 0) return VT_NOSPACE;
+    if (can_make && runs_are_scarce(m) && m->system_bytes == UINT64_MAX)
+        return plan_absent(m, cls, w.name, c->pool, out);
+    plan_pooled(m, c->pool, out);
     return VT_OK;
 }
 
@@ -313,8 +295,8 @@ vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t fi
 
 // ---- Chunks for copies
 
-// A name outside the regions of the lanes.
-static vt_status name_for_copy(vt_manager *m, uint32_t cls, vti_name *name)
+// With a name outside the regions of the lanes.
+static vt_status create_for_copy(vt_manager *m, uint32_t cls, uint32_t *chunk)
 {
     vti_name *next = &m->copy_name[cls];
     for (; next->region != VTI_NO_CHUNK; next->offset++) {
@@ -330,15 +312,7 @@ static vt_status name_for_copy(vt_manager *m, uint32_t cls, vti_name *name)
         VT_TRY(vti_pset_region_open(&m->pset, cls, &next->region));
         next->offset = 0;
     }
-    *name = *next;
-    return VT_OK;
-}
-
-static vt_status create_for_copy(vt_manager *m, uint32_t cls, uint32_t *chunk)
-{
-    vti_name name;
-    VT_TRY(name_for_copy(m, cls, &name));
-    VT_TRY(vti_pset_reserve(&m->pset, cls, name, chunk));
+    VT_TRY(vti_pset_reserve(&m->pset, cls, *next, chunk));
     m->tally.calls.create_calls++;
     vt_status st =
         vti_tally_backend(m, m->vmm->ops->create(m->vmm, vti_pset_index(&m->pset, *chunk), 1));
@@ -364,7 +338,7 @@ vt_status vti_chunk_make(vt_manager *m, uint32_t group, uint32_t *chunk)
 void vti_chunk_drop(vt_manager *m, uint32_t chunk)
 {
     vti_pset_place(&m->pset, chunk, VTI_IN_POOL);
-    vti_pset_soil(&m->pset, chunk);
+    vti_pset_set_dirty(&m->pset, chunk, true);
 }
 
 // ---- Backing
@@ -426,26 +400,17 @@ VTI_HOT void vti_lane_hold(vt_manager *m, vti_span *sp, uint32_t group, uint32_t
 
 // ---- Sharing
 
-// Warm chunks that are in the way go to the pool.
-static vt_status clear_way(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
-{
-    const vti_lane *l = &sp->lane[group];
-    for (uint32_t p = 0, n; p < end && p < l->n_end; p += n) {
-        for (n = 0; p + n < end && vti_lane_at(l, p + n) != VTI_NO_CHUNK; n++) {
-        }
-        if (n > 0) VT_TRY(vti_job_now(m, sp, group, &(vti_job_spec){VTI_JOB_UNMAP, p, n, 0, 0}));
-        n += n == 0;
-    }
-    return VT_OK;
-}
-
 vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint32_t *at,
                          uint32_t first, uint32_t end)
 {
     vti_lane *l = &sp->lane[group];
     assert(l->n_owned == 0 && l->held1 == 0);
     vti_lane_settle(m, sp, group);
-    VT_TRY(clear_way(m, sp, group, end));
+    for (uint32_t p = 0, n; p < end && p < l->n_end; p += n + (n == 0)) { // free chunks in the way
+        for (n = 0; p + n < end && vti_lane_at(l, p + n) != VTI_NO_CHUNK; n++) {
+        }
+        if (n > 0) VT_TRY(vti_job_now(m, sp, group, &(vti_job_spec){VTI_JOB_UNMAP, p, n, 0, 0}));
+    }
     l->dirty_end = 0; // what is beyond was wiped
     l->front = l->held0 = l->held1 = l->n_owned = first;
     if (first == end) return VT_OK;

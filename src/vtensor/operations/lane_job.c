@@ -156,19 +156,6 @@ static bool view_done(job_run *r)
     return r->job->n_done < r->job->n;
 }
 
-// If there is no room for all of a run, as much of it as there is room for. *n: how many.
-static vt_status create_some(job_run *r, uint32_t i, uint32_t *n)
-{
-    const vt_vmm_ops *ops = r->m->vmm->ops;
-    uint64_t *counter = &r->job->calls.create_calls;
-    vt_status st = note_call(r, counter, ops->create(r->m->vmm, r->job->plan[i].name, *n));
-    while (st == VT_NOSPACE && *n > 1) {
-        *n /= 2;
-        st = note_call(r, counter, ops->create(r->m->vmm, r->job->plan[i].name, *n));
-    }
-    return st;
-}
-
 // Creates the next run of chunks that are absent; the ones they replace are destroyed first.
 static bool create_step(job_run *r, bool *is_ready)
 {
@@ -189,8 +176,12 @@ static bool create_step(job_run *r, bool *is_ready)
     while (i + n < r->end && job->plan[i + n].is_absent && job->plan[i + n].drop == VTI_NO_CHUNK &&
            job->plan[i + n].name == job->plan[i].name + n)
         n++;
-    vt_status st = create_some(r, i, &n);
-    if (st != VT_OK) return fail_job(r, st, true);
+    for (;; n /= 2) { // if there is no room for all of it, as much as there is room for
+        vt_status st =
+            note_call(r, &job->calls.create_calls, ops->create(r->m->vmm, job->plan[i].name, n));
+        if (st == VT_OK) break;
+        if (st != VT_NOSPACE || n == 1) return fail_job(r, st, true);
+    }
     job->n_created = i + n;
     return true;
 }
@@ -291,20 +282,10 @@ static bool run_step(void *ctx, vti_job *base)
 
 // ---- Filling
 
-static uint32_t portion_of(const vt_manager *m, uint32_t cls)
+uint32_t vti_portion_chunks(const vt_manager *m, uint32_t cls)
 {
     uint64_t n = VTI_PORTION_BYTES / m->pset.cls[cls].chunk_bytes;
     return n > 1 ? (uint32_t)n : 1;
-}
-
-// What is mapped now becomes the plan of an UNMAP or WIPE job.
-static void plan_from_map(const vt_manager *m, vti_lane *l, uint32_t first, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        l->plan[i] = vti_plan_of(m, l->at[first + i]);
-        l->plan[i].is_dirty = true;
-        l->plan[i].is_read = first + i < l->n_ro;
-    }
 }
 
 static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec,
@@ -313,7 +294,11 @@ static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_
     vti_lane *l = &sp->lane[group];
     bool is_back = spec->kind == VTI_JOB_BACK;
     assert(!l->in_flight && spec->n > 0);
-    if (!is_back) plan_from_map(m, l, spec->first, spec->n);
+    for (uint32_t i = 0; i < spec->n && !is_back; i++) { // of UNMAP or WIPE: what is mapped now
+        l->plan[i] = vti_plan_of(m, l->at[spec->first + i]);
+        l->plan[i].is_dirty = true;
+        l->plan[i].is_read = spec->first + i < l->n_ro;
+    }
     l->job = (vti_lane_job){
         .base = {.deadline = spec->deadline, .is_long = spec->kind == VTI_JOB_UNMAP},
         .kind = spec->kind,
@@ -322,7 +307,7 @@ static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_
         .generation = sp->generation,
         .first = spec->first,
         .n = spec->n,
-        .portion = is_posted ? portion_of(m, m->geo.group[group].cls) : spec->n,
+        .portion = is_posted ? vti_portion_chunks(m, m->geo.group[group].cls) : spec->n,
         .plan = l->plan,
         .addr = vti_lane_addr(&m->geo, sp, group, 0, spec->first),
         .use = is_back ? spec->use : VT_VMM_WRITE,
@@ -371,7 +356,7 @@ static void commit_backed(vt_manager *m, vti_span *sp, const vti_lane_job *job, 
     }
     size_t end = (position + 1) * m->geo.group[job->group].slice_bytes;
     if (!p.is_dirty)
-        vti_pset_set_clean(&m->pset, p.chunk);
+        vti_pset_set_dirty(&m->pset, p.chunk, false);
     else if (end > l->dirty_end)
         l->dirty_end = end;
     if (is_inside) {
@@ -426,7 +411,7 @@ static void commit_unmap(vt_manager *m, vti_span *sp, const vti_lane_job *job)
         }
         vti_lane_count_mapped_free(&m->vset, sp, job->group, -1);
         vti_pset_place(&m->pset, chunk, VTI_IN_POOL);
-        if (is_dirty) vti_pset_soil(&m->pset, chunk);
+        if (is_dirty) vti_pset_set_dirty(&m->pset, chunk, true);
     }
 }
 
@@ -488,7 +473,7 @@ static void fill_destroy(vt_manager *m, uint32_t n, bool is_posted)
                             .kind = VTI_JOB_DESTROY,
                             .span = UINT32_MAX,
                             .n = n,
-                            .portion = is_posted ? portion_of(m, cls) : n,
+                            .portion = is_posted ? vti_portion_chunks(m, cls) : n,
                             .plan = m->job_plan};
 }
 

@@ -30,9 +30,8 @@ typedef enum vti_haste {
 
 // ---- fence.c
 
-// None of these waits but vti_fence_await.
 vt_status vti_fence_take(vt_manager *m, vti_span *sp); // sp->fence: after the work so far
-vt_status vti_fence_passed(vt_manager *m, uint64_t ticket, bool *is_passed);
+vt_status vti_fence_passed(vt_manager *m, uint64_t ticket, bool wait, bool *is_passed);
 vt_status vti_fence_await(vt_manager *m, uint64_t ticket);
 // Whether the device is done with what the span gave up, and with wiping it: VT_BUSY if not.
 vt_status vti_span_is_quiet(vt_manager *m, vti_span *sp);
@@ -75,6 +74,9 @@ void vti_plan_drop(vt_manager *m, uint32_t cls, const vti_plan *plan, uint32_t f
 // What the mappings of plan[0 .. n) at `first` cost, at most, in mappings.
 uint64_t vti_plan_runs(const vt_manager *m, const vti_span *sp, uint32_t group, uint32_t first,
                        const vti_plan *plan, uint32_t n);
+
+// Chunks of a class in a portion of a job; at least one.
+uint32_t vti_portion_chunks(const vt_manager *m, uint32_t cls);
 
 // Backend work on a lane, at once or on the mapper thread. A lane has one job at a time. BACK and
 // DESTROY work off plan[0 .. n), whose chunks are with the job (vti_plan_make).
@@ -143,15 +145,16 @@ bool vti_has_surplus(const vt_manager *m);
 vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste);
 // The pool, and the mapped-free chunks of idle spans.
 uint64_t vti_spare_for_arrivals(const vt_manager *m);
-// Whether some memory will be free as soon as the device is done with it, or once its rows are
-// in the swap.
-bool vti_room_may_come(const vt_manager *m);
+// What could not be had is not there, or not yet (VT_BUSY): some memory will be free as soon as the
+// device is done with it, or once its rows are in the swap.
+vt_status vti_room_shortage(const vt_manager *m);
 // Returns spare memory to the system until `bytes` are returned, or there is none.
 vt_status vti_spare_return(vt_manager *m, uint64_t bytes);
 // Lets the mapper return some of it: what is beyond spare_high, or beyond what vt_give_back keeps,
 // or beyond the budget.
 void vti_spare_return_ahead(vt_manager *m);
-// By how much the budget is exceeded, since it was lowered.
+// By how much what exists exceeds a budget, and by how much the manager's, since it was lowered.
+uint64_t vti_excess_bytes(const vt_manager *m, uint64_t budget_bytes);
 uint64_t vti_over_budget(const vt_manager *m);
 // Whether `bytes` can go back to the system without taking anything from a sequence.
 bool vti_can_return(const vt_manager *m, uint64_t bytes);

@@ -22,12 +22,27 @@ static uint64_t bytes_in_use(const vt_manager *m)
     return vti_pset_created_bytes(&m->pset) + m->reserved_bytes;
 }
 
+static uint64_t bytes_beyond(uint64_t bytes, uint64_t keep_bytes)
+{
+    return bytes > keep_bytes ? bytes - keep_bytes : 0;
+}
+
+uint64_t vti_excess_bytes(const vt_manager *m, uint64_t budget_bytes)
+{
+    return bytes_beyond(bytes_in_use(m), budget_bytes);
+}
+
+uint64_t vti_over_budget(const vt_manager *m)
+{
+    return vti_excess_bytes(m, m->budget_bytes);
+}
+
 uint64_t vti_budget_left(const vt_manager *m)
 {
     uint64_t used = bytes_in_use(m);
     uint64_t most = used > m->budget_bytes ? m->ceiling_bytes : m->budget_bytes;
     if (most > m->system_bytes) most = m->system_bytes;
-    return used >= most ? 0 : most - used;
+    return bytes_beyond(most, used);
 }
 
 bool vti_system_note_full(vt_manager *m)
@@ -36,12 +51,6 @@ bool vti_system_note_full(vt_manager *m)
     bool is_news = used < m->system_bytes;
     if (is_news) m->system_bytes = used;
     return is_news;
-}
-
-uint64_t vti_over_budget(const vt_manager *m)
-{
-    uint64_t used = bytes_in_use(m);
-    return used > m->budget_bytes ? used - m->budget_bytes : 0;
 }
 
 uint64_t vti_spare_for_arrivals(const vt_manager *m)
@@ -58,7 +67,7 @@ static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
            left + vti_spare_for_arrivals(m) + vti_pset_evictable_bytes(&m->pset) + live;
 }
 
-bool vti_room_may_come(const vt_manager *m)
+static bool room_may_come(const vt_manager *m)
 {
     if (vti_spans_retired(m) > 0 || m->n_source > 0) return true;
     for (const vti_move *mv = m->moves; mv; mv = mv->older)
@@ -72,10 +81,9 @@ bool vti_room_may_come(const vt_manager *m)
     return false;
 }
 
-// What could not be had: it is not there, or not yet.
-static vt_status shortage_of(const vt_manager *m)
+vt_status vti_room_shortage(const vt_manager *m)
 {
-    return vti_room_may_come(m) ? VT_BUSY : VT_NOSPACE;
+    return room_may_come(m) ? VT_BUSY : VT_NOSPACE;
 }
 
 // Whether `bytes` more can be had by taking all that extend may take. Errors: VT_NOSPACE, VT_BUSY.
@@ -89,7 +97,7 @@ static vt_status check_room(vt_manager *m, const vti_span *sp, uint64_t bytes)
     vti_jobs_settle(m);
     vti_quarantine_retry(m);
     if (room_suffices(m, sp, bytes)) return VT_OK;
-    return shortage_of(m);
+    return vti_room_shortage(m);
 }
 
 // ---- Warm chunks
@@ -116,30 +124,24 @@ static vt_status mapped_free_unmap(vt_manager *m, vti_span *sp, uint32_t group, 
 }
 
 // Takes mapped-free chunks of one lane of the longest idle span that has some of the class
-// (UINT32_MAX: any), among those with a job in flight, or without. False: none has, or the device
-// failed.
-static bool idle_unmap_where(vt_manager *m, uint32_t cls, uint32_t n_chunk, bool in_flight)
-{
-    for (vti_span *sp = m->vset.idle_mapped.oldest, *newer; sp; sp = newer) {
-        newer = sp->mapped_newer;
-        if (vti_span_is_quiet(m, sp) != VT_OK) continue;
-        for (uint32_t g = m->geo.n_group; g-- > 0;) {
-            uint32_t had = sp->lane[g].n_mapped_free;
-            if (had == 0 || (cls != UINT32_MAX && m->geo.group[g].cls != cls)) continue;
-            if (sp->lane[g].in_flight != in_flight) continue;
-            if (mapped_free_unmap(m, sp, g, n_chunk) == VT_OK && sp->lane[g].n_mapped_free < had)
-                return true;
-            if (sp->state != VTI_SPAN_IDLE) break; // quarantined
-        }
-    }
-    return false;
-}
-
-// A job that is taken back in the middle of a portion must be run to the end of it, so lanes that
-// have one come last.
+// (UINT32_MAX: any). A job that is taken back in the middle of a portion must be run to the end of
+// it, so lanes that have one come last. False: none has, or the device failed.
 static bool idle_unmap_one(vt_manager *m, uint32_t cls, uint32_t n_chunk)
 {
-    return idle_unmap_where(m, cls, n_chunk, false) || idle_unmap_where(m, cls, n_chunk, true);
+    for (int in_flight = 0; in_flight < 2; in_flight++)
+        for (vti_span *sp = m->vset.idle_mapped.oldest, *newer; sp; sp = newer) {
+            newer = sp->mapped_newer;
+            if (vti_span_is_quiet(m, sp) != VT_OK) continue;
+            for (uint32_t g = m->geo.n_group; g-- > 0 && sp->state == VTI_SPAN_IDLE;) {
+                uint32_t had = sp->lane[g].n_mapped_free;
+                if (had == 0 || (cls != UINT32_MAX && m->geo.group[g].cls != cls)) continue;
+                if (sp->lane[g].in_flight != in_flight) continue;
+                if (mapped_free_unmap(m, sp, g, n_chunk) == VT_OK &&
+                    sp->lane[g].n_mapped_free < had)
+                    return true;
+            }
+        }
+    return false;
 }
 
 // As many as the bytes hold; at least one.
@@ -172,25 +174,22 @@ static void unmap_idle_ahead(vt_manager *m, const vti_span *except)
         }
 }
 
-static bool live_unmap_where(vt_manager *m, const vti_span *except, bool in_flight)
-{
-    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].newest; sp; sp = sp->older) {
-        if (sp == except || sp->is_lost || vti_span_mapped_free_bytes(&m->vset, sp) == 0) continue;
-        if (vti_span_is_quiet(m, sp) != VT_OK) continue;
-        for (uint32_t g = m->geo.n_group; g-- > 0;) {
-            uint32_t had = sp->lane[g].n_mapped_free;
-            if (had == 0 || sp->lane[g].in_flight != in_flight) continue;
-            if (mapped_free_unmap(m, sp, g, 1) == VT_OK && sp->lane[g].n_mapped_free < had)
-                return true;
-        }
-    }
-    return false;
-}
-
 // What other live sequences have prepared, if no kernel can still read there.
 static bool live_unmap_one(vt_manager *m, const vti_span *except)
 {
-    return live_unmap_where(m, except, false) || live_unmap_where(m, except, true);
+    for (int in_flight = 0; in_flight < 2; in_flight++)
+        for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].newest; sp; sp = sp->older) {
+            if (sp == except || sp->is_lost || vti_span_mapped_free_bytes(&m->vset, sp) == 0 ||
+                vti_span_is_quiet(m, sp) != VT_OK)
+                continue;
+            for (uint32_t g = m->geo.n_group; g-- > 0;) {
+                uint32_t had = sp->lane[g].n_mapped_free;
+                if (had == 0 || sp->lane[g].in_flight != in_flight) continue;
+                if (mapped_free_unmap(m, sp, g, 1) == VT_OK && sp->lane[g].n_mapped_free < had)
+                    return true;
+            }
+        }
+    return false;
 }
 
 // What the lane itself has mapped beyond a position, after a gap.
@@ -297,7 +296,7 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         // Mapped-free chunks of other spans could not be unmapped: the device may still read there.
         const uint64_t own = sp ? vti_span_mapped_free_bytes(&m->vset, sp) : 0;
         const uint64_t *warm = m->vset.mapped_free_bytes;
-        return warm[VTI_SPAN_IDLE] + warm[VTI_SPAN_LIVE] > own ? VT_BUSY : shortage_of(m);
+        return warm[VTI_SPAN_IDLE] + warm[VTI_SPAN_LIVE] > own ? VT_BUSY : vti_room_shortage(m);
     }
     return VT_OK;
 }
@@ -338,11 +337,6 @@ enum {
     LANES_AT_ONCE = 16,  // that the mapper unmaps in part
     LIVE_AT_ONCE = 4,    // chunks that the owner unmaps
 };
-
-static uint64_t bytes_beyond(uint64_t bytes, uint64_t keep_bytes)
-{
-    return bytes > keep_bytes ? bytes - keep_bytes : 0;
-}
 
 // Spare memory that is to go: there is a limit on what is kept, and one on all that exists.
 static uint64_t surplus_bytes(const vt_manager *m)
@@ -447,15 +441,6 @@ bool vti_runs_fit(const vt_manager *m, uint64_t n_run)
     return n_run <= m->max_runs && used <= m->max_runs - n_run;
 }
 
-static bool unmap_all_free(vt_manager *m, vti_span *sp)
-{
-    uint64_t had = m->vset.n_run;
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        while (sp->lane[g].n_mapped_free > 0)
-            if (mapped_free_unmap(m, sp, g, UINT32_MAX) != VT_OK) return false;
-    return m->vset.n_run < had;
-}
-
 // Spans give up the mappings of mapped-free chunks: idle ones, the longest idle first, then live
 // ones.
 vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run)
@@ -469,7 +454,10 @@ vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run)
             newer = it->newer;
             if (vti_runs_fit(m, n_run)) return VT_OK;
             if (it == sp || it->is_lost || vti_span_mapped_free_bytes(&m->vset, it) == 0) continue;
-            if (vti_span_is_quiet(m, it) == VT_OK) (void)unmap_all_free(m, it);
+            vt_status st = vti_span_is_quiet(m, it);
+            for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++)
+                while (st == VT_OK && it->lane[g].n_mapped_free > 0)
+                    st = mapped_free_unmap(m, it, g, UINT32_MAX);
         }
     return vti_runs_fit(m, n_run) ? VT_OK : VT_NOMAPS;
 }

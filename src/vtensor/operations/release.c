@@ -116,18 +116,6 @@ vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
 
 // ---- Retire and reap
 
-// Gives up a preferred region that holds chunks of others.
-static void leave_region(vt_manager *m, vti_lane *l, uint32_t cls)
-{
-    uint32_t n_own = 0;
-    if (l->region == VTI_NO_CHUNK) return;
-    for (uint32_t p = 0; p < l->n_end; p++)
-        n_own += l->at[p] != VTI_NO_CHUNK && vti_pset_name(&m->pset, l->at[p]).region == l->region;
-    if (vti_pset_region_used(&m->pset, cls, l->region) == n_own) return;
-    vti_pset_region_close(&m->pset, cls, l->region);
-    l->region = VTI_NO_CHUNK;
-}
-
 static vt_status span_reap(vt_manager *m, vti_span *sp, bool post)
 {
     vt_status st = VT_OK;
@@ -140,7 +128,15 @@ static vt_status span_reap(vt_manager *m, vti_span *sp, bool post)
         vti_lane *l = &sp->lane[g];
         l->front = l->held0 = l->held1 = l->guard_end = 0;
         vti_lane_set_ro(&m->vset, sp, g, 0);
-        leave_region(m, l, m->geo.group[g].cls);
+        if (l->region == VTI_NO_CHUNK) continue;
+        // A preferred region that holds chunks of others is given up.
+        uint32_t cls = m->geo.group[g].cls, n_own = 0;
+        for (uint32_t p = 0; p < l->n_end; p++)
+            n_own +=
+                l->at[p] != VTI_NO_CHUNK && vti_pset_name(&m->pset, l->at[p]).region == l->region;
+        if (vti_pset_region_used(&m->pset, cls, l->region) == n_own) continue;
+        vti_pset_region_close(&m->pset, cls, l->region);
+        l->region = VTI_NO_CHUNK;
     }
     vti_span_shrink(&m->vset, sp);
     sp->fence = 0;

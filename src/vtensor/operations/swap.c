@@ -130,19 +130,6 @@ static bool copy_failed(vti_copy *c, vt_status st)
     return false;
 }
 
-static bool chunk_done(vti_copy *c)
-{
-    vti_swapped *e = &c->list[c->job.n_done];
-    if (c->job.kind == VTI_JOB_WRITE) e->sum = c->sum;
-    c->is_corrupt = e->sum != c->sum;
-    if (c->is_corrupt) return copy_failed(c, VT_EDEVICE);
-    c->sum = 0;
-    c->job.n_view = 0;
-    c->job.n_done++;
-    atomic_store_explicit(&c->n_moved, c->job.n_done, memory_order_release);
-    return c->job.n_done < c->job.n;
-}
-
 static bool copy_slice(const vt_manager *m, vti_copy *c)
 {
     const bool reads = c->job.kind == VTI_JOB_READ;
@@ -153,8 +140,16 @@ static bool copy_slice(const vt_manager *m, vti_copy *c)
     vt_status st = vti_calls_count(&c->job.calls, slice_move(m, c, &one));
     if (st != VT_OK) return copy_failed(c, st);
     c->sum = vt_vmm_checksum(c->sum, &one, sizeof one);
-    if (++c->job.n_view < m->geo.group[c->list[c->job.n_done].group].n_view) return true;
-    return chunk_done(c);
+    vti_swapped *e = &c->list[c->job.n_done];
+    if (++c->job.n_view < m->geo.group[e->group].n_view) return true;
+    if (!reads) e->sum = c->sum; // the chunk is done
+    c->is_corrupt = e->sum != c->sum;
+    if (c->is_corrupt) return copy_failed(c, VT_EDEVICE);
+    c->sum = 0;
+    c->job.n_view = 0;
+    c->job.n_done++;
+    atomic_store_explicit(&c->n_moved, c->job.n_done, memory_order_release);
+    return c->job.n_done < c->job.n;
 }
 
 bool vti_copy_step(const vt_manager *m, vti_copy *c)

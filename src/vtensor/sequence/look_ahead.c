@@ -50,28 +50,24 @@ vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline)
     return vti_tally_answer(s->m, seq_prepare(s, len_tok, deadline));
 }
 
-// Does at once what is left of a lane's prepare.
-static vt_status finish_lane(vt_seq *s, uint32_t group)
-{
-    vt_manager *m = s->m;
-    const vti_lane *l = &s->span->lane[group];
-    uint32_t end = vti_group_chunks(&m->geo.group[group], s->ahead_tok);
-    vti_lane_settle(m, s->span, group);
-    vt_status st = s->ahead;
-    s->ahead = VT_OK;
-    VT_TRY(st);
-    if (l->n_owned < l->held1) {
-        VT_TRY(vti_span_await(m, s->span));
-        VT_TRY(vti_lane_clear(m, s->span, group, false));
-    }
-    return end > l->n_owned ? vti_lane_back(m, s->span, group, l->n_owned, end) : VT_OK;
-}
-
+// Does at once what is left of the prepare of each lane.
 static vt_status seq_wait(vt_seq *s)
 {
     vt_manager *m = s->m;
     if (s->tail_asked) VT_TRY(vti_fence_await(m, s->span->fence));
-    for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(finish_lane(s, g));
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const vti_lane *l = &s->span->lane[g];
+        uint32_t end = vti_group_chunks(&m->geo.group[g], s->ahead_tok);
+        vti_lane_settle(m, s->span, g);
+        vt_status st = s->ahead;
+        s->ahead = VT_OK;
+        VT_TRY(st);
+        if (l->n_owned < l->held1) {
+            VT_TRY(vti_span_await(m, s->span));
+            VT_TRY(vti_lane_clear(m, s->span, g, false));
+        }
+        if (end > l->n_owned) VT_TRY(vti_lane_back(m, s->span, g, l->n_owned, end));
+    }
     return VT_OK;
 }
 
@@ -83,25 +79,12 @@ vt_status vt_seq_wait(vt_seq *s)
 
 // ---- Steps
 
-// How many tokens more the mapped chunks of every lane have room for.
-static uint32_t tokens_left(const vt_seq *s)
-{
-    uint32_t least = UINT32_MAX;
-    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
-        const vti_lane *l = &s->span->lane[g];
-        uint32_t p =
-            vti_lane_first_unmapped(l, l->n_owned, l->n_end > l->n_owned ? l->n_end : l->n_owned);
-        uint32_t n_tok = vti_group_tokens(&s->m->geo.group[g], p);
-        if (n_tok < least) least = n_tok;
-    }
-    return least > s->len_tok ? least - s->len_tok : 0;
-}
-
 // Prepares what the policy asks for. Errors are ignored: extend will try again.
 static void look_ahead(vt_seq *s, vt_ahead policy, uint32_t n_tok)
 {
     if (policy == VT_AHEAD_NONE) return;
-    const uint32_t left = tokens_left(s);
+    const uint32_t mapped_tok = vti_seq_mapped_tok(s);
+    const uint32_t left = mapped_tok > s->len_tok ? mapped_tok - s->len_tok : 0;
     uint64_t len_tok = (uint64_t)s->len_tok + n_tok;
     uint32_t deadline = left + 1;
     if (policy == VT_AHEAD_NEXT) {
@@ -150,17 +133,9 @@ bool vti_span_is_done(const vt_manager *m, const vti_span *sp)
     return true;
 }
 
-// What spans in other states wait for is in the lists of those states (vti_spans_reap,
-// vti_quarantine_retry).
-static void look_at_span(vt_manager *m, vti_span *sp, vt_ahead policy)
-{
-    if (sp->state != VTI_SPAN_LIVE || !sp->seq || vti_seq_is_away(sp->seq)) return;
-    vti_span_guard(m, sp);
-    if (!sp->is_lost) look_ahead(sp->seq, policy, m->ahead_tok);
-}
-
-// A span for which something is left to do stays due; while the budget is exceeded, that is
-// what the policy would prepare.
+// A span for which something is left to do stays due; while the budget is exceeded, that is what
+// the policy would prepare. What spans in other states wait for is in the lists of those states
+// (vti_spans_reap, vti_quarantine_retry).
 static void look_at_due(vt_manager *m, vt_ahead policy, uint32_t n_tok)
 {
     const vt_ahead can = vti_over_budget(m) > 0 ? VT_AHEAD_NONE : policy;
@@ -173,7 +148,10 @@ static void look_at_due(vt_manager *m, vt_ahead policy, uint32_t n_tok)
         vti_span *sp = vti_vset_take_due(&m->vset);
         m->tally.looks++;
         if (vti_span_is_done(m, sp)) continue;
-        look_at_span(m, sp, can);
+        if (sp->state == VTI_SPAN_LIVE && sp->seq && !vti_seq_is_away(sp->seq)) {
+            vti_span_guard(m, sp);
+            if (!sp->is_lost) look_ahead(sp->seq, can, n_tok);
+        }
         if (!vti_span_is_done(m, sp)) vti_span_set_due(&m->vset, sp);
     }
 }

@@ -52,8 +52,10 @@ static vt_status manager_sizes(vt_manager *m, const vt_config *cfg)
     return VT_OK;
 }
 
-static vt_status manager_scratch(vt_manager *m)
+// manager_free frees all of this, even if only part of it was allocated.
+static vt_status manager_structure(vt_manager *m, const vt_config *cfg)
 {
+    vti_pset_init(&m->pset, &m->geo);
     for (uint32_t c = 0; c < VT_MAX_GROUP; c++) m->copy_name[c].region = VTI_NO_CHUNK;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         m->scratch[g] = calloc(m->geo.group[g].n_position, sizeof(uint32_t));
@@ -61,14 +63,7 @@ static vt_status manager_scratch(vt_manager *m)
     }
     m->n_job_plan = VTI_RETURN_AT_ONCE;
     m->job_plan = calloc(m->n_job_plan, sizeof *m->job_plan);
-    return m->job_plan ? VT_OK : VT_ENOMEM;
-}
-
-// manager_free frees all of this, even if only part of it was allocated.
-static vt_status manager_structure(vt_manager *m, const vt_config *cfg)
-{
-    vti_pset_init(&m->pset, &m->geo);
-    VT_TRY(manager_scratch(m));
+    if (!m->job_plan) return VT_ENOMEM;
     if (cfg->n_event > 0) VT_TRY(vti_events_new(cfg->n_event, &m->events));
     // More spans than sequences: those that ended may still be in use by the device.
     uint32_t max_seq = m->geo.max_seq, n_span = max_seq < UINT32_MAX / 2 ? 2 * max_seq : UINT32_MAX;
@@ -236,23 +231,16 @@ vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
     return vti_tally_answer(m, st);
 }
 
-static uint64_t excess_bytes(const vt_manager *m, uint64_t budget_bytes)
-{
-    uint64_t used = vti_pset_created_bytes(&m->pset) + m->reserved_bytes;
-    return used > budget_bytes ? used - budget_bytes : 0;
-}
-
 // Whole chunks may have to go for less.
 static vt_status shrink_to(vt_manager *m, uint64_t budget_bytes)
 {
-    uint64_t over = excess_bytes(m, budget_bytes);
-    if (over > all_spare(m) + vti_pset_evictable_bytes(&m->pset))
-        return vti_room_may_come(m) ? VT_BUSY : VT_NOSPACE;
+    uint64_t over = vti_excess_bytes(m, budget_bytes);
+    if (over > all_spare(m) + vti_pset_evictable_bytes(&m->pset)) return vti_room_shortage(m);
     while (over > 0) {
         uint64_t had = over, spare = all_spare(m);
         if (over > spare) vti_prefixes_evict(m, over - spare);
         VT_TRY(vti_spare_return(m, over));
-        over = excess_bytes(m, budget_bytes);
+        over = vti_excess_bytes(m, budget_bytes);
         if (over == had) return VT_BUSY; // the device still uses the rest
     }
     return VT_OK;
@@ -285,7 +273,7 @@ static void take_budget(vt_manager *m, uint64_t budget_bytes)
 static vt_status set_budget(vt_manager *m, uint64_t budget_bytes)
 {
     if (!holds_chunks(m, budget_bytes)) return VT_EINVAL;
-    if (excess_bytes(m, budget_bytes) > 0) {
+    if (vti_excess_bytes(m, budget_bytes) > 0) {
         settle_all(m);
         VT_TRY(shrink_to(m, budget_bytes));
     }
@@ -304,10 +292,9 @@ static vt_status aim_budget(vt_manager *m, uint64_t budget_bytes)
 {
     if (!holds_chunks(m, budget_bytes)) return VT_EINVAL;
     vti_jobs_take(m);
-    if (!vti_can_return(m, excess_bytes(m, budget_bytes))) {
+    if (!vti_can_return(m, vti_excess_bytes(m, budget_bytes))) {
         settle_all(m);
-        if (!vti_can_return(m, excess_bytes(m, budget_bytes)))
-            return vti_room_may_come(m) ? VT_BUSY : VT_NOSPACE;
+        if (!vti_can_return(m, vti_excess_bytes(m, budget_bytes))) return vti_room_shortage(m);
     }
     if (budget_bytes == m->budget_bytes) return VT_OK; // it is under way
     take_budget(m, budget_bytes);

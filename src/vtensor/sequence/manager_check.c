@@ -65,8 +65,7 @@ static const char *check_map(manager_census *c, const vti_span *sp, uint32_t gro
     for (uint32_t p = l->n_end; p < l->n_room; p++)
         HOLDS(l->at[p] == VTI_NO_CHUNK, "a lane maps beyond its end");
     for (uint32_t p = 0; p < l->n_end; p++) {
-        const char *broken = check_mapped(c, sp, group, p);
-        if (broken) return broken;
+        HOLDS_ALL(check_mapped(c, sp, group, p));
         n_mapped_free += l->at[p] != VTI_NO_CHUNK && (p < l->held0 || p >= l->held1);
     }
     HOLDS(n_mapped_free == l->n_mapped_free, "the count of mapped-free chunks is wrong");
@@ -105,10 +104,7 @@ static const char *check_move(const vt_seq *s)
         HOLDS(!mv->copy.in_flight, "a copy is still with the mapper");
         HOLDS(s->n_swapped > 0 || mv->phase == VTI_MOVE_DONE, "a sequence moves without chunks");
     }
-    for (uint32_t i = 0; i < s->n_swapped; i++) {
-        const char *broken = check_swapped(s, &s->swapped[i]);
-        if (broken) return broken;
-    }
+    for (uint32_t i = 0; i < s->n_swapped; i++) HOLDS_ALL(check_swapped(s, &s->swapped[i]));
     return NULL;
 }
 
@@ -153,13 +149,10 @@ static const char *check_seq(manager_census *c, const vti_span *sp)
     HOLDS(s && s->m == c->m && s->span == sp, "a sequence and its span do not refer to each other");
     HOLDS(s->len_tok <= c->m->geo.max_tok, "a sequence is longer than max_tok");
     HOLDS(s->live_bytes == vti_seq_live_bytes(s), "a sequence's live bytes are wrong");
-    for (uint32_t g = 0; g < c->m->geo.n_group && !sp->is_lost; g++) {
-        const char *broken = check_lane(c, sp, g);
-        if (broken) return broken;
-    }
+    for (uint32_t g = 0; g < c->m->geo.n_group && !sp->is_lost; g++)
+        HOLDS_ALL(check_lane(c, sp, g));
     HOLDS(s->slack_bytes == vti_seq_slack_bytes(s), "a sequence's slack bytes are wrong");
-    const char *moves = sp->is_lost ? NULL : check_move(s);
-    if (moves) return moves;
+    if (!sp->is_lost) HOLDS_ALL(check_move(s));
     if (s->move) c->n_run_moving += s->move->n_run;
     c->n_live++;
     c->live_bytes += s->live_bytes;
@@ -188,8 +181,7 @@ static const char *check_span(manager_census *c, uint32_t id)
         HOLDS(!l->in_flight, "a job is still with the mapper");
         HOLDS(sp->state != VTI_SPAN_IDLE || (l->held1 == 0 && l->n_owned == 0 && l->n_ro == 0),
               "an idle span holds chunks");
-        const char *broken = check_map(c, sp, g);
-        if (broken) return broken;
+        HOLDS_ALL(check_map(c, sp, g));
     }
     const bool is_idle_mapped = c->mapped_free_bytes[VTI_SPAN_IDLE] > had_mapped_free;
     HOLDS(sp->is_listed_mapped == is_idle_mapped,
@@ -236,15 +228,14 @@ static const char *check_idle_mapped(const manager_census *c)
 static const char *check_spans(manager_census *c)
 {
     const vti_vset *vs = &c->m->vset;
-    const char *broken = NULL;
-    for (uint32_t i = 0; i < vs->n_span && !broken; i++) broken = check_span(c, i);
-    for (vti_span_state st = 0; st < VTI_N_SPAN_STATE && !broken; st++) {
-        broken = check_list(&vs->in[st], st, c->n_in_state[st]);
-        if (!broken && c->mapped_free_bytes[st] != vs->mapped_free_bytes[st])
-            broken = "the count of mapped-free bytes is wrong";
+    for (uint32_t i = 0; i < vs->n_span; i++) HOLDS_ALL(check_span(c, i));
+    for (vti_span_state st = 0; st < VTI_N_SPAN_STATE; st++) {
+        HOLDS_ALL(check_list(&vs->in[st], st, c->n_in_state[st]));
+        HOLDS(c->mapped_free_bytes[st] == vs->mapped_free_bytes[st],
+              "the count of mapped-free bytes is wrong");
     }
-    if (!broken) broken = check_idle_mapped(c);
-    return broken ? broken : check_due(c);
+    HOLDS_ALL(check_idle_mapped(c));
+    return check_due(c);
 }
 
 // 2
@@ -305,9 +296,7 @@ static const char *check_class(const manager_census *c, uint32_t cls)
     uint64_t n_pool = 0;
     for (uint32_t i = 0; i < vti_pset_end(&c->m->pset); i++) {
         const vti_chunk is = vti_pset_chunk(&c->m->pset, i);
-        bool is_of_class = vti_pset_class(&c->m->pset, i) == cls;
-        const char *broken = is_of_class ? check_chunk(&c->held[i], &is, &sum) : NULL;
-        if (broken) return broken;
+        if (vti_pset_class(&c->m->pset, i) == cls) HOLDS_ALL(check_chunk(&c->held[i], &is, &sum));
     }
     for (uint32_t chunk = k->pool; chunk != VTI_NO_CHUNK && n_pool <= k->n_pool; n_pool++)
         chunk = vti_pset_chunk(&c->m->pset, chunk).next;
@@ -365,38 +354,31 @@ static const char *check_swap(manager_census *c, uint8_t *taken)
     return NULL;
 }
 
-static vt_status check_all(manager_census *c, uint8_t *taken, const char **broken)
+static const char *check_structure(manager_census *c, uint8_t *taken)
 {
-    *broken = check_spans(c);
-    if (!*broken) *broken = check_regions(c);
-    if (!*broken) *broken = vti_radix_check(c->m->radix, count_node, c);
     const vt_manager *m = c->m;
-    for (uint32_t i = 0; i < m->n_source && !*broken; i++) {
+    HOLDS_ALL(check_spans(c));
+    HOLDS_ALL(check_regions(c));
+    HOLDS_ALL(vti_radix_check(m->radix, count_node, c));
+    for (uint32_t i = 0; i < m->n_source; i++) {
         const vti_source *source = &m->source[(m->first_source + i) % m->cap_source];
         c->held[source->chunk].n_user++;
         c->held[source->chunk].n_gone++;
     }
-    for (uint32_t k = 0; k < c->m->pset.n_class && !*broken; k++) *broken = check_class(c, k);
-    if (!*broken) *broken = check_sums(c);
-    if (!*broken) *broken = check_swap(c, taken);
+    for (uint32_t k = 0; k < m->pset.n_class; k++) HOLDS_ALL(check_class(c, k));
+    HOLDS_ALL(check_sums(c));
+    return check_swap(c, taken);
+}
+
+static vt_status check_all(manager_census *c, uint8_t *taken, const char **broken)
+{
+    *broken = check_structure(c, taken);
     if (*broken) return VT_OK;
-    const vti_claim claim = {.resident_bytes = vti_pset_created_bytes(&m->pset), // 5, 6
+    const vti_claim claim = {.resident_bytes = vti_pset_created_bytes(&c->m->pset), // 5, 6
                              .mapped_bytes = c->mapped_bytes,
                              .n_run = c->n_run + c->n_run_moving,
                              .is_torn = c->n_lost > 0};
-    return vti_claim_check(m->vmm, &claim, broken);
-}
-
-static vt_status census_alloc(manager_census *c)
-{
-    const vti_pset *ps = &c->m->pset;
-    c->held = calloc((size_t)vti_pset_end(ps) + 1, sizeof *c->held);
-    bool is_done = c->held != NULL;
-    for (uint32_t k = 0; k < ps->n_class && is_done; k++) {
-        c->n_preferred[k] = calloc((size_t)ps->cls[k].regions.n + 1, sizeof *c->n_preferred[k]);
-        is_done = c->n_preferred[k] != NULL;
-    }
-    return is_done ? VT_OK : VT_ENOMEM;
+    return vti_claim_check(c->m->vmm, &claim, broken);
 }
 
 vt_status vt_check(vt_manager *m, const char **what)
@@ -405,8 +387,14 @@ vt_status vt_check(vt_manager *m, const char **what)
     vti_jobs_settle(m);
     vti_copies_stop(m);
     manager_census c = {.m = m};
+    const vti_pset *ps = &m->pset;
     uint8_t *taken = calloc((size_t)m->swap.n_slot + 1, 1);
-    vt_status st = taken ? census_alloc(&c) : VT_ENOMEM;
+    c.held = calloc((size_t)vti_pset_end(ps) + 1, sizeof *c.held);
+    vt_status st = taken && c.held ? VT_OK : VT_ENOMEM;
+    for (uint32_t k = 0; k < ps->n_class && st == VT_OK; k++) {
+        c.n_preferred[k] = calloc((size_t)ps->cls[k].regions.n + 1, sizeof *c.n_preferred[k]);
+        if (!c.n_preferred[k]) st = VT_ENOMEM;
+    }
     if (st == VT_OK) st = check_all(&c, taken, &broken);
     free(c.held);
     for (uint32_t k = 0; k < VT_MAX_GROUP; k++) free(c.n_preferred[k]);

@@ -89,38 +89,24 @@ static void fill_span(const vt_manager *m, snapshot_block *b, const vti_span *sp
     }
 }
 
-static uint32_t count_positions(const vt_manager *m, vt_snapshot *head)
-{
-    uint32_t n = 0;
-    head->n_group = m->geo.n_group;
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        n += head->group_position[g] = m->geo.group[g].n_position;
-    return n;
-}
-
-static snapshot_block *make_block(size_t n_chunk, size_t n_span, size_t n_at)
-{
-    snapshot_block *b = malloc(sizeof *b + n_chunk * sizeof *b->chunk + n_span * sizeof *b->span +
-                               n_at * sizeof *b->at);
-    if (!b) return NULL;
-    *b = (snapshot_block){.at = (uint64_t *)(b + 1)}; // the strictest alignment first
-    b->chunk = (vt_chunk_info *)(b->at + n_at);
-    b->span = (vt_span_info *)(b->chunk + n_chunk);
-    return b;
-}
-
 vt_status vt_snapshot_take(const vt_manager *m, vt_snapshot **out)
 {
-    *out = NULL;
-    vt_snapshot head = {.n_span = m->vset.n_span};
+    const uint32_t n_span = m->vset.n_span;
+    vt_snapshot head = {.n_span = n_span, .n_group = m->geo.n_group};
     uint64_t n_created = 0;
-    head.n_position = count_positions(m, &head);
+    *out = NULL;
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        head.n_position += head.group_position[g] = m->geo.group[g].n_position;
     for (uint32_t c = 0; c < m->pset.n_class; c++) n_created += vti_class_created(&m->pset.cls[c]);
-    snapshot_block *b = make_block(n_created, head.n_span, (size_t)head.n_span * head.n_position);
+    const size_t n_at = (size_t)n_span * head.n_position;
+    snapshot_block *b = malloc(sizeof *b + n_created * sizeof *b->chunk + n_span * sizeof *b->span +
+                               n_at * sizeof *b->at);
     if (!b) return VT_ENOMEM;
-    b->head = head;
+    *b = (snapshot_block){.head = head, .at = (uint64_t *)(b + 1)}; // the strictest alignment first
+    b->chunk = (vt_chunk_info *)(b->at + n_at);
+    b->span = (vt_span_info *)(b->chunk + n_created);
     for (uint32_t i = 0; i < vti_pset_end(&m->pset); i++) fill_chunk(m, b, i);
-    for (uint32_t i = 0; i < head.n_span; i++) fill_span(m, b, m->vset.span[i]);
+    for (uint32_t i = 0; i < n_span; i++) fill_span(m, b, m->vset.span[i]);
     b->head.chunk = b->chunk;
     b->head.span = b->span;
     b->head.at = b->at;

@@ -41,17 +41,23 @@ static vt_status map_inside(vt_seq *s, uint32_t group, uint32_t p, uint32_t chun
     return vti_job_now(s->m, s->span, group, &(vti_job_spec){VTI_JOB_BACK, p, 1, use, 0});
 }
 
-// The copy at position p instead of the shared chunk, which has no rows beyond the tail: there the
-// copy is wiped, since another tenant may have had it. If that cannot be mapped again, the sequence
-// is lost.
-static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t copy,
-                               size_t tail_bytes)
+// The tail goes into a chunk of the sequence's own in place of the shared one, which has no rows
+// beyond the tail: there the copy is wiped, since another tenant may have had it. If that cannot be
+// mapped again, the sequence is lost.
+static vt_status replace_tail(vt_seq *s, uint32_t group)
 {
     vt_manager *m = s->m;
+    const vti_lane_geo *gr = &m->geo.group[group];
     vti_lane *l = &s->span->lane[group];
-    uint32_t shared = l->at[p], n_ro = l->n_ro;
-    vt_vmm_use alias = n_ro > p ? VT_VMM_READ : VT_VMM_ALIAS;
-    size_t dirty_end = l->dirty_end, begin = p * m->geo.group[group].slice_bytes;
+    const size_t tail_bytes = vti_group_tail_bytes(gr, s->len_tok);
+    const uint32_t p = vti_group_whole(gr, s->len_tok);
+    uint32_t copy;
+    VT_TRY(vti_source_reserve(m));
+    VT_TRY(vti_runs_make(m, s->span, 2 * (uint64_t)gr->n_view));
+    VT_TRY(vti_chunk_make(m, group, &copy));
+    const uint32_t shared = l->at[p], n_ro = l->n_ro;
+    const vt_vmm_use alias = n_ro > p ? VT_VMM_READ : VT_VMM_ALIAS;
+    const size_t dirty_end = l->dirty_end, begin = p * gr->slice_bytes;
     vt_status st = vti_job_now(m, s->span, group, &(vti_job_spec){VTI_JOB_UNMAP, p, 1, 0, 0});
     if (st != VT_OK) {
         vti_pset_place(&m->pset, copy, VTI_IN_POOL);
@@ -65,8 +71,7 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
         st = vti_lane_fetch(m, s->span, group, p, shared, tail_bytes);
         vti_source_hold(m, shared);
         if (st == VT_OK)
-            st = vti_lane_zero(m, s->span, group, begin + tail_bytes,
-                               begin + m->geo.group[group].slice_bytes);
+            st = vti_lane_zero(m, s->span, group, begin + tail_bytes, begin + gr->slice_bytes);
         if (st != VT_OK) vti_span_quarantine(m, s->span);
     } else if (s->span->is_lost || map_inside(s, group, p, shared, alias) != VT_OK) {
         vti_span_quarantine(m, s->span);
@@ -78,24 +83,12 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
     return st;
 }
 
-static vt_status replace_tail(vt_seq *s, uint32_t group)
-{
-    vt_manager *m = s->m;
-    const vti_lane_geo *gr = &m->geo.group[group];
-    uint32_t copy;
-    VT_TRY(vti_source_reserve(m));
-    VT_TRY(vti_runs_make(m, s->span, 2 * (uint64_t)gr->n_view));
-    VT_TRY(vti_chunk_make(m, group, &copy));
-    return exchange_tail(s, group, vti_group_whole(gr, s->len_tok), copy,
-                         vti_group_tail_bytes(gr, s->len_tok));
-}
-
 // By the contract of extend, no later work reads the sequence until it does.
 static VTI_COLD vt_status device_lets_go(vt_seq *s)
 {
     bool is_passed;
     if (!s->tail_asked) VT_TRY(vti_fence_take(s->m, s->span));
-    vt_status st = vti_fence_passed(s->m, s->span->fence, &is_passed);
+    vt_status st = vti_fence_passed(s->m, s->span->fence, false, &is_passed);
     if (st == VT_OK && !is_passed) st = VT_BUSY;
     s->tail_asked = st == VT_BUSY;
     return st;
@@ -266,20 +259,14 @@ vt_status vt_seq_extend_many(vt_seq *const *seq, const uint32_t *len_tok, uint32
 
 // ---- Truncate
 
-static bool can_cut(const vt_seq *s, uint32_t len_tok)
-{
-    const vt_manager *m = s->m;
-    for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        const vti_lane_geo *gr = &m->geo.group[g];
-        if (gr->is_state && len_tok > 0) return false;
-        if (s->span->lane[g].front > vti_group_passed(gr, len_tok)) return false;
-    }
-    return true;
-}
-
 vt_status vti_seq_can_truncate(const vt_seq *s, uint32_t len_tok)
 {
-    if (vti_seq_is_away(s) || !can_cut(s, len_tok)) return VT_EINVAL;
+    if (vti_seq_is_away(s)) return VT_EINVAL;
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
+        const vti_lane_geo *gr = &s->m->geo.group[g];
+        if (gr->is_state && len_tok > 0) return VT_EINVAL;
+        if (s->span->lane[g].front > vti_group_passed(gr, len_tok)) return VT_EINVAL;
+    }
     return s->span->is_lost ? VT_EDEVICE : VT_OK;
 }
 

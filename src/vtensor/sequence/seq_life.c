@@ -152,14 +152,6 @@ static bool all_is_mapped(const vt_seq *s)
     return !s->span->is_lost && !vti_seq_is_away(s);
 }
 
-static void pending_record(vt_seq *s)
-{
-    vti_pending *p = &s->pending;
-    bool is_wanted = p->domain && p->epoch == vti_domain_epoch(p->domain);
-    if (is_wanted && p->n_tok > p->first && all_is_mapped(s)) record_now(s);
-    vti_pending_drop(p);
-}
-
 // ---- Release
 
 void vti_move_end(vt_seq *s)
@@ -173,23 +165,21 @@ void vti_move_end(vt_seq *s)
     vti_span_set_due(&s->m->vset, s->span);
 }
 
-// Ends a swap in flight: nothing copies its rows any longer, and its lanes are its own.
-static void stop_move(vt_seq *s)
-{
-    if (!s->move) return;
-    vti_copy_stop(s->m, &s->move->copy);
-    vti_span_settle(s->m, s->span);
-    s->m->runs_reserved -= s->move->n_run;
-    vti_move_end(s);
-}
-
 void vt_seq_release(vt_seq *s)
 {
     if (!s) return;
     vt_manager *m = s->m;
     vti_jobs_take(m);
-    pending_record(s);
-    stop_move(s);
+    const vti_pending *p = &s->pending;
+    bool is_wanted = p->domain && p->epoch == vti_domain_epoch(p->domain);
+    if (is_wanted && p->n_tok > p->first && all_is_mapped(s)) record_now(s);
+    vti_pending_drop(&s->pending);
+    if (s->move) { // nothing copies its rows any longer, and its lanes are its own
+        vti_copy_stop(m, &s->move->copy);
+        vti_span_settle(m, s->span);
+        m->runs_reserved -= s->move->n_run;
+        vti_move_end(s);
+    }
     vti_seq_set_len(s, 0);
     vti_seq_set_node(s, NULL);
     vti_swap_forget(s);
@@ -275,19 +265,26 @@ static bool lane_is_ready(const vt_seq *s, uint32_t group)
     return l->n_ro <= p && vti_pset_state(&s->m->pset, l->at[p]) == VT_CHUNK_OWNED;
 }
 
-uint32_t vt_seq_backed(const vt_seq *s)
+uint32_t vti_seq_mapped_tok(const vt_seq *s)
 {
-    uint32_t least = s->m->geo.max_tok;
-    if (vti_seq_is_away(s) || s->span->is_lost) return s->len_tok;
+    uint32_t least = UINT32_MAX;
     for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
-        const vti_lane_geo *gr = &s->m->geo.group[g];
         const vti_lane *l = &s->span->lane[g];
-        if (!lane_is_ready(s, g)) return s->len_tok;
-        uint32_t p =
-            vti_lane_first_unmapped(l, l->n_owned, l->n_end > l->n_owned ? l->n_end : l->n_owned);
-        uint32_t n_tok = vti_group_tokens(gr, p);
+        uint32_t end = l->n_end > l->n_owned ? l->n_end : l->n_owned;
+        uint32_t p = vti_lane_first_unmapped(l, l->n_owned, end);
+        uint32_t n_tok = vti_group_tokens(&s->m->geo.group[g], p);
         if (n_tok < least) least = n_tok;
     }
+    return least;
+}
+
+uint32_t vt_seq_backed(const vt_seq *s)
+{
+    if (vti_seq_is_away(s) || s->span->is_lost) return s->len_tok;
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++)
+        if (!lane_is_ready(s, g)) return s->len_tok;
+    uint32_t least = vti_seq_mapped_tok(s);
+    if (least > s->m->geo.max_tok) least = s->m->geo.max_tok;
     return least > s->len_tok ? least : s->len_tok;
 }
 

@@ -19,17 +19,6 @@ typedef struct share_source {
     vti_node *last; // NULL: they belong to a sequence. Else to the tree, with the tail in this node
 } share_source;
 
-static vt_status alias_lanes(vt_seq *s, const share_source *from)
-{
-    vt_manager *m = s->m;
-    for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        const vti_lane_geo *gr = &m->geo.group[g];
-        uint32_t first = vti_group_passed(gr, from->n_tok), end = vti_group_whole(gr, from->n_tok);
-        VT_TRY(vti_lane_alias(m, s->span, g, from->at[g], first, end > first ? end : first));
-    }
-    return VT_OK;
-}
-
 // Copies the chunks of a lane that are not aliased: the tail, or all of a state.
 static vt_status copy_lane(vt_seq *s, const share_source *from, uint32_t group, uint32_t first)
 {
@@ -64,34 +53,32 @@ static bool can_take_tail(const vt_seq *s, const share_source *from, uint32_t gr
     return is_alone && vti_pset_continues(&m->pset, l->at[p - 1], from->at[group][p]);
 }
 
-static vt_status map_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t chunk)
-{
-    vt_manager *m = s->m;
-    vti_lane *l = &s->span->lane[group];
-    VT_TRY(vti_lane_make_job_room(l, p, 1));
-    l->plan[0] = vti_plan_of(m, chunk);
-    VT_TRY(vti_runs_make(m, s->span, vti_plan_runs(m, s->span, group, p, l->plan, 1)));
-    l->n_owned = p + 1;
-    vt_status st =
-        vti_job_now(m, s->span, group, &(vti_job_spec){VTI_JOB_BACK, p, 1, VT_VMM_ALIAS, 0});
-    if (st != VT_OK && !s->span->is_lost) l->n_owned = p;
-    return st;
-}
-
 // The sequence gets the tail, the tree a copy. What making room for that took from the node is left
 // alone: it is copied, as where the tail cannot be taken.
 static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
 {
     vt_manager *m = s->m;
     const vti_lane_geo *gr = &m->geo.group[group];
-    uint32_t p = vti_group_whole(gr, from->n_tok), chunk = from->at[group][p], copy;
+    vti_lane *l = &s->span->lane[group];
+    const uint32_t p = vti_group_whole(gr, from->n_tok);
+    const vti_job_spec alias = {VTI_JOB_BACK, p, 1, VT_VMM_ALIAS, 0};
+    uint32_t copy;
     VT_TRY(vti_surplus_unmap(m, s->span, group, p)); // mapped-free chunks of an earlier sequence
     VT_TRY(vti_chunk_make(m, group, &copy));
     if (!can_take_tail(s, from, group)) {
         vti_chunk_drop(m, copy);
         return VT_OK;
     }
-    vt_status st = map_tail(s, group, p, chunk);
+    vt_status st = vti_lane_make_job_room(l, p, 1);
+    if (st == VT_OK) {
+        l->plan[0] = vti_plan_of(m, from->at[group][p]);
+        st = vti_runs_make(m, s->span, vti_plan_runs(m, s->span, group, p, l->plan, 1));
+    }
+    if (st == VT_OK) {
+        l->n_owned = p + 1;
+        st = vti_job_now(m, s->span, group, &alias);
+        if (st != VT_OK && !s->span->is_lost) l->n_owned = p;
+    }
     if (st == VT_OK) st = vti_lane_store(m, s->span, group, p, copy);
     if (st != VT_OK) {
         vti_chunk_drop(m, copy);
@@ -102,24 +89,22 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
     return vti_lane_zero(m, s->span, group, vti_group_bytes(gr, from->n_tok), end);
 }
 
-// Room for all that is copied is asked for before a prefix is evicted for the first of it. A tail
-// that is taken needs a chunk as one that is copied does.
-static vt_status take_tails(vt_seq *s, const share_source *from)
-{
-    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
-        if (!can_take_tail(s, from, g)) continue;
-        VT_TRY(vti_seq_room(s, from->n_tok));
-        VT_TRY(take_tail(s, from, g));
-    }
-    return VT_OK;
-}
-
 static vt_status share_all(vt_seq *s, const share_source *from)
 {
     vt_manager *m = s->m;
     uint32_t first[VT_MAX_GROUP];
-    VT_TRY(alias_lanes(s, from));
-    VT_TRY(take_tails(s, from));
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const vti_lane_geo *gr = &m->geo.group[g];
+        uint32_t front = vti_group_passed(gr, from->n_tok), end = vti_group_whole(gr, from->n_tok);
+        VT_TRY(vti_lane_alias(m, s->span, g, from->at[g], front, end > front ? end : front));
+    }
+    // Room for all that is copied is asked for before a prefix is evicted for the first of it. A
+    // tail that is taken needs a chunk as one that is copied does.
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        if (!can_take_tail(s, from, g)) continue;
+        VT_TRY(vti_seq_room(s, from->n_tok));
+        VT_TRY(take_tail(s, from, g));
+    }
     for (uint32_t g = 0; g < m->geo.n_group; g++) first[g] = s->span->lane[g].n_owned;
     VT_TRY(vti_seq_grow(s, from->n_tok));
     vti_seq_set_len(s, from->n_tok);
@@ -137,19 +122,13 @@ static vt_status begin_with(vt_seq *s, const share_source *from)
 
 // ---- Fork
 
-static bool can_fork(const vt_seq *s, uint32_t len_tok)
-{
-    const vti_geo *g = &s->m->geo;
-    if (len_tok > s->len_tok || vti_seq_is_away(s)) return false;
-    if (g->has_state && len_tok < s->len_tok) return false;
-    for (uint32_t i = 0; i < g->n_group; i++)
-        if (s->span->lane[i].front > vti_group_passed(&g->group[i], len_tok)) return false;
-    return true;
-}
-
 vt_status vti_seq_can_fork(const vt_seq *s, uint32_t len_tok)
 {
-    if (!can_fork(s, len_tok)) return VT_EINVAL;
+    const vti_geo *g = &s->m->geo;
+    if (len_tok > s->len_tok || vti_seq_is_away(s)) return VT_EINVAL;
+    if (g->has_state && len_tok < s->len_tok) return VT_EINVAL;
+    for (uint32_t i = 0; i < g->n_group; i++)
+        if (s->span->lane[i].front > vti_group_passed(&g->group[i], len_tok)) return VT_EINVAL;
     return s->span->is_lost ? VT_EDEVICE : VT_OK;
 }
 
@@ -187,12 +166,6 @@ vt_status vt_seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
 uint32_t vt_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
 {
     return vti_radix_match(d, tok, n_tok).n_tok;
-}
-
-uint32_t vt_prefix_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t *out,
-                            uint32_t max_n)
-{
-    return vti_radix_continue(d, tok, n_tok, out, max_n);
 }
 
 // What is copied needs a holder until then: making room may take the windows and states of nodes.
@@ -278,8 +251,6 @@ static uint32_t whole_blocks(const vt_seq *s, uint32_t n_tok)
     return n;
 }
 
-// ---- States
-
 // Points at[] to copies of the states, in chunks of their own.
 static vt_status copy_states(vt_seq *s, const uint32_t **at)
 {
@@ -294,17 +265,6 @@ static vt_status copy_states(vt_seq *s, const uint32_t **at)
         }
     }
     return VT_OK;
-}
-
-// Copies that the tree did not take go to the pool.
-static void settle_states(vt_manager *m)
-{
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        for (uint32_t p = 0; m->geo.group[g].is_state && p < m->geo.group[g].n_position; p++) {
-            uint32_t copy = m->scratch[g][p];
-            if (copy != VTI_NO_CHUNK && vti_pset_state(&m->pset, copy) == VT_CHUNK_SPARE)
-                vti_chunk_drop(m, copy);
-        }
 }
 
 // ---- Record
@@ -326,7 +286,12 @@ static vt_status push_blocks(vt_seq *s, vti_node *from, const uint32_t *tok, uin
     push.has_state = m->geo.has_state && n_tok == s->len_tok && m->max_runs < UINT64_MAX;
     if (push.has_state) st = copy_states(s, at);
     if (st == VT_OK) st = vti_radix_push(m->radix, &push, node);
-    if (push.has_state) settle_states(m);
+    for (uint32_t g = 0; push.has_state && g < m->geo.n_group; g++)
+        for (uint32_t p = 0; m->geo.group[g].is_state && p < m->geo.group[g].n_position; p++) {
+            uint32_t copy = m->scratch[g][p]; // goes to the pool if the tree did not take it
+            if (copy != VTI_NO_CHUNK && vti_pset_state(&m->pset, copy) == VT_CHUNK_SPARE)
+                vti_chunk_drop(m, copy);
+        }
     return st;
 }
 

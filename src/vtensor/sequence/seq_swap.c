@@ -207,7 +207,7 @@ static bool copy_ended(vt_seq *s)
 static bool pass_fence(vt_seq *s)
 {
     bool is_passed;
-    vt_status st = vti_fence_passed(s->m, s->move->ticket, &is_passed);
+    vt_status st = vti_fence_passed(s->m, s->move->ticket, false, &is_passed);
     if (st == VT_OK && !is_passed) return false;
     if (st == VT_OK) return begin_copy(s, VTI_JOB_WRITE);
     list_drop_in(s);
@@ -300,12 +300,6 @@ static bool give_up(vt_seq *s, vt_status st)
     return go_to(s, VTI_MOVE_UNMAP);
 }
 
-static uint32_t portion_chunks(const vt_manager *m, uint32_t group)
-{
-    size_t n = VTI_PORTION_BYTES / m->geo.group[group].chunk_bytes;
-    return n > 1 ? (uint32_t)n : 1;
-}
-
 // Takes chunks for a stretch: first what other sequences have left, which may have to be unmapped
 // by the mapper; then, a portion at a time, what the caller may take at once. VT_BUSY: not yet.
 static vt_status plan_stretch(vt_seq *s, uint32_t group, uint32_t first, uint32_t *n)
@@ -315,14 +309,14 @@ static vt_status plan_stretch(vt_seq *s, uint32_t group, uint32_t first, uint32_
     vt_status st = vti_plan_make(m, s->span, group, first, n, VTI_AHEAD);
     if (st != VT_NOSPACE && st != VT_NOMAPS) return st;
     if (!s->move->is_hasty && m->vset.mapped_free_bytes[VTI_SPAN_IDLE] > 0) return VT_BUSY;
-    *n = portion_chunks(m, group);
-    if (*n > all) *n = all;
+    uint32_t portion = vti_portion_chunks(m, m->geo.group[group].cls);
+    if (portion > all) portion = all;
+    *n = portion;
     st = vti_plan_make(m, s->span, group, first, n, VTI_NOW);
     if (st != VT_BUSY || !s->move->is_hasty) return st;
     vti_sources_release(m, true);
     (void)vti_spans_reap(m, VTI_REAP_WAIT);
-    *n = portion_chunks(m, group);
-    if (*n > all) *n = all;
+    *n = portion;
     return vti_plan_make(m, s->span, group, first, n, VTI_NOW);
 }
 
@@ -359,25 +353,21 @@ static bool back_rows(vt_seq *s)
     return is_done && begin_copy(s, VTI_JOB_READ);
 }
 
-// What came back may have rows beyond the length, of tokens that were truncated.
-static vt_status run_came_back(vt_seq *s, uint32_t i)
-{
-    const vti_swapped *e = &s->swapped[i];
-    vti_lane *l = &s->span->lane[e->group];
-    uint32_t after = e->position + list_run(s, i);
-    size_t end = after * s->m->geo.group[e->group].slice_bytes;
-    if (end > l->dirty_end) l->dirty_end = end;
-    return vti_lane_guard_again(s->m, s->span, e->group, e->position, after);
-}
-
 static bool read_rows(vt_seq *s)
 {
     vt_manager *m = s->m;
     if (!copy_ended(s)) return false;
     vt_status st = s->move->copy.job.st;
     m->tally.swap_corrupt += s->move->copy.is_corrupt;
-    for (uint32_t i = 0; i < s->n_swapped && st == VT_OK; i += list_run(s, i))
-        st = run_came_back(s, i);
+    for (uint32_t i = 0, n; i < s->n_swapped && st == VT_OK; i += n) {
+        const vti_swapped *e = &s->swapped[i];
+        vti_lane *l = &s->span->lane[e->group];
+        n = list_run(s, i);
+        // It may have rows beyond the length, of tokens that were truncated.
+        size_t end = (e->position + n) * m->geo.group[e->group].slice_bytes;
+        if (end > l->dirty_end) l->dirty_end = end;
+        st = vti_lane_guard_again(m, s->span, e->group, e->position, e->position + n);
+    }
     if (st != VT_OK) return give_up(s, st);
     m->tally.swap_in_chunks += s->n_swapped;
     vti_swap_forget(s);
@@ -400,15 +390,6 @@ void vti_moves_continue(vt_manager *m)
     for (vti_move *mv = m->moves; mv; mv = mv->older) move_on(mv->seq);
 }
 
-static bool yield_lane(vt_seq *s, uint32_t group)
-{
-    vti_job_spec spec = {.kind = VTI_JOB_UNMAP};
-    uint32_t most = portion_chunks(s->m, group);
-    spec.n = list_stretch(s, group, n_written(s), true, &spec.first);
-    if (spec.n > most) spec.n = most;
-    return spec.n > 0 && vti_job_now(s->m, s->span, group, &spec) == VT_OK;
-}
-
 bool vti_moves_yield(vt_manager *m)
 {
     for (vti_move *mv = m->moves; mv; mv = mv->older) {
@@ -417,7 +398,13 @@ bool vti_moves_yield(vt_manager *m)
         if (sp->is_lost || n_written(s) == 0) continue;
         uint64_t had = vti_pset_pool_bytes(&m->pset);
         vti_span_settle(m, sp);
-        for (uint32_t g = 0; g < m->geo.n_group && !sp->is_lost; g++) (void)yield_lane(s, g);
+        for (uint32_t g = 0; g < m->geo.n_group && !sp->is_lost; g++) {
+            vti_job_spec spec = {.kind = VTI_JOB_UNMAP};
+            uint32_t most = vti_portion_chunks(m, m->geo.group[g].cls);
+            spec.n = list_stretch(s, g, n_written(s), true, &spec.first);
+            if (spec.n > most) spec.n = most;
+            if (spec.n > 0) (void)vti_job_now(m, sp, g, &spec);
+        }
         list_note_out(s);
         if (vti_pset_pool_bytes(&m->pset) > had) return true;
     }

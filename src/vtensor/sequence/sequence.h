@@ -15,7 +15,8 @@ void vti_seq_set_node(vt_seq *s, vti_node *node); // references it; NULL: none
 void vti_seq_count_slack(vt_seq *s);              // it has grown, left or come back
 uint64_t vti_seq_live_bytes(const vt_seq *s);
 uint64_t vti_seq_slack_bytes(const vt_seq *s);
-void vti_move_end(vt_seq *s); // Pre: it is moving, and nothing of it is in flight
+uint32_t vti_seq_mapped_tok(const vt_seq *s); // tokens that the mapped chunks have room for
+void vti_move_end(vt_seq *s);                 // Pre: it is moving, and nothing of it is in flight
 // What a record could not share yet: keeps tokens [first, n_tok) for the release. Errors:
 // VT_ENOMEM.
 vt_status vti_pending_set(vt_seq *s, vt_domain *d, uint32_t first, const uint32_t *tok,

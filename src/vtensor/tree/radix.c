@@ -118,21 +118,13 @@ vti_prefix vti_radix_match(const vt_domain *d, const uint32_t *tok, uint32_t n_t
     return best;
 }
 
-// The node in which whole blocks of tok end; *at is where that is. NULL: they are not recorded.
-static const vti_node *find_whole(const vt_domain *d, const uint32_t *tok, uint32_t n_tok,
-                                  uint32_t *at)
+uint32_t vt_prefix_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t *out,
+                            uint32_t max_n)
 {
     const uint32_t block = d->tree->geo->block_tok;
     const vti_node *n = d->root;
-    for (*at = 0; n && n_tok - *at >= block; *at += block) n = vti_child_find(n, tok + *at, block);
-    return n;
-}
-
-uint32_t vti_radix_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t *out,
-                            uint32_t max_n)
-{
-    uint32_t at, n_out = 0;
-    const vti_node *n = find_whole(d, tok, n_tok, &at);
+    uint32_t at = 0, n_out = 0;
+    for (; n && n_tok - at >= block; at += block) n = vti_child_find(n, tok + at, block);
     while (n && n_out < max_n && (n = vti_child_latest(n, tok + at, n_tok - at)) != NULL) {
         for (uint32_t i = n_tok - at; i < n->n_tok && n_out < max_n; i++) out[n_out++] = n->room[i];
         at = n_tok; // what follows a node follows all of it
@@ -369,7 +361,7 @@ uint32_t vti_node_end_tok(const vti_node *n)
     return vti_node_end(n);
 }
 
-// ---- its invariants -----------------------------------------------------------------------------
+// ---- The invariants
 
 // Proves the invariants of radix_node.h. Each function returns the first broken one as text, or
 // NULL.
@@ -393,8 +385,8 @@ static const char *node_wrong(const vti_radix *t, const vti_node *n)
     if (n->id > t->n_id || (n->older ? n->older->id >= n->id : n->domain->nodes.oldest != n))
         return "radix tree: a list of nodes out of order";
     if (n->used > t->clock) return "radix tree: a node that was used later than now";
-    const char *wrong = vti_children_wrong(n, t->geo->has_state);
-    return wrong ? wrong : vti_priority_wrong(t, n);
+    HOLDS_ALL(vti_children_wrong(n, t->geo->has_state));
+    return vti_priority_wrong(t, n);
 }
 
 static void count_node(const vti_radix *t, const vti_node *n, tree_census *c,
@@ -425,12 +417,11 @@ static const char *domain_wrong(const vt_domain *d, tree_census *c,
     if (t->n_domain_id < d->id || !at) return "radix tree: a domain that is not found";
     if (d->n_open == 0 && d->root->n_ref == 0 && !d->root->child)
         return "radix tree: an empty domain that is not open";
-    const char *wrong = vti_children_wrong(d->root, t->geo->has_state);
-    for (const vti_node *n = d->nodes.oldest; n && !wrong; n = n->newer) {
-        wrong = node_wrong(t, n);
-        if (!wrong) count_node(t, n, c, fn, ctx);
+    HOLDS_ALL(vti_children_wrong(d->root, t->geo->has_state));
+    for (const vti_node *n = d->nodes.oldest; n; n = n->newer) {
+        HOLDS_ALL(node_wrong(t, n));
+        count_node(t, n, c, fn, ctx);
     }
-    if (wrong) return wrong;
     if (c->n_node - n_node != d->stats.prefix_nodes || c->n_tok - n_tok != d->stats.prefix_tok ||
         c->held_bytes - held != d->held_bytes)
         return "radix tree: a wrong sum over the nodes of a domain";
@@ -447,8 +438,7 @@ static const char *sums_wrong(const vti_radix *t, const tree_census *c)
     if (c->pinned_bytes != t->pinned_bytes) return "radix tree: a wrong sum of pinned bytes";
     for (vti_order o = VTI_BY_PRIORITY; o < VTI_IN_DOMAIN; o++) {
         if (t->heap[o].n != c->n_place[o]) return "radix tree: a heap with too many nodes";
-        const char *wrong = vti_heap_wrong(&t->heap[o], o);
-        if (wrong) return wrong;
+        HOLDS_ALL(vti_heap_wrong(&t->heap[o], o));
     }
     return NULL;
 }
@@ -457,8 +447,6 @@ const char *vti_radix_check(const vti_radix *t, void (*fn)(void *ctx, uint32_t c
                             void *ctx)
 {
     tree_census c = {0};
-    const char *wrong = NULL;
-    for (const vt_domain *d = t->oldest; d && !wrong; d = d->newer)
-        wrong = domain_wrong(d, &c, fn, ctx);
-    return wrong ? wrong : sums_wrong(t, &c);
+    for (const vt_domain *d = t->oldest; d; d = d->newer) HOLDS_ALL(domain_wrong(d, &c, fn, ctx));
+    return sums_wrong(t, &c);
 }

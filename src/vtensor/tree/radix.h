@@ -66,19 +66,12 @@ vti_radix_stats vti_radix_look(const vti_radix *t);
 vt_status vti_radix_open(vti_radix *t, const void *key, size_t key_bytes, vt_domain **out);
 void vti_domain_reopen(vt_domain *d); // one more opening
 vt_manager *vti_domain_owner(const vt_domain *d);
-vti_radix *vti_domain_tree(const vt_domain *d);
 vti_node *vti_domain_root(const vt_domain *d);
 void vti_domain_note_match(vt_domain *d, uint32_t n_tok, uint32_t n_hit);
 
 // [rPrefixMatch] The longest recorded prefix of tok with which a sequence can begin. Changes
 // nothing.
 vti_prefix vti_radix_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok);
-
-// Up to max_n tokens that are recorded after exactly tok[0..n_tok), whatever the nodes hold, on the
-// branch recorded last where paths part. Returns how many; 0: nothing continues from there. Changes
-// nothing.
-uint32_t vti_radix_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t *out,
-                            uint32_t max_n);
 
 // The chunks that a sequence of the prefix needs: at[g][p] in group g at position p, for the
 // positions that its tokens touch; VTI_NO_CHUNK where a window has passed. If two nodes of the path

@@ -164,20 +164,6 @@ static void widen_buckets(vti_radix *t)
     }
 }
 
-static void domain_link(vti_radix *t, vt_domain *d)
-{
-    widen_buckets(t);
-    d->chain = *bucket_of(t, d->hash);
-    *bucket_of(t, d->hash) = d;
-    d->older = t->newest;
-    if (t->newest)
-        t->newest->newer = d;
-    else
-        t->oldest = d;
-    t->newest = d;
-    t->n_domain++;
-}
-
 static void domain_free(vt_domain *d)
 {
     vti_radix *t = d->tree;
@@ -205,7 +191,13 @@ vt_status vti_radix_open(vti_radix *t, const void *key, size_t key_bytes, vt_dom
     if (!d) {
         d = *out = domain_new(t, key, key_bytes, hash);
         if (!d) return VT_ENOMEM;
-        domain_link(t, d);
+        widen_buckets(t);
+        d->chain = *bucket_of(t, hash);
+        *bucket_of(t, hash) = d;
+        d->older = t->newest;
+        *(t->newest ? &t->newest->newer : &t->oldest) = d;
+        t->newest = d;
+        t->n_domain++;
     }
     d->n_open++;
     return VT_OK;
@@ -227,11 +219,6 @@ void vt_domain_close(vt_domain *d)
 vt_manager *vti_domain_owner(const vt_domain *d)
 {
     return d->tree->owner;
-}
-
-vti_radix *vti_domain_tree(const vt_domain *d)
-{
-    return d->tree;
 }
 
 vti_node *vti_domain_root(const vt_domain *d)
@@ -327,12 +314,6 @@ void vti_radix_tick(vti_radix *t, uint64_t now_ms)
     t->now_ms = now_ms;
 }
 
-static void note_eviction(vti_radix *t, const vti_node *leaf)
-{
-    age_count(&t->ages.life, leaf->born_ms, t->now_ms);
-    age_count(&t->ages.idle, leaf->used_ms, t->now_ms);
-}
-
 void vti_radix_note_reuse(vti_radix *t, const vti_node *n)
 {
     if (!vti_node_is_root(n)) age_count(&t->ages.reuse, n->used_ms, t->now_ms);
@@ -349,7 +330,8 @@ static void evict_leaf(vti_radix *t, vti_node *n)
 {
     vt_domain *d = n->domain;
     assert(n->n_guard == 0 && !n->child);
-    note_eviction(t, n);
+    age_count(&t->ages.life, n->born_ms, t->now_ms);
+    age_count(&t->ages.idle, n->used_ms, t->now_ms);
     vti_priority_inherit(t, n->parent, n);
     vti_node_remove(t, n);
     t->n_evicted++;
@@ -394,26 +376,21 @@ static vti_node *window_victim(vti_radix *t, const vti_node *leaf)
     return NULL;
 }
 
-static void evict_windows(vti_radix *t, vti_node *n)
+bool vti_radix_evict(vti_radix *t, uint64_t now_ms)
 {
+    vti_priority_expire(t, now_ms);
+    const vti_heap *h = &t->heap[VTI_BY_PRIORITY];
+    vti_node *leaf = h->n > 0 ? h->at[1] : NULL, *n = window_victim(t, leaf);
+    if (!n) {
+        if (leaf) evict_leaf(t, leaf);
+        return leaf != NULL;
+    }
     vti_node_drop_all(t, n, true);
     n->has_windows = false;
     vti_priority_settle(t, n);
     t->n_window++;
     n->domain->stats.evicted_windows++;
     vti_node_note(t, VT_EVENT_WINDOW_EVICTED, n);
-}
-
-bool vti_radix_evict(vti_radix *t, uint64_t now_ms)
-{
-    vti_priority_expire(t, now_ms);
-    const vti_heap *h = &t->heap[VTI_BY_PRIORITY];
-    vti_node *leaf = h->n > 0 ? h->at[1] : NULL, *windows = window_victim(t, leaf);
-    if (!leaf && !windows) return false;
-    if (windows)
-        evict_windows(t, windows);
-    else
-        evict_leaf(t, leaf);
     return true;
 }
 

@@ -295,8 +295,7 @@ static const char *walk_children(const vti_node *parent, const vti_node *n, bool
 {
     uint32_t same;
     if (!n) return NULL;
-    const char *wrong = walk_children(parent, n->left, may_nest, w);
-    if (wrong) return wrong;
+    HOLDS_ALL(walk_children(parent, n->left, may_nest, w));
     if (n->parent != parent) return "radix tree: a child of another parent";
     if (w->before) {
         if (compare_tokens(n->room, n->n_tok, w->before, &same) <= 0)
@@ -314,8 +313,7 @@ static const char *walk_children(const vti_node *parent, const vti_node *n, bool
 const char *vti_children_wrong(const vti_node *parent, bool may_nest)
 {
     child_walk w = {0};
-    const char *wrong = walk_children(parent, parent->child, may_nest, &w);
-    if (wrong) return wrong;
+    HOLDS_ALL(walk_children(parent, parent->child, may_nest, &w));
     if (w.n_seen != parent->n_child) return "radix tree: a wrong count of children";
     if (parent->n_guard != (parent->n_ref > 0) + (uint32_t)parent->keep.pinned + w.n_guarded)
         return "radix tree: a wrong count of guards";

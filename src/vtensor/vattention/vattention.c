@@ -281,18 +281,6 @@ static va_sums plan_step(vt_va *va, const uint32_t *len_tok)
     return s;
 }
 
-// One ticket for the wipes that were queued before this step.
-static vt_status fence_batch(vt_va *va, uint64_t *ticket)
-{
-    VT_TRY(vti_va_take_fence(va, ticket));
-    for (uint32_t i = 0; i < va->geo.max_batch; i++) {
-        vti_va_req *r = &va->req[i];
-        if (r->has_queued) r->fence = *ticket;
-        r->has_queued = false;
-    }
-    return VT_OK;
-}
-
 static vt_status grow_batch(vt_va *va)
 {
     vti_va_actor owner = vti_va_owner(va);
@@ -321,7 +309,12 @@ static vt_status prepare_batch(vt_va *va, const uint32_t *len_tok)
     va_sums s = plan_step(va, len_tok);
     if (s.n_keep > va->budget_groups) return VT_NOSPACE;
     va->step_fence = 0;
-    if (s.any_fence) VT_TRY(fence_batch(va, &va->step_fence));
+    if (s.any_fence) VT_TRY(vti_va_take_fence(va, &va->step_fence));
+    for (uint32_t i = 0; i < va->geo.max_batch; i++) { // one ticket for all wipes queued before
+        vti_va_req *r = &va->req[i];
+        if (r->has_queued) r->fence = va->step_fence;
+        r->has_queued = false;
+    }
     VT_TRY(vti_va_make_room(va, va->budget_groups - s.n_more));
     vt_status st = grow_batch(va);
     if (st == VT_NOSPACE) st = grow_from_others(va);
@@ -426,12 +419,9 @@ void vt_va_set_deferred_reclamation(vt_va *va, bool on)
     va->deferred = on;
 }
 
-// ---- its invariants -----------------------------------------------------------------------------
+// ---- The invariants
 
-// vt_va_check, which proves the invariants of
-// vattention_internal.h, whose numbers the comments give; the statistics, whose gauges are
-// computed on request, so that they cannot drift; and every page group that exists, and where it
-// is.
+// The numbers in the comments are those of vattention_internal.h.
 
 typedef struct va_census {
     uint64_t n_used, n_spare; // names MAPPED and SPARE
@@ -439,19 +429,13 @@ typedef struct va_census {
     uint64_t n_page; // mapped, over all views
 } va_census;
 
-// 1
-static const char *check_extent(const vti_va_geo *g, const vti_va_req *r)
+// 1, 2
+static const char *check_request(const vti_va_geo *g, const vti_va_req *r)
 {
     HOLDS(r->n_dirty <= r->n_mapped, "more groups may be dirty than are mapped");
     HOLDS(r->n_mapped <= g->groups_per_request && r->n_torn <= g->groups_per_request - r->n_mapped,
           "a request has more groups than it has room for");
     HOLDS(r->torn_view <= g->n_view, "a request is torn in more views than there are");
-    return NULL;
-}
-
-// 2
-static const char *check_need(const vti_va_geo *g, const vti_va_req *r)
-{
     HOLDS(r->len_tok <= g->max_tok, "a request is longer than max_tok");
     HOLDS(r->n_need == vti_va_groups_for(g, r->len_tok),
           "a request's need does not match its length");
@@ -481,10 +465,8 @@ static const char *check_requests(vt_va *va, va_census *c)
 {
     for (uint32_t i = 0; i < va->geo.max_batch; i++) {
         const vti_va_req *r = &va->req[i];
-        const char *broken = check_extent(&va->geo, r);
-        if (!broken) broken = check_need(&va->geo, r);
-        if (!broken) broken = check_names(va, i, c);
-        if (broken) return broken;
+        HOLDS_ALL(check_request(&va->geo, r));
+        HOLDS_ALL(check_names(va, i, c));
         c->n_page += (uint64_t)r->n_mapped * va->geo.n_view + (uint64_t)r->n_torn * r->torn_view;
     }
     return NULL;
@@ -533,7 +515,7 @@ vt_status vt_va_check(vt_va *va, const char **what)
     return broken ? VT_EINVAL : st;
 }
 
-// ---- Statistics
+// ---- Statistics: gauges are computed on request, so that they cannot drift
 
 static void add_request(const vt_va *va, const vti_va_req *r, vt_va_stats *s)
 {

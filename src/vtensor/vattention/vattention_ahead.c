@@ -47,19 +47,17 @@ uint64_t vti_va_lost(const vti_va_req *r, uint32_t n_keep)
     return r->n_torn + (r->n_mapped > n_keep ? r->n_mapped - n_keep : 0);
 }
 
-// If both hold enough, the smaller one; otherwise the one that holds more.
-static bool fits_better(const vti_va_req *a, const vti_va_req *b, uint32_t need)
-{
-    if (a->n_mapped >= need && b->n_mapped >= need) return a->n_mapped < b->n_mapped;
-    return a->n_mapped > b->n_mapped;
-}
-
 uint32_t vti_va_best_fit(const vt_va *va, uint32_t need)
 {
     uint32_t best = va->geo.max_batch;
     for (uint32_t i = 0; i < va->geo.max_batch; i++) {
-        if (va->req[i].is_active || va->req[i].n_torn > 0) continue;
-        if (best == va->geo.max_batch || fits_better(&va->req[i], &va->req[best], need)) best = i;
+        const vti_va_req *a = &va->req[i], *b = &va->req[best];
+        if (a->is_active || a->n_torn > 0) continue;
+        // If both hold enough, the smaller one; otherwise the one that holds more.
+        if (best == va->geo.max_batch ||
+            (a->n_mapped >= need && b->n_mapped >= need ? a->n_mapped < b->n_mapped
+                                                        : a->n_mapped > b->n_mapped))
+            best = i;
     }
     return best;
 }
@@ -379,17 +377,6 @@ static void plan_reclaim(vt_va *va, va_plan *p)
     vti_va_each_victim(va, plan_idle_shed, p);
 }
 
-static void post_job(vt_va *va, vti_va_job *job)
-{
-    job->n_done = 0;
-    job->st = VT_OK;
-    job->count = (vt_va_stats){0};
-    job->is_out = job->n_goal > 0;
-    bool is_posted = !job->is_out || vti_mapper_post(va->mapper, &job->base);
-    assert(is_posted);
-    (void)is_posted;
-}
-
 void vti_va_look_ahead(vt_va *va)
 {
     va_plan p = {.n_room = vti_va_room(va), .job = &va->job[VTI_VA_URGENT]};
@@ -399,7 +386,16 @@ void vti_va_look_ahead(vt_va *va)
     plan_further(va, &p);
     plan_next_request(va, &p);
     plan_reclaim(va, &p);
-    for (int k = 0; k < VTI_VA_N_JOB; k++) post_job(va, &va->job[k]);
+    for (int k = 0; k < VTI_VA_N_JOB; k++) {
+        vti_va_job *job = &va->job[k];
+        job->n_done = 0;
+        job->st = VT_OK;
+        job->count = (vt_va_stats){0};
+        job->is_out = job->n_goal > 0;
+        bool is_posted = !job->is_out || vti_mapper_post(va->mapper, &job->base);
+        assert(is_posted);
+        (void)is_posted;
+    }
 }
 
 // ---- Taking back

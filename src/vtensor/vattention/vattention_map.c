@@ -88,24 +88,18 @@ static uint32_t run_length(const vt_va *va, uint32_t name, uint32_t most)
 
 // ---- Creating and destroying
 
-static vt_status destroy_first(vt_va *va, const vti_va_actor *by, uint32_t most, uint32_t *n)
-{
-    uint32_t name = find_in_state(va, VTI_VA_SPARE, va->geo.n_preferred, 2 * va->geo.n_preferred);
-    if (name == NO_NAME) name = find_in_state(va, VTI_VA_SPARE, 0, va->geo.n_preferred);
-    *n = run_length(va, name, most);
-    by->count->destroy_calls++;
-    VT_TRY(vti_va_note(by, va->vmm->ops->destroy(va->vmm, name, *n)));
-    memset(va->state + name, VTI_VA_NONE, *n);
-    va->n_spare -= *n;
-    va->n_created -= *n;
-    return VT_OK;
-}
-
 vt_status vti_va_destroy_spares(vt_va *va, const vti_va_actor *by, uint64_t n_group)
 {
+    const uint32_t n_preferred = va->geo.n_preferred;
     while (n_group > 0) {
-        uint32_t n, most = n_group < UINT32_MAX ? (uint32_t)n_group : UINT32_MAX;
-        VT_TRY(destroy_first(va, by, most, &n));
+        uint32_t name = find_in_state(va, VTI_VA_SPARE, n_preferred, 2 * n_preferred);
+        if (name == NO_NAME) name = find_in_state(va, VTI_VA_SPARE, 0, n_preferred);
+        uint32_t n = run_length(va, name, n_group < UINT32_MAX ? (uint32_t)n_group : UINT32_MAX);
+        by->count->destroy_calls++;
+        VT_TRY(vti_va_note(by, va->vmm->ops->destroy(va->vmm, name, n)));
+        memset(va->state + name, VTI_VA_NONE, n);
+        va->n_spare -= n;
+        va->n_created -= n;
         n_group -= n;
     }
     return VT_OK;

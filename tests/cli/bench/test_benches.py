@@ -25,7 +25,7 @@ SMALL = ("--n-in", "256", "--n-out", "40", "--row-ms", "1")
 
 
 class Kernels(unittest.TestCase):
-    def test_a_layer_beside_its_limits_and_goals(self):
+    def test_a_layer_with_its_limits_and_goals(self):
         done = cli.bench("bench_kernels", *SMALL, "--only", "linear", "--type", "Q8_0", "--tok", "1", "--goals")
         (row,) = cli.rows(done)
         self.assertEqual([row[k] for k in ("op", "type", "n_in", "n_out", "n_tok")], ["linear", "Q8_0", "256", "40", "1"])
@@ -171,7 +171,7 @@ class Serving(unittest.TestCase):
         """Counts do not depend on the machine."""
         done = self.bench("--quick", "--csv", "-")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("pass          first token of a short request beside a long prompt: 2 steps", done.stderr)
+        self.assertIn("pass          first token of a short request next to a long prompt: 2 steps", done.stderr)
         found = cli.measured(done)
         self.assertEqual(set(found), SERVING_SECTIONS)
         self.check_outside(found["outside"])

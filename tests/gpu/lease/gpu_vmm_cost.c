@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     for (size_t by = 1; by <= (small ? 2 : 64); by *= 2)
         measure_size(by * rig.granularity, small ? 8 : by <= 8 ? MAX_HANDLE : 64);
     vti_cu_unload(&rig.vmm);
-    fxi_cu_leave(&rig.cu);
+    fxi_cu_leave(&rig.cu, FX_OK);
     fxi_cu_close(&rig.cu);
     return 0;
 }

@@ -152,7 +152,7 @@ static int close_reader(void **state)
 {
     const int rc = teardown(state);
     fxi_cu_unpin(&cu, shared);
-    fxi_cu_leave(&cu);
+    fxi_cu_leave(&cu, FX_OK);
     fxi_cu_close(&cu);
     return rc;
 }

@@ -75,7 +75,7 @@ static void make_weights(fx_engine *eng)
         }
     must_be_ok(fxi_cu_wait(&g->cu, g->cu.compute, &err), &err);
     fxi_cu_unpin(&g->cu, pattern);
-    fxi_cu_leave(&g->cu);
+    fxi_cu_leave(&g->cu, FX_OK);
 }
 
 static uint64_t read_test_clock(void *ud)

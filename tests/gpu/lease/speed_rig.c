@@ -29,7 +29,7 @@ static void *take_apart(speed_rig *r, size_t size_bytes)
     void *at;
     speed_must(fxi_cu_enter(&r->g->cu, &err), &err);
     speed_must(fxi_cu_alloc(&r->g->cu, size_bytes, &at, &err), &err);
-    fxi_cu_leave(&r->g->cu);
+    fxi_cu_leave(&r->g->cu, FX_OK);
     return at;
 }
 
@@ -39,7 +39,7 @@ void speed_send(speed_rig *r, void *dst, const void *src, size_t size_bytes)
     speed_must(r->d->ops->upload(r->d, dst, src, size_bytes, &err), &err);
     speed_must(fxi_cu_enter(&r->g->cu, &err), &err);
     speed_must(fxi_gpu_stage_drain(&r->g->cu, &r->g->stage, &err), &err);
-    fxi_cu_leave(&r->g->cu);
+    fxi_cu_leave(&r->g->cu, FX_OK);
 }
 
 void speed_fetch(speed_rig *r, void *dst, const void *src, size_t size_bytes)
@@ -47,7 +47,7 @@ void speed_fetch(speed_rig *r, void *dst, const void *src, size_t size_bytes)
     fx_error err = {0};
     speed_must(fxi_cu_enter(&r->g->cu, &err), &err);
     speed_must(fxi_gpu_stage_download(&r->g->cu, &r->g->stage, dst, src, size_bytes, &err), &err);
-    fxi_cu_leave(&r->g->cu);
+    fxi_cu_leave(&r->g->cu, FX_OK);
 }
 
 void speed_wait(const speed_rig *r)
@@ -134,17 +134,29 @@ typedef struct speed_piece {
     size_t size_bytes;
 } speed_piece;
 
+static void zero_bytes(const speed_rig *r, char *at, size_t size_bytes)
+{
+    const fxi_cu *cu = &r->g->cu;
+    fx_error err = {0};
+    speed_must(fxi_cu_done(cu, cu->api.memset_async((vti_cu_ptr)at, 0, size_bytes, cu->compute),
+                           &err, "cuMemsetD8Async"),
+               &err);
+}
+
 static void fill_piece(const speed_rig *r, const speed_piece *p)
 {
-    fx_error err = {0};
-    speed_must(fxi_cu_zero(&r->g->cu, r->g->cu.compute, p->at, p->size_bytes, &err), &err);
+    zero_bytes(r, p->at, p->size_bytes);
 }
 
 static void copy_piece(const speed_rig *r, const speed_piece *p)
 {
-    fx_error err = {0};
+    const fxi_cu *cu = &r->g->cu;
     const size_t half = p->size_bytes / 2;
-    speed_must(fxi_cu_copy(&r->g->cu, r->g->cu.compute, p->at + half, p->at, half, &err), &err);
+    const vti_cu_ptr at = (vti_cu_ptr)p->at;
+    fx_error err = {0};
+    speed_must(fxi_cu_done(cu, cu->api.memcpy_dtod_async(at + half, at, half, cu->compute), &err,
+                           "cuMemcpyDtoDAsync"),
+               &err);
 }
 
 // Rows of 64 KiB, a block each; what is found goes over the results of attention.
@@ -182,7 +194,7 @@ double speed_bandwidth(speed_rig *r, size_t size_bytes)
         if (per_s > most) most = per_s;
     }
     fxi_cu_free(&r->g->cu, at);
-    fxi_cu_leave(&r->g->cu);
+    fxi_cu_leave(&r->g->cu, FX_OK);
     return most;
 }
 
@@ -425,7 +437,7 @@ void speed_caches_close(speed_rig *r, speed_cache *cache, int n_kind)
         speed_must(fxi_cu_enter(&r->g->cu, &err), &err);
         fxi_cu_free(&r->g->cu, cache[kind].plain);
         fxi_cu_free(&r->g->cu, cache[kind].table);
-        fxi_cu_leave(&r->g->cu);
+        fxi_cu_leave(&r->g->cu, FX_OK);
     }
 }
 
@@ -443,10 +455,8 @@ static void plant_chunk(speed_rig *r, const speed_case *c, speed_cache *cache)
     const size_t middle = (size_t)c->n_pos / 2 * cache->view[0].tok_stride_bytes;
     const size_t size_bytes = GROW_TOK * cache->view[0].tok_stride_bytes;
     speed_must(fxi_cu_enter(&r->g->cu, &err), &err);
-    speed_must(
-        fxi_cu_zero(&r->g->cu, r->g->cu.compute, cache->view[0].base + middle, size_bytes, &err),
-        &err);
-    fxi_cu_leave(&r->g->cu);
+    zero_bytes(r, cache->view[0].base + middle, size_bytes);
+    fxi_cu_leave(&r->g->cu, FX_OK);
 }
 
 static void plant_hole(speed_rig *r, const speed_case *c, speed_cache *cache)

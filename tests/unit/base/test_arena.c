@@ -1,15 +1,9 @@
 // test_arena.c - pieces of an arena do not overlap, begin on cache lines, and are freed together
 // (the address sanitizer detects leaks).
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/system/regions.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 static void take_and_check(fxi_arena *a, uint64_t more_bytes)
 {
@@ -27,9 +21,8 @@ static void take_and_check(fxi_arena *a, uint64_t more_bytes)
             assert_int_equal(p[i][k], i + 1);
 }
 
-static void test_pieces_are_apart(void **state)
+FX_TEST(test_pieces_are_apart)
 {
-    (void)state;
     static const uint64_t more[] = {0, 5000, 1 << 20, 20 << 20};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
         fxi_arena a = {0};
@@ -43,9 +36,8 @@ static void test_pieces_are_apart(void **state)
 }
 
 // If the estimate is right, all pieces are adjacent.
-static void test_one_slab(void **state)
+FX_TEST(test_one_slab)
 {
-    (void)state;
     fxi_arena a = {0};
     char *first = fxi_arena_take(&a, 100, 1000 * 128);
     for (int i = 1; i <= 1000; i++) assert_ptr_equal(fxi_arena_take(&a, 100, 0), first + 128 * i);
@@ -54,9 +46,8 @@ static void test_one_slab(void **state)
 }
 
 // If memory is short of an estimate, the piece alone is allocated.
-static void test_sizes_out_of_this_world(void **state)
+FX_TEST(test_sizes_out_of_this_world)
 {
-    (void)state;
     fxi_arena a = {0};
     assert_null(fxi_arena_take(&a, SIZE_MAX, 0));
     assert_null(fxi_arena_take(&a, SIZE_MAX - 63, UINT64_MAX));
@@ -66,12 +57,4 @@ static void test_sizes_out_of_this_world(void **state)
     fxi_arena_free(&a);
 }
 
-FX_SUITE(test_arena)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces_are_apart),
-        cmocka_unit_test(test_one_slab),
-        cmocka_unit_test(test_sizes_out_of_this_world),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_arena)

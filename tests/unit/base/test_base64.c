@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/text/base64.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 static void expect(const char *text, const char *bytes, size_t n)
@@ -15,9 +14,8 @@ static void expect(const char *text, const char *bytes, size_t n)
     assert_memory_equal(out, bytes, n);
 }
 
-static void test_decode(void **state)
+FX_TEST(test_decode)
 {
-    (void)state;
     expect("", "", 0);
     expect("Zg==", "f", 1);
     expect("Zm8=", "fo", 2);
@@ -26,9 +24,8 @@ static void test_decode(void **state)
     expect("AP+/+w==", "\0\xFF\xBF\xFB", 4);
 }
 
-static void test_refuse(void **state)
+FX_TEST(test_refuse)
 {
-    (void)state;
     static const char *const bad[] = {"Z",    "Zg",   "Zg=",      "====",     "Z===", "Zm=v",
                                       "Zh==", "Zm9=", "Zg==Zg==", "Zm 9vYmF", "Zm9-", "Zm9_"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -38,9 +35,4 @@ static void test_refuse(void **state)
     }
 }
 
-FX_SUITE(test_base64)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),
-                                       cmocka_unit_test(test_refuse)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_base64)

@@ -3,12 +3,10 @@
 #include <string.h>
 
 #include "base/text/buf.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
-static void test_empty_is_valid(void **state)
+FX_TEST(test_empty_is_valid)
 {
-    (void)state;
     fxi_buf b = {0};
     fxi_buf_drop_front(&b, 0);
     fxi_buf_clear(&b);
@@ -19,9 +17,8 @@ static void test_empty_is_valid(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_text_stays_terminated(void **state)
+FX_TEST(test_text_stays_terminated)
 {
-    (void)state;
     fxi_buf b = {0};
     assert_true(fxi_buf_str(&b, "ab"));
     assert_true(fxi_buf_fmt(&b, "%d-%s", 12, "x"));
@@ -37,9 +34,8 @@ static void test_text_stays_terminated(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_grows_across_sizes(void **state)
+FX_TEST(test_grows_across_sizes)
 {
-    (void)state;
     fxi_buf b = {0};
     for (int i = 0; i < 5000; i++) assert_true(fxi_buf_fmt(&b, "%c", 'a' + i % 26));
     assert_int_equal(b.n, 5000);
@@ -52,9 +48,8 @@ static void test_grows_across_sizes(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_impossible_sizes_change_nothing(void **state)
+FX_TEST(test_impossible_sizes_change_nothing)
 {
-    (void)state;
     fxi_buf b = {0};
     assert_true(fxi_buf_str(&b, "kept"));
     assert_false(fxi_buf_reserve(&b, SIZE_MAX));
@@ -64,13 +59,4 @@ static void test_impossible_sizes_change_nothing(void **state)
     fxi_buf_free(&b);
 }
 
-FX_SUITE(test_buf)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty_is_valid),
-        cmocka_unit_test(test_text_stays_terminated),
-        cmocka_unit_test(test_grows_across_sizes),
-        cmocka_unit_test(test_impossible_sizes_change_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_buf)

@@ -1,6 +1,5 @@
 // test_core_dump.c - the size of a core dump that the system writes: the rows of a cache that many
 // sequences share are in it once for each of them, unless fxi_core_dump_shrink was called.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <glob.h>
@@ -71,9 +70,8 @@ static int64_t core_bytes(bool shrinks)
     return st.st_size;
 }
 
-static void test_a_core_has_no_rows(void **state)
+FX_TEST(test_a_core_has_no_rows)
 {
-    (void)state;
     struct rlimit here;
     assert_int_equal(getrlimit(RLIMIT_CORE, &here), 0);
     const int64_t whole_bytes = here.rlim_max == RLIM_INFINITY ? core_bytes(false) : -1;
@@ -82,10 +80,4 @@ static void test_a_core_has_no_rows(void **state)
     assert_in_range(whole_bytes - bytes, (N_ALIAS - 1) * CACHE_BYTES, INT64_MAX);
 }
 
-FX_SUITE(test_core_dump)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_core_has_no_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_core_dump)

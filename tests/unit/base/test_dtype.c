@@ -1,17 +1,11 @@
 // test_dtype.c - the conversions, on every 16-bit number, and the rounding ones at and around every
 // midpoint between two neighbours; where the compiler has _Float16, also against it on random bits.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/number/dtype.h"
 #include "base/number/rng.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 static uint32_t bits(float f)
 {
@@ -27,9 +21,8 @@ static float from_bits(uint32_t u)
     return f;
 }
 
-static void test_table_is_consistent(void **state)
+FX_TEST(test_table_is_consistent)
 {
-    (void)state;
     int n = 0;
     for (uint32_t id = 0; id < 300; id++) {
         const fxi_dtype_info *t = fxi_dtype_find(id);
@@ -46,9 +39,8 @@ static void test_table_is_consistent(void **state)
     assert_null(fxi_dtype_by_name(""));
 }
 
-static void test_table_has_the_sizes(void **state)
+FX_TEST(test_table_has_the_sizes)
 {
-    (void)state;
     const fxi_dtype_info *t = fxi_dtype_by_name("q8_0");
     assert_int_equal(t->id, FXI_Q8_0);
     assert_int_equal(t->block_elems, FXI_Q8_0_ELEMS);
@@ -72,9 +64,8 @@ static double f16_value(uint16_t h)
     return h & 0x8000 ? -mag : mag;
 }
 
-static void test_f16_every_number(void **state)
+FX_TEST(test_f16_every_number)
 {
-    (void)state;
     for (uint32_t h = 0; h < 0x10000; h++) {
         float f = fxi_f16_to_f32((uint16_t)h);
         double want = f16_value((uint16_t)h);
@@ -89,9 +80,8 @@ static void test_f16_every_number(void **state)
 
 // Between each number and its upper neighbour: the midpoint goes to the even one, its neighbours to
 // the nearer.
-static void test_f16_rounds_to_nearest_even(void **state)
+FX_TEST(test_f16_rounds_to_nearest_even)
 {
-    (void)state;
     for (uint32_t h = 0; h < 0x7c00; h++) {
         double above = h == 0x7bff ? 65536 : f16_value((uint16_t)(h + 1));
         float mid = (float)((f16_value((uint16_t)h) + above) / 2); // exact
@@ -107,9 +97,8 @@ static void test_f16_rounds_to_nearest_even(void **state)
     assert_int_equal(fxi_f32_to_f16(-1e-45f), 0x8000);
 }
 
-static void test_f16_agrees_with_the_compiler(void **state)
+FX_TEST(test_f16_agrees_with_the_compiler)
 {
-    (void)state;
 #ifdef __FLT16_MAX__
     for (uint64_t i = 0; i < 300000; i++) {
         float f = from_bits((uint32_t)fxi_rng_u64(1, 0, i));
@@ -123,9 +112,8 @@ static void test_f16_agrees_with_the_compiler(void **state)
 #endif
 }
 
-static void test_bf16_every_number(void **state)
+FX_TEST(test_bf16_every_number)
 {
-    (void)state;
     for (uint32_t h = 0; h < 0x10000; h++) {
         float f = fxi_bf16_to_f32((uint16_t)h);
         assert_int_equal(bits(f), h << 16);
@@ -137,9 +125,8 @@ static void test_bf16_every_number(void **state)
     assert_true(isnan(fxi_bf16_to_f32(fxi_f32_to_bf16(from_bits(0x7f800001)))));
 }
 
-static void test_bf16_rounds_to_nearest_even(void **state)
+FX_TEST(test_bf16_rounds_to_nearest_even)
 {
-    (void)state;
     for (uint32_t h = 0; h < 0x10000; h++) {
         if ((h & 0x7f80) == 0x7f80) continue;
         assert_int_equal(fxi_f32_to_bf16(from_bits(h << 16 | 0x7fff)), h);
@@ -156,9 +143,8 @@ static void random_row(float *x, uint64_t stream, float scale)
 }
 
 // 16-bit and f32 rows, also at odd addresses.
-static void test_rows_round_trip(void **state)
+FX_TEST(test_rows_round_trip)
 {
-    (void)state;
     static const fxi_dtype types[] = {FXI_F32, FXI_F16, FXI_BF16};
     float x[N_ROW], back[N_ROW], again[N_ROW];
     random_row(x, 0, 3);
@@ -173,9 +159,8 @@ static void test_rows_round_trip(void **state)
     }
 }
 
-static void test_q8_0_row_is_near(void **state)
+FX_TEST(test_q8_0_row_is_near)
 {
-    (void)state;
     static const float scales[] = {1, 1e-3f, 1e-6f, 1e4f};
     for (int s = 0; s < 4; s++) {
         float x[N_ROW], back[N_ROW];
@@ -191,9 +176,8 @@ static void test_q8_0_row_is_near(void **state)
     }
 }
 
-static void test_q8_0_block_by_hand(void **state)
+FX_TEST(test_q8_0_block_by_hand)
 {
-    (void)state;
     float x[32] = {254, -254, 1, -1, 3, 0.99f, 127};
     fxi_block_q8_0 blk;
     fxi_row_from_f32(FXI_Q8_0, x, 32, &blk);
@@ -209,19 +193,4 @@ static void test_q8_0_block_by_hand(void **state)
     assert_memory_equal(&blk, &zero, sizeof blk);
 }
 
-FX_SUITE(test_dtype)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table_is_consistent),
-        cmocka_unit_test(test_table_has_the_sizes),
-        cmocka_unit_test(test_f16_every_number),
-        cmocka_unit_test(test_f16_rounds_to_nearest_even),
-        cmocka_unit_test(test_f16_agrees_with_the_compiler),
-        cmocka_unit_test(test_bf16_every_number),
-        cmocka_unit_test(test_bf16_rounds_to_nearest_even),
-        cmocka_unit_test(test_rows_round_trip),
-        cmocka_unit_test(test_q8_0_row_is_near),
-        cmocka_unit_test(test_q8_0_block_by_hand),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_dtype)

@@ -1,5 +1,4 @@
 // test_fail.c - texts of errors: whole characters whatever is cut off, prefixes, what errno means.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <errno.h>
@@ -22,9 +21,8 @@ static const char *many_x(size_t n)
     return text;
 }
 
-static void test_long_texts_end_with_a_character(void **state)
+FX_TEST(test_long_texts_end_with_a_character)
 {
-    (void)state;
     for (size_t c = 0; c < sizeof characters / sizeof *characters; c++) {
         const size_t len = strlen(characters[c]);
         for (size_t n = ROOM - len; n <= ROOM; n++) {
@@ -38,9 +36,8 @@ static void test_long_texts_end_with_a_character(void **state)
     }
 }
 
-static void test_prefixes_cut_whole_characters(void **state)
+FX_TEST(test_prefixes_cut_whole_characters)
 {
-    (void)state;
     for (size_t n = ROOM - 8; n <= ROOM; n++) {
         fx_error err;
         (void)fxi_fail(&err, FX_EFORMAT, "%s%s", many_x(n - 6), "\xF0\x9F\x98\x80");
@@ -52,9 +49,8 @@ static void test_prefixes_cut_whole_characters(void **state)
 }
 
 // A file's name need not be UTF-8: it is shown as it is.
-static void test_other_bytes_stay(void **state)
+FX_TEST(test_other_bytes_stay)
 {
-    (void)state;
     fx_error err;
     (void)fxi_fail(&err, FX_EIO, "caf\xE9: gone, \xC3");
     assert_string_equal(err.text, "caf\xE9: gone, \xC3");
@@ -62,9 +58,8 @@ static void test_other_bytes_stay(void **state)
     assert_int_equal(strlen(err.text), ROOM);
 }
 
-static void test_parts_end_with_a_character(void **state)
+FX_TEST(test_parts_end_with_a_character)
 {
-    (void)state;
     fx_error err;
     for (int max = 0; max < 8; max++) {
         static const int whole[] = {0, 1, 1, 3, 3, 3, 6, 7};
@@ -77,21 +72,10 @@ static void test_parts_end_with_a_character(void **state)
     assert_string_equal(err.text, "'ab'");
 }
 
-static void test_errno_says_no_memory(void **state)
+FX_TEST(test_errno_says_no_memory)
 {
-    (void)state;
     assert_int_equal(fxi_errno_status(ENOMEM), FX_ENOMEM);
     assert_int_equal(fxi_errno_status(ENOENT), FX_EIO);
 }
 
-FX_SUITE(test_fail)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_long_texts_end_with_a_character),
-        cmocka_unit_test(test_prefixes_cut_whole_characters),
-        cmocka_unit_test(test_other_bytes_stay),
-        cmocka_unit_test(test_parts_end_with_a_character),
-        cmocka_unit_test(test_errno_says_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_fail)

@@ -1,6 +1,5 @@
 // test_hash_index.c - ids by hash: all with the same hash are found, and none after the table is
 // cleared; characters as UTF-8.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/keyed/hash.h"
@@ -9,9 +8,8 @@
 enum { N = 5000, N_HASH = 700 };
 
 // Many ids share a hash, and hashes are next to each other.
-static void test_every_id_is_found_by_its_hash(void **state)
+FX_TEST(test_every_id_is_found_by_its_hash)
 {
-    (void)state;
     fxi_hash_index x = {0};
     size_t probe = 0;
     assert_int_equal(fxi_hash_index_next(&x, 1, &probe), 0);
@@ -32,9 +30,8 @@ static void test_every_id_is_found_by_its_hash(void **state)
     assert_int_equal(x.n_slot, 0);
 }
 
-static void test_every_character_is_put_as_it_is_read(void **state)
+FX_TEST(test_every_character_is_put_as_it_is_read)
 {
-    (void)state;
     for (uint32_t c = 0; c <= 0x10FFFF; c += c < 0x900 ? 1 : 61) {
         char s[4];
         size_t n_read;
@@ -46,11 +43,4 @@ static void test_every_character_is_put_as_it_is_read(void **state)
     }
 }
 
-FX_SUITE(test_hash_index)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_id_is_found_by_its_hash),
-        cmocka_unit_test(test_every_character_is_put_as_it_is_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_hash_index)

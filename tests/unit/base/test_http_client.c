@@ -1,5 +1,4 @@
 // test_http_client.c - HTTP as a client: URLs, answers, and waits that end.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/net/http_client.h"
@@ -13,9 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void test_urls_that_are_taken(void **state)
+FX_TEST(test_urls_that_are_taken)
 {
-    (void)state;
     static const char *const good[] = {"http://localhost:4318/v1/traces",
                                        "HTTP://a.b",
                                        "http://a.b:8080/x?y=1",
@@ -26,9 +24,8 @@ static void test_urls_that_are_taken(void **state)
         if (fxi_http_url_check(good[i], NULL) != FX_OK) fail_msg("refused: %s", good[i]);
 }
 
-static void test_urls_that_are_refused(void **state)
+FX_TEST(test_urls_that_are_refused)
 {
-    (void)state;
     static const char *const bad[] = {"",
                                       "localhost:80",
                                       "ftp://a/",
@@ -134,9 +131,8 @@ static void expect_answer(const char *text, int status, const char *body, const 
 
 #define OK "HTTP/1.1 200 OK\r\n"
 
-static void test_answers(void **state)
+FX_TEST(test_answers)
 {
-    (void)state;
     expect_answer(OK "Content-Length: 5\r\n\r\nhello", 200, "hello", NULL);
     expect_answer("HTTP/1.0 200 OK\r\n\r\nto the end", 200, "to the end", NULL);
     expect_answer("HTTP/1.1 204 No Content\r\n\r\n", 204, "", NULL);
@@ -154,9 +150,8 @@ static void test_answers(void **state)
     expect_answer("", 0, NULL, "it closed the connection");
 }
 
-static void test_a_post(void **state)
+FX_TEST(test_a_post)
 {
-    (void)state;
     small_server s;
     fxi_http_client *c;
     fxi_http_answer a;
@@ -189,9 +184,8 @@ static void test_a_post(void **state)
     assert_null(strstr(s.request, "Expect"));
 }
 
-static void test_no_wait_is_longer_than_it_may_be(void **state)
+FX_TEST(test_no_wait_is_longer_than_it_may_be)
 {
-    (void)state;
     small_server s;
     fxi_http_answer a;
     fx_error err;
@@ -210,9 +204,8 @@ static void test_no_wait_is_longer_than_it_may_be(void **state)
     assert_string_equal(err.text, "Connection refused");
 }
 
-static void test_a_file_of_authorities_is_there(void **state)
+FX_TEST(test_a_file_of_authorities_is_there)
 {
-    (void)state;
     fxi_http_client *c;
     fx_error err;
     assert_int_equal(fxi_http_client_open("no such file", -1, &c, &err), FX_EIO);
@@ -221,15 +214,4 @@ static void test_a_file_of_authorities_is_there(void **state)
     fxi_http_client_close(NULL);
 }
 
-FX_SUITE(test_http_client)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_urls_that_are_taken),
-        cmocka_unit_test(test_urls_that_are_refused),
-        cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_a_post),
-        cmocka_unit_test(test_no_wait_is_longer_than_it_may_be),
-        cmocka_unit_test(test_a_file_of_authorities_is_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_http_client)

@@ -1,9 +1,5 @@
 // test_memory.c - free memory, read from folders that replace "/": the machine alone, cgroups of
 // both versions, containers, and files that make no sense.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/system/memory.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define MIB        (1024ull * 1024)
 #define PATH_BYTES 512
@@ -125,9 +119,8 @@ static uint64_t physical_bytes(void)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static void test_plain_machine(void **state)
+FX_TEST(test_plain_machine)
 {
-    (void)state;
     put_machine(3000);
     EXPECT_MIB(3000);
     put_group("0::/\n"); // the root of version 2 has no limits
@@ -135,26 +128,23 @@ static void test_plain_machine(void **state)
     EXPECT_MIB(3000);
 }
 
-static void test_nothing_known_is_all_there_is(void **state)
+FX_TEST(test_nothing_known_is_all_there_is)
 {
-    (void)state;
     assert_int_equal(fxi_free_memory_bytes(root), physical_bytes());
     assert_int_equal(fxi_free_memory_bytes("/no/such/folder"), physical_bytes());
     put("/proc", "meminfo", "MemTotal: 4 kB\nXMemAvailable: 3 kB\nMemAvailable:\n");
     assert_int_equal(fxi_free_memory_bytes(root), physical_bytes());
 }
 
-static void test_this_machine(void **state)
+FX_TEST(test_this_machine)
 {
-    (void)state;
     assert_in_range(fxi_free_memory_bytes(""), 0, physical_bytes());
 }
 
 // ---- version 2 ----------------------------------------------------------------------------------
 
-static void test_v2_limit(void **state)
+FX_TEST(test_v2_limit)
 {
-    (void)state;
     put_machine(3000);
     put_group("0::/app\n");
     put_v2(V2 "/app", 1000, 400, 0);
@@ -169,9 +159,8 @@ static void test_v2_limit(void **state)
     EXPECT_MIB(3000);
 }
 
-static void test_v2_high_is_a_limit_too(void **state)
+FX_TEST(test_v2_high_is_a_limit_too)
 {
-    (void)state;
     put_machine(3000);
     put_group("0::/app\n");
     put_v2(V2 "/app", 1000, 400, 100);
@@ -183,9 +172,8 @@ static void test_v2_high_is_a_limit_too(void **state)
     EXPECT_MIB(1700);
 }
 
-static void test_v2_tighter_parent(void **state)
+FX_TEST(test_v2_tighter_parent)
 {
-    (void)state;
     put_machine(3000);
     put_group("0::/slice/service/app\n");
     put_v2(V2 "/slice/service/app", 2000, 100, 0);
@@ -197,9 +185,8 @@ static void test_v2_tighter_parent(void **state)
     EXPECT_MIB(100);
 }
 
-static void test_v2_max_is_none(void **state)
+FX_TEST(test_v2_max_is_none)
 {
-    (void)state;
     put_machine(3000);
     put_group("0::/app\n");
     put_v2(V2 "/app", 1, 400, 0);
@@ -207,9 +194,8 @@ static void test_v2_max_is_none(void **state)
     EXPECT_MIB(3000);
 }
 
-static void test_v2_path_of_the_host(void **state)
+FX_TEST(test_v2_path_of_the_host)
 {
-    (void)state;
     static const char *const lines[] = {"0::/docker/abc\n", "0::/docker/abc (deleted)\n",
                                         "0::/../docker\n", "0::docker\n", "0::\n"};
     put_machine(3000);
@@ -224,9 +210,8 @@ static void test_v2_path_of_the_host(void **state)
 
 // ---- version 1 ----------------------------------------------------------------------------------
 
-static void test_v1_limit(void **state)
+FX_TEST(test_v1_limit)
 {
-    (void)state;
     put_machine(3000);
     put_group("9:name=memory:/none\n5:cpu,cpuacct:/none\n4:hugetlb,memory:/job/step:1\n0::/\n");
     put_v1(V1 "/job/step:1", 1000, 400, 100);
@@ -237,9 +222,8 @@ static void test_v1_limit(void **state)
     EXPECT_MIB(200);
 }
 
-static void test_v1_huge_is_none(void **state)
+FX_TEST(test_v1_huge_is_none)
 {
-    (void)state;
     put_machine(3000);
     put_group("4:memory:/job\n");
     put_v1(V1 "/job", 1, 400, 100);
@@ -249,18 +233,16 @@ static void test_v1_huge_is_none(void **state)
     assert_int_equal(fxi_free_memory_bytes(root), physical_bytes());
 }
 
-static void test_v1_path_of_the_host(void **state)
+FX_TEST(test_v1_path_of_the_host)
 {
-    (void)state;
     put_machine(3000);
     put_group("4:memory:/docker/abc\n");
     put_v1(V1, 900, 200, 50);
     EXPECT_MIB(750);
 }
 
-static void test_both_versions(void **state)
+FX_TEST(test_both_versions)
 {
-    (void)state;
     put_machine(3000);
     put_group("4:memory:/job\n0::/app\n");
     put_v1(V1 "/job", 1000, 400, 100);
@@ -270,9 +252,8 @@ static void test_both_versions(void **state)
 
 // ---- at the limit, and beyond what makes sense --------------------------------------------------
 
-static void test_above_the_limit_is_zero(void **state)
+FX_TEST(test_above_the_limit_is_zero)
 {
-    (void)state;
     put_machine(3000);
     put_group("0::/app\n");
     put_v2(V2 "/app", 1000, 1000, 0);
@@ -285,9 +266,8 @@ static void test_above_the_limit_is_zero(void **state)
     EXPECT_MIB(0);
 }
 
-static void test_garbage_is_no_limit(void **state)
+FX_TEST(test_garbage_is_no_limit)
 {
-    (void)state;
     static const char *const bad[] = {"",
                                       "\n",
                                       "-1\n",
@@ -310,9 +290,8 @@ static void test_garbage_is_no_limit(void **state)
     }
 }
 
-static void test_garbage_in_usage(void **state)
+FX_TEST(test_garbage_in_usage)
 {
-    (void)state;
     put_machine(3000);
     put_group("0::/app\n");
     put_v2(V2 "/app", 1000, 400, 100);
@@ -326,9 +305,8 @@ static void test_garbage_in_usage(void **state)
     EXPECT_MIB(1000);
 }
 
-static void test_garbage_in_meminfo(void **state)
+FX_TEST(test_garbage_in_meminfo)
 {
-    (void)state;
     static const char *const bad[] = {"MemAvailable: -5 kB\n", "MemAvailable: many kB\n",
                                       "MemAvailable: 18014398509481984 kB\n",
                                       "MemAvailable: 99999999999999999999 kB\n", "MemAvailable"};
@@ -338,9 +316,8 @@ static void test_garbage_in_meminfo(void **state)
     }
 }
 
-static void test_garbage_in_cgroup(void **state)
+FX_TEST(test_garbage_in_cgroup)
 {
-    (void)state;
     static const char bytes[] = "0::/a\0b\n4:memory:/job\n";
     static const char *const bad[] = {
         "",           "\n\n\n",     "memory",  "memory:",     ":::::::",  "4:memory",
@@ -361,9 +338,8 @@ static void test_garbage_in_cgroup(void **state)
 
 // ---- sizes --------------------------------------------------------------------------------------
 
-static void test_long_paths_are_ignored(void **state)
+FX_TEST(test_long_paths_are_ignored)
 {
-    (void)state;
     static char line[6000] = "0::/";
     put_machine(3000);
     put_v2(V2, 900, 200, 0);
@@ -377,9 +353,8 @@ static void test_long_paths_are_ignored(void **state)
 }
 
 // A number cut off at the end of what is read is ignored.
-static void test_long_files_are_cut_at_a_line(void **state)
+FX_TEST(test_long_files_are_cut_at_a_line)
 {
-    (void)state;
     static char text[9000];
     put_machine(3000);
     put_group("0::/app\n");
@@ -393,9 +368,8 @@ static void test_long_files_are_cut_at_a_line(void **state)
 }
 
 // What there is at all: memory and swap, or the least limit, whatever is in use.
-static void test_whole_memory(void **state)
+FX_TEST(test_whole_memory)
 {
-    (void)state;
     put("/proc", "meminfo", "MemTotal: 8388608 kB\nMemAvailable: 1024 kB\nSwapTotal: 1048576 kB\n");
     assert_int_equal(fxi_whole_memory_bytes(root), 9216 * MIB);
     put("/proc", "meminfo", "MemTotal: 8388608 kB\nMemAvailable: 1024 kB\n");
@@ -412,8 +386,6 @@ static void test_whole_memory(void **state)
     assert_int_equal(fxi_whole_memory_bytes(root), physical_bytes());
 }
 
-#define IN_ROOT(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
-
 static unsigned long filter_below(const char *at)
 {
     char path[2 * PATH_BYTES], text[32] = "";
@@ -425,57 +397,26 @@ static unsigned long filter_below(const char *at)
     return strtoul(text, NULL, 16);
 }
 
-static void test_core_dumps_lack_shared_memory(void **state)
+FX_TEST(test_core_dumps_lack_shared_memory)
 {
-    (void)state;
     fxi_core_dump_shrink(root); // no such file: nothing happens
     put_bytes("/proc/self", "coredump_filter", "00000033\n", 9);
     fxi_core_dump_shrink(root);
     assert_int_equal(filter_below(root), 0x31);
 }
 
-static void test_a_filter_that_somebody_set_is_kept(void **state)
+FX_TEST(test_a_filter_that_somebody_set_is_kept)
 {
-    (void)state;
     put_bytes("/proc/self", "coredump_filter", "0000007f\n", 9);
     fxi_core_dump_shrink(root);
     assert_int_equal(filter_below(root), 0x7f);
 }
 
-static void test_the_systems_own_filter(void **state)
+FX_TEST(test_the_systems_own_filter)
 {
-    (void)state;
     if (access("/proc/self/coredump_filter", W_OK) != 0 || filter_below("") != 0x33) skip();
     fxi_core_dump_shrink("");
     assert_int_equal(filter_below(""), 0x31);
 }
 
-FX_SUITE(test_memory)
-{
-    const struct CMUnitTest tests[] = {
-        IN_ROOT(test_plain_machine),
-        IN_ROOT(test_nothing_known_is_all_there_is),
-        IN_ROOT(test_this_machine),
-        IN_ROOT(test_v2_limit),
-        IN_ROOT(test_v2_high_is_a_limit_too),
-        IN_ROOT(test_v2_tighter_parent),
-        IN_ROOT(test_v2_max_is_none),
-        IN_ROOT(test_v2_path_of_the_host),
-        IN_ROOT(test_v1_limit),
-        IN_ROOT(test_v1_huge_is_none),
-        IN_ROOT(test_v1_path_of_the_host),
-        IN_ROOT(test_both_versions),
-        IN_ROOT(test_above_the_limit_is_zero),
-        IN_ROOT(test_garbage_is_no_limit),
-        IN_ROOT(test_garbage_in_usage),
-        IN_ROOT(test_garbage_in_meminfo),
-        IN_ROOT(test_garbage_in_cgroup),
-        IN_ROOT(test_long_paths_are_ignored),
-        IN_ROOT(test_long_files_are_cut_at_a_line),
-        IN_ROOT(test_whole_memory),
-        IN_ROOT(test_core_dumps_lack_shared_memory),
-        IN_ROOT(test_a_filter_that_somebody_set_is_kept),
-        cmocka_unit_test(test_the_systems_own_filter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_memory, make_root, remove_root)

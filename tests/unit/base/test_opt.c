@@ -1,19 +1,13 @@
 // test_opt.c - the option table: precedence, every type at its bounds, every kind of wrong input,
 // help.
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/option/opt.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 enum { CMD_A = 1, CMD_B = 2, CMD_ALL = 3 };
 
@@ -74,9 +68,8 @@ static void fails(const char *text, char *const *argv)
 
 #define FAILS(text, ...) fails(text, (char *[]){__VA_ARGS__, NULL})
 
-static void test_defaults(void **state)
+FX_TEST(test_defaults)
 {
-    (void)state;
     assert_int_equal(parse(CMD_A, (char *[]){NULL}), FX_OK);
     assert_int_equal(got.port, 8080);
     assert_int_equal(got.seed, 7);
@@ -86,9 +79,8 @@ static void test_defaults(void **state)
     assert_null(got.note); // another command's
 }
 
-static void test_forms(void **state)
+FX_TEST(test_forms)
 {
-    (void)state;
     OK("--port", "1", "--model=a=b", "-s5", "-j", "in", "--", "--port", "-x");
     assert_int_equal(got.port, 1);
     assert_string_equal(got.model, "a=b");
@@ -106,18 +98,16 @@ static void test_forms(void **state)
     assert_string_equal(got.model, "");
 }
 
-static void test_rows_of_a_command(void **state)
+FX_TEST(test_rows_of_a_command)
 {
-    (void)state;
     assert_int_equal(PARSE(CMD_B, "--port", "front"), FX_OK);
     assert_string_equal(got.note, "front");
     assert_int_equal(got.port, 0);
     assert_int_equal(PARSE(CMD_B, "--secret"), FX_EINVAL);
 }
 
-static void test_help_stops(void **state)
+FX_TEST(test_help_stops)
 {
-    (void)state;
     OK("--port", "3", "--help", "--nonsense");
     assert_true(rest.help);
     OK("-h");
@@ -126,9 +116,8 @@ static void test_help_stops(void **state)
     assert_false(rest.help);
 }
 
-static void test_bounds(void **state)
+FX_TEST(test_bounds)
 {
-    (void)state;
     OK("--port", "65535", "--top-p", "0.25", "--seed", "18446744073709551615", "--batch", "64,1,1");
     assert_int_equal(got.port, 65535);
     assert_true(got.top_p == 0.25f && got.seed == UINT64_MAX);
@@ -141,9 +130,8 @@ static void test_bounds(void **state)
           "18446744073709551616");
 }
 
-static void test_wrong_numbers(void **state)
+FX_TEST(test_wrong_numbers)
 {
-    (void)state;
     static char *const bad[] = {
         "", " 1", "1 ", "1x", "x", "0x10", "1.5", "+1", "--1", "1e3", "99999999999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -166,9 +154,8 @@ static void test_wrong_numbers(void **state)
         assert_int_equal(PARSE(CMD_A, "--batch", bad_list[i]), FX_EINVAL);
 }
 
-static void test_sizes(void **state)
+FX_TEST(test_sizes)
 {
-    (void)state;
     static const struct {
         char *text;
         uint64_t bytes;
@@ -190,9 +177,8 @@ static void test_sizes(void **state)
     FAILS("--kv-memory: 'lots' is not a size in bytes (like 512M or 2G)", "--kv-memory=lots");
 }
 
-static void test_wrong_options(void **state)
+FX_TEST(test_wrong_options)
 {
-    (void)state;
     FAILS("unknown option '--prot'; did you mean '--port'?", "--prot", "1");
     FAILS("unknown option '--kv-memry'; did you mean '--kv-memory'?", "--kv-memry=1G");
     FAILS("unknown option '--zzz'", "--zzz");
@@ -205,9 +191,8 @@ static void test_wrong_options(void **state)
     FAILS("unexpected argument '9'", "1", "2", "3", "4", "5", "6", "7", "8", "9");
 }
 
-static void test_environment(void **state)
+FX_TEST(test_environment)
 {
-    (void)state;
     setenv("OPTTEST_PORT", "9", 1);
     setenv("OPTTEST_KV_MEMORY", "1M", 1);
     setenv("OPTTEST_JSON", "yes", 1);
@@ -239,9 +224,8 @@ static const char *config_file(const char *text)
     return path;
 }
 
-static void test_choices(void **state)
+FX_TEST(test_choices)
 {
-    (void)state;
     OK("--style", "rich");
     assert_string_equal(got.style, "rich");
     FAILS("--style: 'ric' is not one of plain|rich", "--style", "ric");
@@ -250,9 +234,8 @@ static void test_choices(void **state)
 }
 
 // A flag wins over the environment, that over the file, that over the default.
-static void test_sources_in_order(void **state)
+FX_TEST(test_sources_in_order)
 {
-    (void)state;
     char *path =
         (char *)config_file("port = 1\nseed = 2 # two\n kv-memory=3K\njson = on\n"
                             "model = \"a \\\"b\\\" # c\\\\\"\n[b]\nseed = 9\n[a]\nport = 5\n");
@@ -274,7 +257,7 @@ static void test_sources_in_order(void **state)
     unsetenv("OPTTEST_CONFIG");
 }
 
-static void test_wrong_files(void **state)
+FX_TEST(test_wrong_files)
 {
     static const struct {
         const char *text, *wrong; // after the name of the file
@@ -300,7 +283,6 @@ static void test_wrong_files(void **state)
         {"model = \033[2J", ":1: control character"},
         {"config = x", ":1: 'config' cannot be set in a file"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof file_rows / sizeof file_rows[0]; i++) {
         char *path = (char *)config_file(file_rows[i].text), want[256];
         snprintf(want, sizeof want, "%s%s", path, file_rows[i].wrong);
@@ -312,9 +294,8 @@ static void test_wrong_files(void **state)
 }
 
 // What is shown is a file that gives the same values.
-static void test_values_in_effect(void **state)
+FX_TEST(test_values_in_effect)
 {
-    (void)state;
     char *path = (char *)config_file("# a comment\r\nmodel = \"x \\\"\\t#\"\r\nseed = 11\r\n");
     fxi_buf text = {0}, again = {0};
     OK("--config", path, "--port=9");
@@ -337,9 +318,8 @@ static void test_values_in_effect(void **state)
     fxi_buf_free(&again);
 }
 
-static void test_help_text(void **state)
+FX_TEST(test_help_text)
 {
-    (void)state;
     fxi_buf text = {0};
     assert_true(fxi_opt_help(&table, CMD_A, &text));
     assert_non_null(strstr(text.p, "  -m, --model FILE          the model\n"));
@@ -351,9 +331,8 @@ static void test_help_text(void **state)
 }
 
 // What was renamed works for one version more, from every source, and leaves a note.
-static void test_old_names(void **state)
+FX_TEST(test_old_names)
 {
-    (void)state;
     char note[100] = "";
     OK("--port", "5", "--style", "rich");
     assert_false(fxi_opt_note(&table, &rest, 0, note, sizeof note));
@@ -381,27 +360,12 @@ static void test_old_names(void **state)
     assert_true(fxi_opt_note(&table, &rest, 0, note, sizeof note));
 }
 
-FX_SUITE(test_opt)
+static int forget_config(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_rows_of_a_command),
-        cmocka_unit_test(test_help_stops),
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_wrong_numbers),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_wrong_options),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_sources_in_order),
-        cmocka_unit_test(test_wrong_files),
-        cmocka_unit_test(test_values_in_effect),
-        cmocka_unit_test(test_help_text),
-        cmocka_unit_test(test_old_names),
-    };
-    const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+    (void)state;
     unlink(config_file(""));
     fxi_opt_rest_free(&rest);
-    return n_failed;
+    return 0;
 }
+
+FX_RUN_GROUP(test_opt, NULL, forget_config)

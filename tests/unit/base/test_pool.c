@@ -1,15 +1,10 @@
 // test_pool.c - every task of every job runs exactly once, and its effects are visible to the
 // caller afterwards: the counters are not atomic, so the thread sanitizer detects missing ordering.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "base/system/pool.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 typedef struct job {
     int *count; // [n_task]
@@ -39,9 +34,8 @@ static void run_and_check(fxi_pool *p, int n_task)
     free(j.count);
 }
 
-static void test_each_task_once(void **state)
+FX_TEST(test_each_task_once)
 {
-    (void)state;
     static const int sizes[] = {0, 1, 2, 3, 4, 5, 7, 64, 1000, 65535, 65536, 140000};
     for (int n_thread = 1; n_thread <= 9; n_thread += n_thread < 4 ? 1 : 5) {
         fxi_pool *p = pool_of(n_thread);
@@ -51,9 +45,8 @@ static void test_each_task_once(void **state)
 }
 
 // Many jobs in a row, each reading what the one before wrote (here: the same counters).
-static void test_tiny_jobs(void **state)
+FX_TEST(test_tiny_jobs)
 {
-    (void)state;
     for (int n_thread = 2; n_thread <= 5; n_thread += 3) {
         fxi_pool *p = pool_of(n_thread);
         int count[7] = {0};
@@ -79,9 +72,8 @@ static void slow_task(void *arg, int task)
 }
 
 // Workers fall asleep between jobs, and the caller while it waits for a slow one.
-static void test_sleepers_wake(void **state)
+FX_TEST(test_sleepers_wake)
 {
-    (void)state;
     fxi_pool *p = pool_of(3);
     int count[4] = {0};
     job j = {count, 0};
@@ -93,16 +85,14 @@ static void test_sleepers_wake(void **state)
     fxi_pool_destroy(p);
 }
 
-static void test_create_and_destroy(void **state)
+FX_TEST(test_create_and_destroy)
 {
-    (void)state;
     for (int i = 0; i < 50; i++) fxi_pool_destroy(pool_of(1 + i % 4));
     fxi_pool_destroy(NULL);
 }
 
-static void test_bad_counts_are_refused(void **state)
+FX_TEST(test_bad_counts_are_refused)
 {
-    (void)state;
     fxi_pool *p = NULL;
     fx_error err;
     assert_int_equal(fxi_pool_create(0, &p, &err), FX_EINVAL);
@@ -110,12 +100,4 @@ static void test_bad_counts_are_refused(void **state)
     assert_null(p);
 }
 
-FX_SUITE(test_pool)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_task_once),         cmocka_unit_test(test_tiny_jobs),
-        cmocka_unit_test(test_sleepers_wake),          cmocka_unit_test(test_create_and_destroy),
-        cmocka_unit_test(test_bad_counts_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_pool)

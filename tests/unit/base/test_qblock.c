@@ -1,7 +1,6 @@
 // test_qblock.c - the block types: the same numbers as gguf-py from the same bytes, bit for bit;
 // blocks packed again from their fields unchanged; the error of quantising several kinds of data.
 // The vectors are made by tests/vectors/make_quant_vectors.py.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <float.h>
@@ -63,9 +62,8 @@ static void vector_name(fxi_dtype type, const char *tail, char *dst, size_t n)
         if (*c >= 'A' && *c <= 'Z') *c += 'a' - 'A';
 }
 
-static void test_table_is_consistent(void **state)
+FX_TEST(test_table_is_consistent)
 {
-    (void)state;
     int n = 0;
     for (uint32_t id = 0; id < 40; id++) {
         const fxi_qformat *f = fxi_qformat_find((fxi_dtype)id);
@@ -87,9 +85,8 @@ static void test_table_is_consistent(void **state)
 
 // ---- reading and writing -----------------------------------------------------------------------
 
-static void test_numbers_are_those_of_gguf_py(void **state)
+FX_TEST(test_numbers_are_those_of_gguf_py)
 {
-    (void)state;
     for (int i = 0; i < N_CASE; i++) {
         char name[64];
         size_t n_bytes = row_bytes(cases[i].type, N_VECTOR);
@@ -108,9 +105,8 @@ static void test_numbers_are_those_of_gguf_py(void **state)
     }
 }
 
-static void test_blocks_come_back(void **state)
+FX_TEST(test_blocks_come_back)
 {
-    (void)state;
     for (int i = 0; i < N_CASE; i++) {
         const fxi_qformat *f = fxi_qformat_find(cases[i].type);
         size_t n_bytes = row_bytes(f->type, (size_t)f->n);
@@ -154,9 +150,8 @@ static fxi_qblock random_fields(const fxi_qformat *f, uint64_t block)
     return q;
 }
 
-static void test_fields_come_back(void **state)
+FX_TEST(test_fields_come_back)
 {
-    (void)state;
     for (int i = 0; i < N_CASE; i++) {
         const fxi_qformat *f = fxi_qformat_find(cases[i].type);
         for (uint64_t k = 0; k < 300; k++) {
@@ -219,9 +214,8 @@ static error store(fxi_dtype type, const float *x, float *got)
     return error_of(x, got, N_ROW);
 }
 
-static void test_errors_are_bounded(void **state)
+FX_TEST(test_errors_are_bounded)
 {
-    (void)state;
     static const float scales[] = {1, 0.02f, 100};
     static float x[N_ROW], got[N_ROW];
     for (int i = 0; i < N_CASE; i++)
@@ -243,9 +237,8 @@ static void test_errors_are_bounded(void **state)
 }
 
 // The error of our blocks is at most that of gguf-py's.
-static void test_no_worse_than_gguf_py(void **state)
+FX_TEST(test_no_worse_than_gguf_py)
 {
-    (void)state;
     float *x = read_vectors("quant_input.bin", N_INPUT * sizeof(float)), *got = malloc(4 * N_INPUT);
     for (int i = 0; i < N_CASE; i++) {
         if (!cases[i].made) continue;
@@ -273,9 +266,8 @@ static void fill(float *x, float v)
     for (int i = 0; i < N_ROW; i++) x[i] = v;
 }
 
-static void test_zeros_stay_zeros(void **state)
+FX_TEST(test_zeros_stay_zeros)
 {
-    (void)state;
     static float x[N_ROW], got[N_ROW];
     for (int i = 0; i < N_CASE; i++) {
         error e = store(cases[i].type, x, got);
@@ -290,9 +282,8 @@ static double error_of_peak(fxi_dtype type, double usual)
     return type == FXI_MXFP4 ? 0.5 / 3.5 : usual;
 }
 
-static void test_constants_stay_near(void **state)
+FX_TEST(test_constants_stay_near)
 {
-    (void)state;
     static const float values[] = {1, -1, 1000, -30, 0.5f};
     static float x[N_ROW], got[N_ROW];
     for (int i = 0; i < N_CASE; i++)
@@ -312,9 +303,8 @@ static double finest(fxi_dtype type)
 }
 
 // Beyond the type's numbers: its largest; below: 0, or a step of the smallest scale.
-static void test_huge_and_tiny_numbers(void **state)
+FX_TEST(test_huge_and_tiny_numbers)
 {
-    (void)state;
     static const float huge[] = {1e5f, 1e7f, 1e12f, 1e38f, FLT_MAX};
     static const float tiny[] = {1e-5f, 1e-7f, 1e-12f, 1e-38f, 1e-45f};
     static float x[N_ROW], got[N_ROW];
@@ -337,9 +327,8 @@ static void test_huge_and_tiny_numbers(void **state)
 
 // One number a thousand times the others: it keeps its size, they stay small, other blocks are
 // unchanged.
-static void test_one_outlier(void **state)
+FX_TEST(test_one_outlier)
 {
-    (void)state;
     static float x[N_ROW], got[N_ROW], before[N_ROW];
     for (int i = 0; i < N_CASE; i++)
         for (int sign = -1; sign <= 1; sign += 2) {
@@ -356,19 +345,4 @@ static void test_one_outlier(void **state)
         }
 }
 
-FX_SUITE(test_qblock)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table_is_consistent),
-        cmocka_unit_test(test_numbers_are_those_of_gguf_py),
-        cmocka_unit_test(test_blocks_come_back),
-        cmocka_unit_test(test_fields_come_back),
-        cmocka_unit_test(test_errors_are_bounded),
-        cmocka_unit_test(test_no_worse_than_gguf_py),
-        cmocka_unit_test(test_zeros_stay_zeros),
-        cmocka_unit_test(test_constants_stay_near),
-        cmocka_unit_test(test_huge_and_tiny_numbers),
-        cmocka_unit_test(test_one_outlier),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_qblock)

@@ -1,18 +1,11 @@
 // test_rng.c - known answers of Philox 4x32-10 as published with Random123 (kat_vectors), and that
 // a draw depends on nothing else.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/number/rng.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
-static void test_known_answers(void **state)
+FX_TEST(test_known_answers)
 {
-    (void)state;
     static const struct {
         uint32_t counter[4], key[2], out[4];
     } kat[] = {
@@ -31,9 +24,8 @@ static void test_known_answers(void **state)
     }
 }
 
-static void test_every_argument_counts(void **state)
+FX_TEST(test_every_argument_counts)
 {
-    (void)state;
     uint64_t base = fxi_rng_u64(1, 2, 3);
     assert_int_equal(base, fxi_rng_u64(1, 2, 3));
     for (int bit = 0; bit < 64; bit++) {
@@ -44,9 +36,8 @@ static void test_every_argument_counts(void **state)
     }
 }
 
-static void test_unit_is_uniform(void **state)
+FX_TEST(test_unit_is_uniform)
 {
-    (void)state;
     enum { N = 100000, BINS = 10 };
     int bin[BINS] = {0};
     for (int i = 0; i < N; i++) {
@@ -57,12 +48,4 @@ static void test_unit_is_uniform(void **state)
     for (int b = 0; b < BINS; b++) assert_in_range(bin[b], 9600, 10400); // 4 sigma is 380
 }
 
-FX_SUITE(test_rng)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),
-        cmocka_unit_test(test_every_argument_counts),
-        cmocka_unit_test(test_unit_is_uniform),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_rng)

@@ -1,6 +1,5 @@
 // test_secret.c - the keyed hash: what counts, keys that differ, and a key
 // where the system has no random bytes.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdbool.h>
@@ -18,9 +17,8 @@ ssize_t __wrap_getrandom(void *p, size_t n, unsigned flags)
     return has_random ? __real_getrandom(p, n, flags) : -1;
 }
 
-static void test_every_byte_and_the_length_count(void **state)
+FX_TEST(test_every_byte_and_the_length_count)
 {
-    (void)state;
     const fxi_secret s = {{1, 2}};
     unsigned char text[24] = {0};
     for (size_t n = 1; n <= sizeof text; n++) {
@@ -32,17 +30,15 @@ static void test_every_byte_and_the_length_count(void **state)
     }
 }
 
-static void test_keys_differ(void **state)
+FX_TEST(test_keys_differ)
 {
-    (void)state;
     const fxi_secret a = fxi_secret_make(), b = fxi_secret_make();
     assert_memory_not_equal(&a, &b, sizeof a);
     assert_int_not_equal(fxi_secret_hash(a, "abc", 3), fxi_secret_hash(b, "abc", 3));
 }
 
-static void test_a_key_without_random_bytes_of_the_system(void **state)
+FX_TEST(test_a_key_without_random_bytes_of_the_system)
 {
-    (void)state;
     has_random = false;
     const fxi_secret a = fxi_secret_make();
     has_random = true;
@@ -50,10 +46,9 @@ static void test_a_key_without_random_bytes_of_the_system(void **state)
 }
 
 // What collides under one key, as if its owner had told it, is spread by the next.
-static void test_collisions_under_one_key_are_none_under_another(void **state)
+FX_TEST(test_collisions_under_one_key_are_none_under_another)
 {
     enum { N = 4096, N_BUCKET = 256 };
-    (void)state;
     for (int turn = 0; turn < 8; turn++) {
         const fxi_secret a = fxi_secret_make(), b = fxi_secret_make();
         int n_in[N_BUCKET] = {0}, n = 0, most = 0;
@@ -67,13 +62,4 @@ static void test_collisions_under_one_key_are_none_under_another(void **state)
     }
 }
 
-FX_SUITE(test_secret)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_byte_and_the_length_count),
-        cmocka_unit_test(test_keys_differ),
-        cmocka_unit_test(test_collisions_under_one_key_are_none_under_another),
-        cmocka_unit_test(test_a_key_without_random_bytes_of_the_system),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_secret)

@@ -1,6 +1,5 @@
 // test_treap.c - things in order: as added and removed at random, with equals in the order of their
 // arrival, and flat whatever the order of the keys.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/keyed/treap.h"
@@ -43,9 +42,8 @@ static void assert_in_order(const fxi_treap *t, int n)
     assert_ptr_equal(thing_at(fxi_treap_last(t)), before);
 }
 
-static void test_things_stay_in_order(void **state)
+FX_TEST(test_things_stay_in_order)
 {
-    (void)state;
     fxi_treap t = {.before = by_key, .seed = 3};
     int n = 0;
     srand(1);
@@ -65,9 +63,8 @@ static void test_things_stay_in_order(void **state)
     assert_null(fxi_treap_last(&t));
 }
 
-static void test_the_first_that_is_not_before_is_found(void **state)
+FX_TEST(test_the_first_that_is_not_before_is_found)
 {
-    (void)state;
     fxi_treap t = {.before = by_key, .seed = 9};
     thing even[100] = {0};
     for (int i = 0; i < 100; i++) {
@@ -82,9 +79,8 @@ static void test_the_first_that_is_not_before_is_found(void **state)
 }
 
 // Keys that ascend, descend and alternate.
-static void test_no_order_of_keys_makes_it_deep(void **state)
+FX_TEST(test_no_order_of_keys_makes_it_deep)
 {
-    (void)state;
     for (int how = 0; how < 3; how++) {
         fxi_treap t = {.before = by_key, .seed = (uint64_t)how};
         n_compared = 0;
@@ -92,7 +88,7 @@ static void test_no_order_of_keys_makes_it_deep(void **state)
             things[i] = (thing){.key = how == 0 ? i : how == 1 ? -i : i % 2 ? i : -i};
             fxi_treap_add(&t, &things[i].at);
         }
-        assert_true(n_compared < (how == 0 ? 1ull : 40ull) * N); // each goes behind all others
+        assert_true(n_compared < (how == 0 ? 1ull : 40ull) * N); // each goes after all others
         n_compared = 0;
         for (int i = 0; i < N; i++)
             assert_ptr_equal(fxi_treap_find(&t, &things[i].at), &things[i].at);
@@ -101,12 +97,4 @@ static void test_no_order_of_keys_makes_it_deep(void **state)
     }
 }
 
-FX_SUITE(test_treap)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_things_stay_in_order),
-        cmocka_unit_test(test_the_first_that_is_not_before_is_found),
-        cmocka_unit_test(test_no_order_of_keys_makes_it_deep),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_treap)

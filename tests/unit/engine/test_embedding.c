@@ -1,11 +1,11 @@
 // test_embedding.c - texts become vectors through the engine: those of the reference, with the same
 // bits whatever else the engine does; what is refused; what ends with an error.
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
 
 #include "model/model_base.h"
 #include "unit/engine/support/unthreaded.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,58 +96,56 @@ static void expect_same(const answer *got, const answer *want, const char *what)
 
 // ---- the reference -----------------------------------------------------------------------------
 
-static void check_reference(const json_t *c)
+static void check_reference(const fxi_json *c)
 {
     int32_t tok[1024];
     char path[256];
-    const json_t *want = json_object_get(c, "embedding"), *prompt = json_object_get(c, "prompt");
+    const fxi_json *want = fxi_json_get(c, "embedding"), *prompt = fxi_json_get(c, "prompt");
     if (!want) return;
-    snprintf(path, sizeof path, MODELS "%s", json_string_value(json_object_get(c, "file")));
+    snprintf(path, sizeof path, MODELS "%s", fxi_json_text(fxi_json_get(c, "file")));
     fx_engine *eng = unthreaded_open(path, (fx_options){.n_thread = 2, .kv_type = "f32"});
     const fx_model_info *info = fx_engine_info(eng);
-    const size_t n = json_array_size(prompt);
-    for (size_t i = 0; i < n; i++) tok[i] = (int32_t)json_integer_value(json_array_get(prompt, i));
+    const size_t n = fxi_json_array_size(prompt);
+    for (size_t i = 0; i < n; i++) tok[i] = (int32_t)fxi_json_int(fxi_json_at(prompt, i));
     assert_true(info->embeds);
-    assert_int_equal(info->n_embd, json_array_size(want));
+    assert_int_equal(info->n_embd, fxi_json_array_size(want));
     const answer a = embed(eng, tok, n);
     double diff = 0;
     for (int i = 0; i < a.n; i++)
-        diff =
-            fmax(diff, fabs((double)a.v[i] - json_number_value(json_array_get(want, (size_t)i))));
+        diff = fmax(diff, fabs((double)a.v[i] - fxi_json_number(fxi_json_at(want, (size_t)i))));
     if (!(diff < 1e-5)) fail_msg("%s: %g from the reference", path, diff);
     unthreaded_close(eng);
 }
 
 FX_TEST(test_vectors_of_the_reference)
 {
-    json_error_t err;
-    json_t *root = json_load_file(MODELS "models.json", 0, &err);
-    const json_t *cases = json_object_get(root, "cases");
-    for (size_t i = 0; i < json_array_size(cases); i++) check_reference(json_array_get(cases, i));
-    json_decref(root);
+    fxi_json_doc root_doc = json_doc_file(MODELS "models.json");
+    const fxi_json *root = root_doc.root;
+    const fxi_json *cases = fxi_json_get(root, "cases");
+    for (size_t i = 0; i < fxi_json_array_size(cases); i++) check_reference(fxi_json_at(cases, i));
+    fxi_json_doc_free(&root_doc);
 }
 
 // A folder's text: the ids of its own tokenizer with the tokens around them, and the vector.
-static void check_text(const json_t *c)
+static void check_text(const fxi_json *c)
 {
-    const json_t *ids = json_object_get(c, "ids"), *want = json_object_get(c, "embedding");
-    const char *text = json_string_value(json_object_get(c, "text"));
+    const fxi_json *ids = fxi_json_get(c, "ids"), *want = fxi_json_get(c, "embedding");
+    const char *text = fxi_json_text(fxi_json_get(c, "text"));
     char path[256];
     fx_tokens tok = {0};
     fx_error err;
     double diff = 0;
-    snprintf(path, sizeof path, FOLDERS "%s", json_string_value(json_object_get(c, "folder")));
+    snprintf(path, sizeof path, FOLDERS "%s", fxi_json_text(fxi_json_get(c, "folder")));
     fx_engine *eng = unthreaded_open(path, (fx_options){.n_thread = 2, .kv_type = "f32"});
     if (fx_tokenize(eng, text, strlen(text), FX_TOKENIZE_EMBED, &tok, &err) != FX_OK)
         fail_msg("%s", err.text);
-    assert_int_equal(tok.n, json_array_size(ids));
+    assert_int_equal(tok.n, fxi_json_array_size(ids));
     for (size_t i = 0; i < tok.n; i++)
-        assert_int_equal(tok.id[i], json_integer_value(json_array_get(ids, i)));
+        assert_int_equal(tok.id[i], fxi_json_int(fxi_json_at(ids, i)));
     const answer a = embed(eng, tok.id, tok.n);
-    assert_int_equal(a.n, json_array_size(want));
+    assert_int_equal(a.n, fxi_json_array_size(want));
     for (int i = 0; i < a.n; i++)
-        diff =
-            fmax(diff, fabs((double)a.v[i] - json_number_value(json_array_get(want, (size_t)i))));
+        diff = fmax(diff, fabs((double)a.v[i] - fxi_json_number(fxi_json_at(want, (size_t)i))));
     if (!(diff < 1e-5)) fail_msg("%s, '%s': %g from the reference", path, text, diff);
     fx_tokens_free(&tok);
     unthreaded_close(eng);
@@ -155,13 +153,13 @@ static void check_text(const json_t *c)
 
 FX_TEST(test_texts_of_the_reference)
 {
-    json_error_t err;
-    json_t *root = json_load_file(MODELS "texts.json", 0, &err);
-    if (!root) fail_msg("%s", err.text);
-    const json_t *cases = json_object_get(root, "cases");
-    assert_true(json_array_size(cases) >= 20);
-    for (size_t i = 0; i < json_array_size(cases); i++) check_text(json_array_get(cases, i));
-    json_decref(root);
+    fxi_json_doc root_doc = json_doc_file(MODELS "texts.json");
+    const fxi_json *root = root_doc.root;
+    assert_non_null(root);
+    const fxi_json *cases = fxi_json_get(root, "cases");
+    assert_true(fxi_json_array_size(cases) >= 20);
+    for (size_t i = 0; i < fxi_json_array_size(cases); i++) check_text(fxi_json_at(cases, i));
+    fxi_json_doc_free(&root_doc);
 }
 
 // ---- the same bits -----------------------------------------------------------------------------

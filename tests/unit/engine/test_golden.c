@@ -1,21 +1,20 @@
 // test_golden.c - greedy continuations that other programs computed: of our own storyteller
 // (PyTorch), and of a model trained by others where its file is present.
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/client.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static int read_ids(const json_t *list, int32_t *out, int max)
+static int read_ids(const fxi_json *list, int32_t *out, int max)
 {
-    int n = (int)json_array_size(list);
+    int n = (int)fxi_json_array_size(list);
     assert_in_range(n, 1, max);
-    for (int i = 0; i < n; i++)
-        out[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
+    for (int i = 0; i < n; i++) out[i] = (int32_t)fxi_json_int(fxi_json_at(list, (size_t)i));
     return n;
 }
 
@@ -28,16 +27,8 @@ static fx_engine *open_engine(const char *path)
     return eng;
 }
 
-static json_t *load(const char *path)
-{
-    json_error_t jerr;
-    json_t *root = json_load_file(path, 0, &jerr);
-    if (!root) fail_msg("%s: %s", path, jerr.text);
-    return root;
-}
-
 // The engine's greedy tokens must equal the golden ones.
-static void check_greedy(fx_engine *eng, const json_t *prompt, const json_t *golden)
+static void check_greedy(fx_engine *eng, const fxi_json *prompt, const fxi_json *golden)
 {
     int32_t p[512], want[512];
     int n_prompt = read_ids(prompt, p, 512), n = read_ids(golden, want, 512);
@@ -54,12 +45,13 @@ static void check_greedy(fx_engine *eng, const json_t *prompt, const json_t *gol
 
 FX_TEST(test_storyteller)
 {
-    json_t *root = load(FX_SOURCE_DIR "/tests/vectors/logits/storyteller.json");
-    const json_t *greedy = json_object_get(root, "greedy");
+    fxi_json_doc root_doc = json_doc_file(FX_SOURCE_DIR "/tests/vectors/logits/storyteller.json");
+    const fxi_json *root = root_doc.root;
+    const fxi_json *greedy = fxi_json_get(root, "greedy");
     fx_engine *eng = open_engine(FX_SOURCE_DIR "/models/storyteller.gguf");
-    check_greedy(eng, json_object_get(greedy, "prompt_tokens"), json_object_get(greedy, "tokens"));
+    check_greedy(eng, fxi_json_get(greedy, "prompt_tokens"), fxi_json_get(greedy, "tokens"));
     fx_engine_close(eng);
-    json_decref(root);
+    fxi_json_doc_free(&root_doc);
 }
 
 // Appends the text of the ids.
@@ -103,16 +95,17 @@ static bool data_present(void)
 FX_TEST(test_stories260k)
 {
     if (!data_present()) skip();
-    json_t *root = load(DATA "stories260K_golden_greedy.json");
+    fxi_json_doc root_doc = json_doc_file(DATA "stories260K_golden_greedy.json");
+    const fxi_json *root = root_doc.root;
     fx_engine *eng = open_engine(DATA "stories260K.gguf");
-    const json_t *cases = json_object_get(root, "cases");
-    assert_true(json_array_size(cases) > 0);
-    for (size_t i = 0; i < json_array_size(cases); i++) {
-        const json_t *c = json_array_get(cases, i);
-        check_greedy(eng, json_object_get(c, "prompt_ids"), json_object_get(c, "output_ids"));
+    const fxi_json *cases = fxi_json_get(root, "cases");
+    assert_true(fxi_json_array_size(cases) > 0);
+    for (size_t i = 0; i < fxi_json_array_size(cases); i++) {
+        const fxi_json *c = fxi_json_at(cases, i);
+        check_greedy(eng, fxi_json_get(c, "prompt_ids"), fxi_json_get(c, "output_ids"));
     }
     fx_engine_close(eng);
-    json_decref(root);
+    fxi_json_doc_free(&root_doc);
 }
 
 FX_RUN(test_golden)

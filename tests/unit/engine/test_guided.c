@@ -2,12 +2,12 @@
 // number of choices or beams, and the stops; it ends where the grammar does; and what a grammar
 // cannot be is refused by name. That they are the same bits under every treatment: test_same_bits.c
 // (ALL_RULES).
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
 #include "unit/engine/support/unthreaded.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -238,10 +238,9 @@ FX_TEST(test_json_answers_are_objects)
         c.req.sampling.seed = seed;
         const client_choice *ch = run();
         if (ch->finish == FX_FINISH_STOP) {
-            json_error_t e;
-            json_t *v = json_loads(ch->text.p, 0, &e);
-            if (!json_is_object(v)) fail_msg("%s: %s", ch->text.p, e.text);
-            json_decref(v);
+            fxi_json_doc v = json_doc_of(ch->text.p);
+            if (!fxi_json_is_object(v.root)) fail_msg("not an object: %s", ch->text.p);
+            fxi_json_doc_free(&v);
             n_whole++;
         } else {
             assert_int_equal(ch->finish, FX_FINISH_LENGTH);
@@ -318,14 +317,22 @@ FX_TEST(test_grammars_are_refused_by_name)
                    "2 to 1");
     expect_refused((fx_part){.kind = FX_PART_FREE, .part = &empty, .n_part = 1}, "empty");
     expect_refused((fx_part){.kind = FX_PART_STRING, .part = deep, .n_part = 17}, "more than 16");
-    json_t *schema = json_pack("{s:{s:{s:s}}}", "properties", "a", "type", "string");
-    fx_part member = text_part(FX_PART_OBJECT, "/properties/b");
-    member.schema = schema;
-    expect_refused(member, "there is no schema at \"/properties/b\"");
-    member = text_part(FX_PART_OBJECT, "/properties/a");
-    member.schema = schema; // a string is no object
-    expect_refused(member, "nothing matches");
-    json_decref(schema);
+    static const struct {
+        const char *at, *schema, *why;
+    } schemas[] = {
+        {"/properties/b", "{\"properties\":{\"a\":{\"type\":\"string\"}}}",
+         "there is no schema at \"/properties/b\""},
+        {"/properties/a", "{\"properties\":{\"a\":{\"type\":\"string\"}}}", "nothing matches"},
+        {"", "{\"type\":", "schema: not JSON: line 1, column 9"},
+        {"", "", "schema: not JSON"},
+        {"", "{\"const\":\"a\\u0000\"}", "U+0000"},
+    };
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
+        fx_part member = text_part(FX_PART_OBJECT, schemas[i].at);
+        member.schema = schemas[i].schema;
+        member.schema_bytes = strlen(schemas[i].schema);
+        expect_refused(member, schemas[i].why);
+    }
     expect_refused((fx_part){.kind = FX_N_PART}, "not known");
 }
 
@@ -334,9 +341,11 @@ FX_TEST(test_grammars_are_refused_by_name)
 FX_TEST(test_grammars_that_were_asked_for_last_are_kept)
 {
     char text[32];
-    json_t *schema = json_pack("{s:s}", "type", "integer"), *same = json_deep_copy(schema);
-    const fx_part one = {.kind = FX_PART_SCHEMA, .schema = schema},
-                  again = {.kind = FX_PART_SCHEMA, .schema = same};
+    static const char schema[] = "{\"type\":\"integer\"}", same[] = "{\"type\":\"integer\"}";
+    const fx_part one = {.kind = FX_PART_SCHEMA,
+                         .schema = schema,
+                         .schema_bytes = sizeof schema - 1},
+                  again = {.kind = FX_PART_SCHEMA, .schema = same, .schema_bytes = sizeof same - 1};
     fx_grammar *a = compile(one), *b = compile(again),
                *plain = compile(text_part(FX_PART_TEXT, "x")),
                *regex = compile(text_part(FX_PART_REGEX, "x"));
@@ -353,8 +362,6 @@ FX_TEST(test_grammars_that_were_asked_for_last_are_kept)
     fx_grammar_release(b);
     fx_grammar_release(plain);
     fx_grammar_release(regex);
-    json_decref(schema);
-    json_decref(same);
 }
 
 // ---- what takes long ----------------------------------------------------------------------------

@@ -1,40 +1,30 @@
 // Conversations to ids, spelled back with control tokens in braces: {<|im_start|>}user. The text of
 // a message never appears in braces.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include <jansson.h>
-
 #include "format/chat.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 #include "unit/format/small_vocab.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-static const small_token own[] = {
-    {SP, -9, NORMAL},
-    {"h", -8, NORMAL},
-    {"i", -7, NORMAL},
-    {"hi", -2, NORMAL},
-    {SP "hi", -3, NORMAL},
-    {SP "h", -4, NORMAL},
-    {"[", -5, NORMAL},
-    {SP "[", -1, NORMAL},
-    {"user", 0, NORMAL},
-    {"<|im_start|>", 0, CONTROL},
-    {"<|im_end|>", 0, USER},
-    {"<|user|>", 0, CONTROL},
-    {"<|assistant|>", 0, CONTROL},
-    {"<|system|>", 0, CONTROL},
-    {"<|end|>", 0, CONTROL},
-    {"<start_of_turn>", 0, CONTROL},
-    {"<end_of_turn>", 0, CONTROL},
-};
+static const small_token own[] = {{SP, -9, NORMAL},
+                                  {"h", -8, NORMAL},
+                                  {"i", -7, NORMAL},
+                                  {"hi", -2, NORMAL},
+                                  {SP "hi", -3, NORMAL},
+                                  {SP "h", -4, NORMAL},
+                                  {"[", -5, NORMAL},
+                                  {SP "[", -1, NORMAL},
+                                  {"user", 0, NORMAL},
+                                  {"<|im_start|>", 0, CONTROL},
+                                  {"<|im_end|>", 0, USER},
+                                  {"<|user|>", 0, CONTROL},
+                                  {"<|assistant|>", 0, CONTROL},
+                                  {"<|system|>", 0, CONTROL},
+                                  {"<|end|>", 0, CONTROL},
+                                  {"<start_of_turn>", 0, CONTROL},
+                                  {"<end_of_turn>", 0, CONTROL}};
 
 typedef struct chat {
     fxi_vocab *v;
@@ -68,26 +58,27 @@ static void close_chat(chat *c)
     fxi_vocab_free(c->v);
 }
 
-// The ids, or the error in *err.
-static json_t *json_or_null(const char *text)
+static fxi_str text_or_none(const char *text)
 {
-    json_t *v = text ? json_loads(text, 0, NULL) : NULL;
-    if (text && !v) fail_msg("not JSON: %s", text);
-    return v;
+    return text ? fxi_str_of(text) : (fxi_str){NULL, 0};
 }
 
-static fx_status encode(const chat *c, const char *messages, const char *tools, const char *kwargs,
-                        fxi_ids *ids, fx_error *err)
+typedef struct question {
+    const char *messages, *tools, *kwargs; // JSON, or NULL
+    bool continues;                        // the last message
+} question;
+
+// The ids, or the error in *err.
+static fx_status encode(const chat *c, question ask, fxi_ids *ids, fx_error *err)
 {
-    json_t *m = json_or_null(messages), *t = json_or_null(tools), *k = json_or_null(kwargs);
-    fxi_conversation q = {.messages = m, .tools = t, .kwargs = k, .add_generation_prompt = true};
+    fxi_conversation q = {.messages = text_or_none(ask.messages),
+                          .tools = text_or_none(ask.tools),
+                          .kwargs = text_or_none(ask.kwargs),
+                          .add_generation_prompt = !ask.continues,
+                          .continue_final = ask.continues};
     q.now.tm_year = 126;
     q.now.tm_mday = 3;
-    fx_status st = fxi_chat_encode(c->c, c->v, &q, ids, err);
-    json_decref(m);
-    json_decref(t);
-    json_decref(k);
-    return st;
+    return fxi_chat_encode(c->c, c->v, &q, ids, err);
 }
 
 static void spell(const fxi_vocab *v, const fxi_ids *ids, fxi_buf *out)
@@ -103,25 +94,37 @@ static void spell(const fxi_vocab *v, const fxi_ids *ids, fxi_buf *out)
     }
 }
 
-// The same of a conversation whose last message is continued.
-static fx_status encode_continued(const chat *c, const char *messages, fxi_ids *ids, fx_error *err)
-{
-    json_t *m = json_or_null(messages);
-    const fxi_conversation q = {.messages = m, .continue_final = true};
-    const fx_status st = fxi_chat_encode(c->c, c->v, &q, ids, err);
-    json_decref(m);
-    return st;
-}
-
-static void expect(const chat *c, const char *messages, const char *spelled)
+static void expect_spelled(const chat *c, question ask, const char *spelled)
 {
     fxi_ids ids = {0};
     fxi_buf got = {0};
     fx_error err = {0};
-    if (encode(c, messages, NULL, NULL, &ids, &err) != FX_OK) fail_msg("%s", err.text);
+    if (encode(c, ask, &ids, &err) != FX_OK) fail_msg("%s", err.text);
     spell(c->v, &ids, &got);
     assert_string_equal(got.p, spelled);
     fxi_buf_free(&got);
+    fxi_ids_free(&ids);
+}
+
+static void expect(const chat *c, const char *messages, const char *spelled)
+{
+    expect_spelled(c, (question){.messages = messages}, spelled);
+}
+
+static void expect_continued(const chat *c, const char *messages, const char *spelled)
+{
+    expect_spelled(c, (question){.messages = messages, .continues = true}, spelled);
+}
+
+// The ids stay as they were.
+static void expect_error(const chat *c, question ask, fx_status st, const char *text)
+{
+    fxi_ids ids = {0};
+    fx_error err;
+    fxi_ids_add(&ids, 5);
+    assert_int_equal(encode(c, ask, &ids, &err), st);
+    assert_string_equal(err.text, text);
+    assert_int_equal(ids.n, 1);
     fxi_ids_free(&ids);
 }
 
@@ -134,9 +137,8 @@ static void expect(const chat *c, const char *messages, const char *spelled)
 // Built-in templates
 //
 
-static void test_families(void **state)
+FX_TEST(test_families)
 {
-    (void)state;
     static const struct {
         const char *name, *spelled;
     } cases[] = {
@@ -174,9 +176,8 @@ static void test_families(void **state)
 }
 
 // Without a template, the vocabulary's control tokens choose a built-in one.
-static void test_chosen_by_tokens(void **state)
+FX_TEST(test_chosen_by_tokens)
 {
-    (void)state;
     static const struct {
         small_token token;
         const char *name;
@@ -195,9 +196,8 @@ static void test_chosen_by_tokens(void **state)
     }
 }
 
-static void test_developer_is_system(void **state)
+FX_TEST(test_developer_is_system)
 {
-    (void)state;
     chat c = open_chat(NULL, "chatml");
     expect(&c, "[" SAYS("developer", "be") "]",
            "{<s>}{<|im_start|>} system\nbe{<|im_end|>} \n{<|im_start|>} assistant\n");
@@ -211,9 +211,8 @@ static void test_developer_is_system(void **state)
 }
 
 // Orders of messages that templates of these families do not expect.
-static void test_system_without_user(void **state)
+FX_TEST(test_system_without_user)
 {
-    (void)state;
     chat c = open_chat(NULL, "llama2");
     expect(&c, "[" SAYS("system", "a") "]", "{<s>} [INST] <<SYS>>\na\n<</SYS>>\n\n [/INST]");
     expect(&c,
@@ -224,31 +223,17 @@ static void test_system_without_user(void **state)
     close_chat(&c);
 }
 
-static void test_trimmed(void **state)
+FX_TEST(test_trimmed)
 {
-    (void)state;
     chat c = open_chat(NULL, "gemma");
     expect(&c, "[" SAYS("user", " \\n hi \\t\\n") "]",
            "{<s>}{<start_of_turn>} user\nhi{<end_of_turn>} \n{<start_of_turn>} model\n");
     close_chat(&c);
 }
 
-static void expect_continued(const chat *c, const char *messages, const char *spelled)
-{
-    fxi_ids ids = {0};
-    fxi_buf got = {0};
-    fx_error err = {0};
-    if (encode_continued(c, messages, &ids, &err) != FX_OK) fail_msg("%s", err.text);
-    spell(c->v, &ids, &got);
-    assert_string_equal(got.p, spelled);
-    fxi_buf_free(&got);
-    fxi_ids_free(&ids);
-}
-
 // The text ends with what the last message says, as the template writes it.
-static void test_the_last_message_is_continued(void **state)
+FX_TEST(test_the_last_message_is_continued)
 {
-    (void)state;
     chat c = open_chat(NULL, "gemma");
     expect_continued(&c, "[" SAYS("user", "hi") "," SAYS("assistant", " I am \\n") "]",
                      "{<s>}{<start_of_turn>} user\nhi{<end_of_turn>} "
@@ -268,7 +253,7 @@ static void test_the_last_message_is_continued(void **state)
     close_chat(&c);
 }
 
-static void test_what_cannot_be_continued(void **state)
+FX_TEST(test_what_cannot_be_continued)
 {
     static const struct {
         const char *messages, *text;
@@ -281,19 +266,12 @@ static void test_what_cannot_be_continued(void **state)
          "messages: the chat template changes the last message, so it cannot be continued"},
         {"[]", "messages: at least one is needed"},
     };
-    (void)state;
     chat c = open_chat("{% for m in messages %}[{{ (m.content or '')|upper|lower|replace('x', '') "
                        "}}]{% endfor %}",
                        NULL);
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_ids ids = {0};
-        fx_error err;
-        fxi_ids_add(&ids, 5);
-        assert_int_equal(encode_continued(&c, cases[i].messages, &ids, &err), FX_EINVAL);
-        assert_string_equal(err.text, cases[i].text);
-        assert_int_equal(ids.n, 1);
-        fxi_ids_free(&ids);
-    }
+    for (size_t i = 0; i < COUNT(cases); i++)
+        expect_error(&c, (question){.messages = cases[i].messages, .continues = true}, FX_EINVAL,
+                     cases[i].text);
     close_chat(&c);
 }
 
@@ -301,9 +279,8 @@ static void test_what_cannot_be_continued(void **state)
 // The model's own
 //
 
-static void test_own_template(void **state)
+FX_TEST(test_own_template)
 {
-    (void)state;
     chat c = open_chat(
         "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}: {{ m.content }}<|im_end|>"
         "{% endfor %}{{ '<|im_start|>' if add_generation_prompt }}{{ eos_token }}",
@@ -317,18 +294,16 @@ static void test_own_template(void **state)
 }
 
 // A control token may be built from a role, if it is one of the usual words.
-static void test_roles_in_marks(void **state)
+FX_TEST(test_roles_in_marks)
 {
-    (void)state;
     chat c = open_chat("{% for m in messages %}{{ '<|' + m.role + '|>' }}{% endfor %}", NULL);
     expect(&c, "[" SAYS("user", "") "," SAYS("assistant", "") "," SAYS("end", "") "]",
            "{<|user|>}{<|assistant|>} <|end|>");
     close_chat(&c);
 }
 
-static void test_parts(void **state)
+FX_TEST(test_parts)
 {
-    (void)state;
     static const char parts[] =
         "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\","
         "\"text\":\"b\"}]}]";
@@ -345,24 +320,17 @@ static void test_parts(void **state)
     close_chat(&c);
 }
 
-static void test_variables(void **state)
+FX_TEST(test_variables)
 {
-    (void)state;
     chat c = open_chat(
         "{{ tools }}|{{ documents }}|{{ think is defined and think }}|{{ strftime_now('%d %Y') }}|"
         "{{ add_bos is defined }}|{{ bos_token }}",
         NULL);
-    fxi_ids ids = {0};
-    fxi_buf got = {0};
-    assert_int_equal(encode(&c, "[" SAYS("user", "x") "]", "[]", NULL, &ids, NULL), FX_OK);
-    assert_int_equal(encode(&c, "[" SAYS("user", "x") "]", "[1]",
-                            "{\"think\":true,\"bos_token\":\"<s>\"}", &ids, NULL),
-                     FX_OK);
-    spell(c.v, &ids, &got);
-    assert_string_equal(got.p,
-                        " None|None|False|03 2026|False|{<s>} [1]|None|True|03 2026|False|<s>");
-    fxi_buf_free(&got);
-    fxi_ids_free(&ids);
+    question ask = {.messages = "[" SAYS("user", "x") "]", .tools = "[]"};
+    expect_spelled(&c, ask, " None|None|False|03 2026|False|{<s>}");
+    ask.tools = "[1]";
+    ask.kwargs = "{\"think\":true,\"bos_token\":\"<s>\"}";
+    expect_spelled(&c, ask, " [1]|None|True|03 2026|False|<s>");
     close_chat(&c);
 }
 
@@ -371,13 +339,13 @@ static void test_variables(void **state)
 //
 
 // Template and message text are tokenized as one: characters merge across the border.
-static void test_boundaries(void **state)
+FX_TEST(test_boundaries)
 {
-    (void)state;
     enum { SP_HI = ID_OWN + 4 };
     chat c = open_chat(NULL, "mistral");
     fxi_ids ids = {0};
-    assert_int_equal(encode(&c, "[" SAYS("user", "hi") "]", NULL, NULL, &ids, NULL), FX_OK);
+    const question ask = {.messages = "[" SAYS("user", "hi") "]"};
+    assert_int_equal(encode(&c, ask, &ids, NULL), FX_OK);
     size_t i = 0;
     while (i < ids.n && ids.id[i] != SP_HI) i++;
     assert_true(i < ids.n);
@@ -390,16 +358,16 @@ static size_t n_control(const chat *c, const char *messages, const char *tools)
     fxi_ids ids = {0};
     size_t n = 0;
     fx_error err = {0};
-    if (encode(c, messages, tools, NULL, &ids, &err) != FX_OK) fail_msg("%s", err.text);
+    const question ask = {.messages = messages, .tools = tools};
+    if (encode(c, ask, &ids, &err) != FX_OK) fail_msg("%s", err.text);
     for (size_t k = 0; k < ids.n; k++) n += fxi_vocab_control(c->v, ids.id[k]);
     fxi_ids_free(&ids);
     return n;
 }
 
 // Any message gives as many control tokens as the message "x" does.
-static void test_hostile_text(void **state)
+FX_TEST(test_hostile_text)
 {
-    (void)state;
     static const char *const names[] = {"chatml", "llama3", "gemma",   "phi3",
                                         "zephyr", "llama2", "mistral", "plain"};
     for (size_t i = 0; i < COUNT(names); i++) {
@@ -418,9 +386,8 @@ static void test_hostile_text(void **state)
 
 // Every control token in every place that a caller fills, whole and in two halves: one half from
 // the template and one from the caller, and both halves from adjacent values of the caller.
-static void test_no_way_in(void **state)
+FX_TEST(test_no_way_in)
 {
-    (void)state;
     static const char template[] =
         "{% for m in messages %}{{ m.role }}{{ m.name }}{{ m.content }}{{ m.content | upper | "
         "lower }}{{ m.content | tojson }}"
@@ -465,9 +432,8 @@ static void test_no_way_in(void **state)
 // Errors
 //
 
-static void test_errors(void **state)
+FX_TEST(test_errors)
 {
-    (void)state;
     chat c = open_chat(NULL, "plain");
     static const struct {
         const char *messages, *kwargs, *text;
@@ -485,16 +451,9 @@ static void test_errors(void **state)
         {"[" SAYS("user", "x") "]", "{\"tools\":[]}",
          "chat_template_kwargs: 'tools' has its own field"},
     };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_ids ids = {0};
-        fx_error err;
-        fxi_ids_add(&ids, 5);
-        assert_int_equal(encode(&c, cases[i].messages, NULL, cases[i].kwargs, &ids, &err),
-                         FX_EINVAL);
-        assert_string_equal(err.text, cases[i].text);
-        assert_int_equal(ids.n, 1);
-        fxi_ids_free(&ids);
-    }
+    for (size_t i = 0; i < COUNT(cases); i++)
+        expect_error(&c, (question){.messages = cases[i].messages, .kwargs = cases[i].kwargs},
+                     FX_EINVAL, cases[i].text);
     close_chat(&c);
 }
 
@@ -505,9 +464,8 @@ static fx_status encode_plain(const chat *c, const fxi_chat_msg *plain, size_t n
     return fxi_chat_encode(c->c, c->v, &q, ids, err);
 }
 
-static void test_plain_messages(void **state)
+FX_TEST(test_plain_messages)
 {
-    (void)state;
     const fxi_chat_msg good[] = {{"user", {"a\"\n\xC3\xA9", 5}}, {"assistant", {NULL, 0}}};
     const fxi_chat_msg bad[] = {{"user", {"ab\xFF", 3}}}, zero[] = {{"user", {"a\0b", 3}}};
     chat c = open_chat("{{ messages | tojson }}", NULL);
@@ -531,9 +489,8 @@ static void test_plain_messages(void **state)
 
 // Null content with tool calls becomes "", arguments in JSON text become the object; the caller's
 // values do not change.
-static void test_tool_calls_are_fitted(void **state)
+FX_TEST(test_tool_calls_are_fitted)
 {
-    (void)state;
     static const char text[] =
         "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":["
         "{\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1.5}\"}},"
@@ -549,26 +506,20 @@ static void test_tool_calls_are_fitted(void **state)
         "{\"function\":{\"name\":\"i\",\"arguments\":\"[1]\"}},"
         "{\"function\":{\"name\":\"j\",\"arguments\":{}}}]}]";
     chat c = open_chat("{{ messages | tojson(separators=(',', ':')) }}", NULL);
-    json_t *messages = json_or_null(text);
-    fxi_conversation q = {.messages = messages};
+    fxi_conversation q = {.messages = fxi_str_of(text)};
     fxi_ids ids = {0};
     fxi_buf got = {0};
     assert_int_equal(fxi_chat_encode(c.c, c.v, &q, &ids, NULL), FX_OK);
     spell(c.v, &ids, &got);
     assert_string_equal(got.p, fitted);
-    char *after = json_dumps(messages, JSON_COMPACT);
-    assert_string_equal(after, text);
-    free(after);
     fxi_buf_free(&got);
     fxi_ids_free(&ids);
-    json_decref(messages);
     close_chat(&c);
 }
 
 // Arguments of a request that together hold too many values stay text.
-static void test_many_arguments_stay_text(void **state)
+FX_TEST(test_many_arguments_stay_text)
 {
-    (void)state;
     chat c = open_chat("{% for call in messages[0].tool_calls %}"
                        "{{ call.function.arguments is string }} {% endfor %}",
                        NULL);
@@ -588,9 +539,8 @@ static void test_many_arguments_stay_text(void **state)
 }
 
 // So do arguments that nest too deep.
-static void test_deep_arguments_stay_text(void **state)
+FX_TEST(test_deep_arguments_stay_text)
 {
-    (void)state;
     chat c = open_chat("{{ messages[0].tool_calls[0].function.arguments is string }}", NULL);
     static const struct {
         int depth;
@@ -613,35 +563,25 @@ static void test_deep_arguments_stay_text(void **state)
 }
 
 // A model whose template cannot be compiled opens; a chat with it fails with the reason.
-static void test_broken_template(void **state)
+FX_TEST(test_broken_template)
 {
-    (void)state;
     chat c = open_chat("a\n{% nonsense %}", NULL);
-    fxi_ids ids = {0};
-    fx_error err;
     assert_null(fxi_chat_builtin(c.c));
-    assert_int_equal(encode(&c, "[" SAYS("user", "x") "]", NULL, NULL, &ids, &err), FX_EFORMAT);
-    assert_string_equal(err.text,
-                        "chat template, line 2: the tag 'nonsense' is not supported here");
-    fxi_ids_free(&ids);
+    expect_error(&c, (question){.messages = "[" SAYS("user", "x") "]"}, FX_EFORMAT,
+                 "chat template, line 2: the tag 'nonsense' is not supported here");
     close_chat(&c);
 }
 
-static void test_template_refuses(void **state)
+FX_TEST(test_template_refuses)
 {
-    (void)state;
     chat c = open_chat("x\n{{ raise_exception('no ' ~ messages[0].content ~ '!') }}", NULL);
-    fxi_ids ids = {0};
-    fx_error err;
-    assert_int_equal(encode(&c, "[" SAYS("user", "a\\nb") "]", NULL, NULL, &ids, &err), FX_EINVAL);
-    assert_string_equal(err.text, "chat template, line 2: no a b!");
-    fxi_ids_free(&ids);
+    expect_error(&c, (question){.messages = "[" SAYS("user", "a\\nb") "]"}, FX_EINVAL,
+                 "chat template, line 2: no a b!");
     close_chat(&c);
 }
 
-static void test_from_file(void **state)
+FX_TEST(test_from_file)
 {
-    (void)state;
     char path[] = FX_BINARY_DIR "/test_chat_XXXXXX";
     const vocab_parts parts = {.own = own, .n_own = COUNT(own), .template = "the model's"};
     chat c = {0};
@@ -663,31 +603,4 @@ static void test_from_file(void **state)
     close_chat(&c);
 }
 
-FX_SUITE(test_chat)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_families),
-        cmocka_unit_test(test_chosen_by_tokens),
-        cmocka_unit_test(test_developer_is_system),
-        cmocka_unit_test(test_system_without_user),
-        cmocka_unit_test(test_trimmed),
-        cmocka_unit_test(test_the_last_message_is_continued),
-        cmocka_unit_test(test_what_cannot_be_continued),
-        cmocka_unit_test(test_own_template),
-        cmocka_unit_test(test_roles_in_marks),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_boundaries),
-        cmocka_unit_test(test_hostile_text),
-        cmocka_unit_test(test_no_way_in),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_plain_messages),
-        cmocka_unit_test(test_tool_calls_are_fitted),
-        cmocka_unit_test(test_many_arguments_stay_text),
-        cmocka_unit_test(test_deep_arguments_stay_text),
-        cmocka_unit_test(test_broken_template),
-        cmocka_unit_test(test_template_refuses),
-        cmocka_unit_test(test_from_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_chat)

@@ -15,7 +15,6 @@
 
 #include "format/gguf/gguf_made.h"
 #include "format/gguf_write.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/gguf_bytes.h"
 
@@ -89,16 +88,14 @@ static void check_sound(uint32_t version)
     fxi_buf_free(&b);
 }
 
-static void test_sound_files(void **state)
+FX_TEST(test_sound_files)
 {
-    (void)state;
     check_sound(2);
     check_sound(3);
 }
 
-static void test_trailing_bytes_and_no_padding(void **state)
+FX_TEST(test_trailing_bytes_and_no_padding)
 {
-    (void)state;
     fxi_buf b = {0};
     fxi_gguf *g;
     put_header(&b, 3, 0, 1); // metadata only, its end is not aligned
@@ -112,9 +109,8 @@ static void test_trailing_bytes_and_no_padding(void **state)
 }
 
 // The first tensor in the list need not be the first in the data; other alignments are respected.
-static void test_alignment_and_order(void **state)
+FX_TEST(test_alignment_and_order)
 {
-    (void)state;
     fxi_buf b = {0};
     fxi_gguf *g;
     const uint64_t ne[1] = {2};
@@ -131,9 +127,8 @@ static void test_alignment_and_order(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_many_names(void **state)
+FX_TEST(test_many_names)
 {
-    (void)state;
     enum { N = 5000 };
     fxi_buf b = {0};
     fxi_gguf *g;
@@ -158,9 +153,8 @@ static void test_many_names(void **state)
 // Broken files
 //
 
-static void test_truncated_at_every_byte(void **state)
+FX_TEST(test_truncated_at_every_byte)
 {
-    (void)state;
     size_t mark[N_MARK];
     fxi_buf b = sound_file(3, mark);
     char label[48];
@@ -236,9 +230,8 @@ static const struct {
     {AT_TWO, 17, 8, 64, "tensor 't.two': offset 32 with 68 bytes is past the end"},
 };
 
-static void test_spoilt_fields(void **state)
+FX_TEST(test_spoilt_fields)
 {
-    (void)state;
     size_t mark[N_MARK];
     fxi_buf sound = sound_file(3, mark);
     for (size_t i = 0; i < sizeof spoil / sizeof *spoil; i++) {
@@ -252,9 +245,8 @@ static void test_spoilt_fields(void **state)
 }
 
 // A name from the file is cut and escaped in the error.
-static void test_long_hostile_names_are_shown_short(void **state)
+FX_TEST(test_long_hostile_names_are_shown_short)
 {
-    (void)state;
     fxi_buf b = {0};
     char name[5000];
     memset(name, '\n', sizeof name - 1);
@@ -297,9 +289,8 @@ static fxi_buf file_of_scalars(void)
     return b;
 }
 
-static void test_scalars(void **state)
+FX_TEST(test_scalars)
 {
-    (void)state;
     static const struct {
         const char *key;
         fx_status st;
@@ -338,9 +329,8 @@ static void test_scalars(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_absent_keys(void **state)
+FX_TEST(test_absent_keys)
 {
-    (void)state;
     fxi_buf b = file_of_scalars();
     fxi_gguf *g;
     fx_error err;
@@ -363,9 +353,8 @@ static void test_absent_keys(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_strings_and_arrays(void **state)
+FX_TEST(test_strings_and_arrays)
 {
-    (void)state;
     size_t mark[N_MARK];
     fxi_buf b = sound_file(3, mark);
     fxi_gguf *g;
@@ -417,9 +406,8 @@ static void write_file(const char *path, const void *p, size_t n)
     assert_int_equal(fclose(f), 0);
 }
 
-static void test_open(void **state)
+FX_TEST(test_open)
 {
-    (void)state;
     static const char path[] = FX_BINARY_DIR "/test_gguf.tmp";
     size_t mark[N_MARK];
     fxi_buf b = sound_file(3, mark);
@@ -474,23 +462,20 @@ static void write_part(const char *to, const part_keys *p)
     assert_int_equal(fxi_gguf_writer_finish(w, &err), FX_OK);
 }
 
-static int write_parts(void **state)
+static int write_parts(__attribute__((unused)) void **state)
 {
-    (void)state;
     for (int i = 0; i < N_PART; i++) write_part(path[i], &sound[i]);
     return 0;
 }
 
-static int remove_parts(void **state)
+static int remove_parts(__attribute__((unused)) void **state)
 {
-    (void)state;
     for (int i = 0; i < N_PART; i++) remove(path[i]);
     return 0;
 }
 
-static void test_any_part_opens_all(void **state)
+FX_TEST_WITH(test_any_part_opens_all, write_parts, remove_parts)
 {
-    (void)state;
     for (int i = 0; i < N_PART; i++) {
         fxi_gguf *g;
         fx_error err;
@@ -517,43 +502,35 @@ static void expect_refused(const char *open_path, fx_status st, const char *text
     if (!strstr(err.text, text)) fail_msg("'%s' lacks '%s'", err.text, text);
 }
 
-static void test_a_missing_part_is_named(void **state)
+FX_TEST_WITH(test_parts_that_do_not_fit_are_named, write_parts, remove_parts)
 {
-    (void)state;
-    remove(path[1]);
-    expect_refused(path[0], FX_EIO,
-                   "part 2 of 3: " STEM "-00002-of-00003.gguf: the file is missing");
-}
-
-static void test_a_broken_part_is_named(void **state)
-{
-    (void)state;
+    static const struct {
+        part_keys first, second; // what parts 1 and 2 say
+        int opened;
+        const char *says;
+    } cases[] = {
+        {{0, 3, 2, NULL}, {1, 4, 2, "b"}, 0, "its keys say part 2 of 4, its name part 2 of 3"},
+        {{0, 3, 2, NULL}, {2, 3, 2, "b"}, 0, "its keys say part 3 of 3, its name part 2 of 3"},
+        {{0, 3, 2, NULL}, {7, 3, 2, "b"}, 1, "'split.no' and 'split.count': 7 of 3"},
+        {{0, 3, 2, NULL}, {1, 3, 2, "a"}, 0, "part 3 of 3: tensor 'a' is in part 2 already"},
+        {{0, 3, 5, NULL},
+         {1, 3, 2, "b"},
+         0,
+         "the 3 parts hold 2 tensors, key 'split.tensors.count' says 5"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_part(path[0], &cases[i].first);
+        write_part(path[1], &cases[i].second);
+        expect_refused(path[cases[i].opened], FX_EFORMAT, cases[i].says);
+    }
+    write_parts(NULL);
     assert_int_equal(truncate(path[1], 40), 0);
     expect_refused(path[2], FX_EFORMAT,
                    "part 2 of 3: " STEM "-00002-of-00003.gguf: 3 keys do not fit");
-}
-
-static void test_wrong_keys_are_named(void **state)
-{
-    (void)state;
-    write_part(path[1], &(part_keys){1, 4, 2, "b"});
-    expect_refused(path[0], FX_EFORMAT, "its keys say part 2 of 4, its name part 2 of 3");
-    write_part(path[1], &(part_keys){2, 3, 2, "b"});
-    expect_refused(path[0], FX_EFORMAT, "its keys say part 3 of 3, its name part 2 of 3");
-    write_part(path[1], &(part_keys){7, 3, 2, "b"});
-    expect_refused(path[1], FX_EFORMAT, "'split.no' and 'split.count': 7 of 3");
-    write_part(path[1], &(part_keys){1, 3, 2, "a"});
-    expect_refused(path[0], FX_EFORMAT, "part 3 of 3: tensor 'a' is in part 2 already");
-    write_part(path[1], &(part_keys){1, 3, 2, "b"});
-    write_part(path[0], &(part_keys){0, 3, 5, NULL});
-    expect_refused(path[0], FX_EFORMAT,
-                   "the 3 parts hold 2 tensors, key 'split.tensors.count' says 5");
-}
-
-static void test_a_renamed_part_is_named(void **state)
-{
-    (void)state;
-    assert_int_equal(rename(path[1], STEM ".gguf"), 0);
+    remove(path[1]);
+    expect_refused(path[0], FX_EIO,
+                   "part 2 of 3: " STEM "-00002-of-00003.gguf: the file is missing");
+    write_part(STEM ".gguf", &sound[1]);
     expect_refused(STEM ".gguf", FX_EFORMAT,
                    "is part 2 of 3, but its name does not end in -00002-of-00003.gguf");
     remove(STEM ".gguf");
@@ -643,9 +620,8 @@ static void fetch_rows(counts *c, fxi_gguf *g, uint64_t from, uint64_t end, fxi_
     fxi_gguf_drop(g, (const char *)t->data + from * row_bytes, n_bytes);
 }
 
-static void test_threads_make_each_row_once(void **state)
+FX_TEST(test_threads_make_each_row_once)
 {
-    (void)state;
     static counts c;
     fxi_pool *pool;
     fx_error err;
@@ -663,26 +639,4 @@ static void test_threads_make_each_row_once(void **state)
     assert_int_equal(c.n_closed, 1);
 }
 
-FX_SUITE(test_gguf)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sound_files),
-        cmocka_unit_test(test_trailing_bytes_and_no_padding),
-        cmocka_unit_test(test_alignment_and_order),
-        cmocka_unit_test(test_many_names),
-        cmocka_unit_test(test_truncated_at_every_byte),
-        cmocka_unit_test(test_spoilt_fields),
-        cmocka_unit_test(test_long_hostile_names_are_shown_short),
-        cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_absent_keys),
-        cmocka_unit_test(test_strings_and_arrays),
-        cmocka_unit_test(test_open),
-        cmocka_unit_test_setup_teardown(test_any_part_opens_all, write_parts, remove_parts),
-        cmocka_unit_test_setup_teardown(test_a_missing_part_is_named, write_parts, remove_parts),
-        cmocka_unit_test_setup_teardown(test_a_broken_part_is_named, write_parts, remove_parts),
-        cmocka_unit_test_setup_teardown(test_wrong_keys_are_named, write_parts, remove_parts),
-        cmocka_unit_test_setup_teardown(test_a_renamed_part_is_named, write_parts, remove_parts),
-        cmocka_unit_test(test_threads_make_each_row_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gguf)

@@ -1,18 +1,12 @@
 // The reader reads what the writer writes; a failure leaves no file.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "format/gguf_write.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 static const char path[] = FX_BINARY_DIR "/test_gguf_write.tmp";
 
@@ -37,8 +31,8 @@ static void write_sample(fxi_gguf_writer *w)
     fxi_gguf_write_bool(w, "no", false);
     fxi_gguf_write_str(w, "str", "text");
     fxi_gguf_write_strs(w, "strs", strs, 3);
-    fxi_gguf_write_f32s(w, "f32s", floats, 2);
-    fxi_gguf_write_i32s(w, "i32s", ints, 3);
+    fxi_gguf_write_array(w, "f32s", FXI_GGUF_F32, floats, 2);
+    fxi_gguf_write_array(w, "i32s", FXI_GGUF_I32, ints, 3);
     fxi_gguf_declare_tensor(w, "one", FXI_F32, 1, one);
     fxi_gguf_declare_tensor(w, "two", FXI_Q8_0, 2, two);
     fxi_gguf_begin_data(w);
@@ -74,9 +68,8 @@ static void check_keys(const fxi_gguf *g)
     assert_true(kv->n_elem == 3 && fxi_gguf_int_at(kv, 1) == -8);
 }
 
-static void test_round_trip(void **state)
+FX_TEST(test_round_trip)
 {
-    (void)state;
     fxi_gguf *g;
     fx_error err;
     fxi_gguf_writer *w = open_writer();
@@ -98,9 +91,8 @@ static void test_round_trip(void **state)
     remove(path);
 }
 
-static void test_every_64th_is_refused(void **state)
+FX_TEST(test_every_64th_is_refused)
 {
-    (void)state;
     fxi_gguf_writer *w = open_writer();
     write_sample(w);
     assert_int_equal(fxi_gguf_writer_finish(w, NULL), FX_OK);
@@ -123,9 +115,8 @@ static void test_every_64th_is_refused(void **state)
 }
 
 // Also at the end of the file, which is as long as if they had been written.
-static void test_zeros_are_a_hole(void **state)
+FX_TEST(test_zeros_are_a_hole)
 {
-    (void)state;
     enum { N = 4 << 20 };
     const uint64_t ne[] = {N};
     struct stat st;
@@ -133,8 +124,8 @@ static void test_zeros_are_a_hole(void **state)
     fxi_gguf_writer *w = open_writer();
     fxi_gguf_declare_tensor(w, "zeros", FXI_F32, 1, ne);
     fxi_gguf_begin_data(w);
-    fxi_gguf_write_zeros(w, N * 4 - 8);
-    fxi_gguf_write_zeros(w, 8);
+    fxi_gguf_write_data(w, NULL, N * 4 - 8);
+    fxi_gguf_write_data(w, NULL, 8);
     assert_int_equal(fxi_gguf_writer_finish(w, NULL), FX_OK);
     assert_int_equal(stat(path, &st), 0);
     assert_true(st.st_size > N * 4);
@@ -147,9 +138,8 @@ static void test_zeros_are_a_hole(void **state)
     remove(path);
 }
 
-static void test_metadata_only(void **state)
+FX_TEST(test_metadata_only)
 {
-    (void)state;
     fxi_gguf *g;
     fxi_gguf_writer *w = open_writer();
     fxi_gguf_write_str(w, "k", "v");
@@ -161,68 +151,39 @@ static void test_metadata_only(void **state)
     remove(path);
 }
 
-static const uint64_t four[] = {4}, zero[] = {0}, huge[] = {1ull << 62, 1ull << 62};
-
-static void end_early(fxi_gguf_writer *w)
+FX_TEST(test_misuse_leaves_no_file)
 {
-    fxi_gguf_declare_tensor(w, "t", FXI_F32, 1, four);
-    fxi_gguf_begin_data(w);
-    fxi_gguf_write_data(w, "123", 3);
-}
-
-static void write_too_much(fxi_gguf_writer *w)
-{
-    fxi_gguf_declare_tensor(w, "t", FXI_F32, 1, four);
-    fxi_gguf_begin_data(w);
-    fxi_gguf_write_data(w, "12345678901234567", 17);
-}
-
-static void write_data_too_soon(fxi_gguf_writer *w)
-{
-    fxi_gguf_declare_tensor(w, "t", FXI_F32, 1, four);
-    fxi_gguf_write_data(w, "1234", 4);
-}
-
-static void write_key_too_late(fxi_gguf_writer *w)
-{
-    fxi_gguf_declare_tensor(w, "t", FXI_F32, 1, four);
-    fxi_gguf_write_u32(w, "k", 1);
-}
-
-static void declare_zero(fxi_gguf_writer *w)
-{
-    fxi_gguf_declare_tensor(w, "t", FXI_F32, 1, zero);
-}
-
-static void declare_huge(fxi_gguf_writer *w)
-{
-    fxi_gguf_declare_tensor(w, "t", FXI_F32, 2, huge);
-}
-
-static void declare_part_of_a_block(fxi_gguf_writer *w)
-{
-    fxi_gguf_declare_tensor(w, "t", FXI_Q8_0, 1, four);
-}
-
-static void test_misuse_leaves_no_file(void **state)
-{
-    (void)state;
-    static void (*const misuse[])(fxi_gguf_writer *) = {
-        end_early,    write_too_much, write_data_too_soon,    write_key_too_late,
-        declare_zero, declare_huge,   declare_part_of_a_block};
+    static const struct {
+        fxi_dtype type;
+        uint32_t n_dim;
+        uint64_t ne[2];
+        bool begins;   // the data
+        size_t n_data; // bytes written
+        bool key;      // after the tensor
+    } misuse[] = {
+        {FXI_F32, 1, {4}, true, 3, false},                       // the tensor is not complete
+        {FXI_F32, 1, {4}, true, 17, false},                      // more than it
+        {FXI_F32, 1, {4}, false, 4, false},                      // before the data begin
+        {FXI_F32, 1, {4}, false, 0, true},                       // a key too late
+        {FXI_F32, 1, {0}, false, 0, false},                      // no numbers
+        {FXI_F32, 2, {1ull << 62, 1ull << 62}, false, 0, false}, // too many
+        {FXI_Q8_0, 1, {4}, false, 0, false},                     // a part of a block
+    };
     for (size_t i = 0; i < sizeof misuse / sizeof *misuse; i++) {
         fx_error err = {0};
         fxi_gguf_writer *w = open_writer();
-        misuse[i](w);
+        fxi_gguf_declare_tensor(w, "t", misuse[i].type, misuse[i].n_dim, misuse[i].ne);
+        if (misuse[i].begins) fxi_gguf_begin_data(w);
+        if (misuse[i].n_data) fxi_gguf_write_data(w, "12345678901234567", misuse[i].n_data);
+        if (misuse[i].key) fxi_gguf_write_u32(w, "k", 1);
         assert_int_equal(fxi_gguf_writer_finish(w, &err), FX_EINVAL);
         assert_memory_equal(err.text, path, sizeof path - 1);
         assert_int_not_equal(access(path, F_OK), 0);
     }
 }
 
-static void test_no_room(void **state)
+FX_TEST(test_no_room)
 {
-    (void)state;
     fx_error err = {0};
     fxi_gguf_writer *w;
     assert_int_equal(fxi_gguf_writer_open("/nonexistent/x", &w, &err), FX_EIO);
@@ -234,12 +195,4 @@ static void test_no_room(void **state)
     assert_int_equal(access("/dev/full", F_OK), 0); // a device is not removed
 }
 
-FX_SUITE(test_gguf_write)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_every_64th_is_refused),
-        cmocka_unit_test(test_metadata_only), cmocka_unit_test(test_misuse_leaves_no_file),
-        cmocka_unit_test(test_no_room),       cmocka_unit_test(test_zeros_are_a_hole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gguf_write)

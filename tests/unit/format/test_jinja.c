@@ -1,17 +1,12 @@
 // The template interpreter by itself: what it renders, what it refuses and with which line, its
 // limits, and the marks of every byte. tests/format compares it with jinja2 on much more.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "format/jinja/jinja.h"
-#include "suite.h"
+#include "json_doc.h"
+#include "unit/cmocka_all.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -28,24 +23,22 @@ static const char context_json[] =
 static fx_status render(const char *template, size_t n, const fxi_jinja_limits *lim,
                         fxi_marked *out, fx_error *err)
 {
-    json_t *vars = json_loads(context_json, 0, NULL), *mark = json_string("<|im|>"), *value;
-    fxi_jinja_var var[32] = {{"own_", mark, FXI_JINJA_TEMPLATE}};
+    fxi_json_doc vars = json_doc_of(context_json), mark = json_doc_of("\"<|im|>\"");
+    fxi_jinja_var var[32] = {{"own_", mark.root, FXI_JINJA_TEMPLATE}};
     fxi_jinja_context c = {.var = var, .n_var = 1, .limits = lim};
-    const char *name;
     fxi_jinja *t;
-    assert_non_null(vars);
-    json_object_foreach(vars, name, value)
-    {
-        fxi_jinja_owner owner = strcmp(name, "messages") ? FXI_JINJA_CALLER : FXI_JINJA_MESSAGES;
-        var[c.n_var++] = (fxi_jinja_var){name, value, owner};
+    assert_non_null(vars.root);
+    for (fxi_json_iter it = fxi_json_members(vars.root); fxi_json_next(&it);) {
+        fxi_jinja_owner owner = strcmp(it.key, "messages") ? FXI_JINJA_CALLER : FXI_JINJA_MESSAGES;
+        var[c.n_var++] = (fxi_jinja_var){it.key, it.value, owner};
     }
     c.now.tm_year = 126;
     c.now.tm_mday = 3;
     fx_status st = fxi_jinja_compile(template, n, &t, err);
     if (st == FX_OK) st = fxi_jinja_render(t, &c, out, err);
     fxi_jinja_free(t);
-    json_decref(vars);
-    json_decref(mark);
+    fxi_json_doc_free(&vars);
+    fxi_json_doc_free(&mark);
     return st;
 }
 
@@ -62,9 +55,8 @@ static void expect(const char *template, const char *text)
 
 // ---- what is rendered ---------------------------------------------------------------------------
 
-static void test_rendering(void **state)
+FX_TEST(test_rendering)
 {
-    (void)state;
     static const struct {
         const char *template, *text;
     } cases[] = {
@@ -142,9 +134,8 @@ static void expect_marks(const char *template, const char *marked)
     fxi_marked_free(&out);
 }
 
-static void test_marks(void **state)
+FX_TEST(test_marks)
 {
-    (void)state;
     static const struct {
         const char *template, *marked;
     } cases[] = {
@@ -183,9 +174,8 @@ static void test_marks(void **state)
 }
 
 // A concatenation that grows in place does not change earlier results.
-static void test_concatenations_apart(void **state)
+FX_TEST(test_concatenations_apart)
 {
-    (void)state;
     expect("{% set a = s + 'x' %}{% set b = a + '1' %}{% set c = a + '2' %}{{ a }} {{ b }} {{ c }} "
            "{{ a + b + c }}",
            "Hellox Hellox1 Hellox2 HelloxHellox1Hellox2");
@@ -210,9 +200,8 @@ static void expect_error(const char *template, fx_status status, const char *tex
 
 #define AT(line) "chat template, line " #line ": "
 
-static void test_refused(void **state)
+FX_TEST(test_refused)
 {
-    (void)state;
     static const struct {
         const char *template, *text;
     } cases[] = {
@@ -247,9 +236,8 @@ static void test_refused(void **state)
 
 // Parts of jinja2 and Python that no published chat template uses get one line that names them, at
 // compile time if the name is known then.
-static void test_unused_parts_are_named(void **state)
+FX_TEST(test_unused_parts_are_named)
 {
-    (void)state;
     static const struct {
         const char *kind, *names, *usage;
         fx_status status;
@@ -291,9 +279,8 @@ static void test_unused_parts_are_named(void **state)
     }
 }
 
-static void test_failures(void **state)
+FX_TEST(test_failures)
 {
-    (void)state;
     static const struct {
         const char *template, *text;
     } cases[] = {
@@ -338,9 +325,8 @@ static void expect_limit(const char *template, fxi_jinja_limits lim, const char 
 
 // Work that shows neither in nodes nor in output counts too: uncounted, each of these would take
 // ten seconds or more.
-static void test_work_counts(void **state)
+FX_TEST(test_work_counts)
 {
-    (void)state;
     fxi_jinja_limits lim = fxi_jinja_usual_limits;
     lim.n_step = 4000000;
     static const char *const bodies[] = {
@@ -365,9 +351,8 @@ static void test_work_counts(void **state)
     }
 }
 
-static void test_limits(void **state)
+FX_TEST(test_limits)
 {
-    (void)state;
     const fxi_jinja_limits usual = fxi_jinja_usual_limits;
     fxi_jinja_limits lim = usual;
     lim.n_step = 1000;
@@ -389,9 +374,8 @@ static void test_limits(void **state)
 }
 
 // Any template ends soon and in bounded memory.
-static void test_greedy_templates(void **state)
+FX_TEST(test_greedy_templates)
 {
-    (void)state;
     static const char *const greedy[] = {
         "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% "
         "endfor %}{% endfor %}{% endfor %}",
@@ -431,9 +415,8 @@ static char *repeated(const char *front, const char *unit, size_t n, const char 
 }
 
 // Templates that nest deep or go on long are refused, or rendered, without a deep stack.
-static void test_large_templates(void **state)
+FX_TEST(test_large_templates)
 {
-    (void)state;
     static const struct {
         const char *front, *unit;
         size_t n;
@@ -472,9 +455,8 @@ static void test_large_templates(void **state)
 }
 
 // Building a long text piece by piece takes linear time and memory.
-static void test_long_texts(void **state)
+FX_TEST(test_long_texts)
 {
-    (void)state;
     static const char template[] =
         "{% set n = namespace(t='') %}{% for i in range(20000) %}{% set n.t = n.t + 'abc' ~ s %}"
         "{% endfor %}{{ n.t | length }}";
@@ -487,20 +469,4 @@ static void test_long_texts(void **state)
     fxi_marked_free(&out);
 }
 
-FX_SUITE(test_jinja)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rendering),
-        cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_concatenations_apart),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_unused_parts_are_named),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_work_counts),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_greedy_templates),
-        cmocka_unit_test(test_large_templates),
-        cmocka_unit_test(test_long_texts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_jinja)

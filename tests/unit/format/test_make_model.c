@@ -1,20 +1,14 @@
 // The program make_model, run as a user would: its files parse, its numbers suit a forward pass,
 // its vocabulary is valid, and wrong options are errors.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "format/vocab.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define SMALL "--layers 2 --dim 64 --ffn 96 --heads 4 --kv-heads 2 --vocab 2048 --ctx 128 "
 
@@ -76,9 +70,8 @@ static void check_type(const char *options, fxi_dtype type)
 }
 
 // A width of heads of its own, and experts in every block.
-static void test_experts(void **state)
+FX_TEST(test_experts)
 {
-    (void)state;
     fxi_gguf *g = make(SMALL "--type q4_0 --head-dim 32 --experts 5 --experts-used 3");
     fx_error err;
     uint32_t n_expert = 0, n_used = 0, width = 0;
@@ -101,9 +94,8 @@ static void test_experts(void **state)
     assert_int_equal(run(path, SMALL "--experts 2 --experts-used 3"), 2);
 }
 
-static void test_types(void **state)
+FX_TEST(test_types)
 {
-    (void)state;
     check_type(SMALL "--type f32", FXI_F32);
     check_type(SMALL "--type F16", FXI_F16);
     check_type(SMALL "--type bf16", FXI_BF16);
@@ -131,9 +123,8 @@ static void check_k_type(const char *options, fxi_dtype type, uint32_t file_type
     remove(path);
 }
 
-static void test_k_types(void **state)
+FX_TEST(test_k_types)
 {
-    (void)state;
     check_k_type(WIDE "--type q2_k", FXI_Q2_K, 10);
     check_k_type(WIDE "--type q3_k", FXI_Q3_K, 11);
     check_k_type(WIDE "--type q4_k", FXI_Q4_K, 14);
@@ -172,18 +163,16 @@ static void check_mix(const char *options, fxi_dtype type, bool tied)
     remove(path);
 }
 
-static void test_mixes(void **state)
+FX_TEST(test_mixes)
 {
-    (void)state;
     check_mix(WIDE "--layers 8 --type q4_k_m", FXI_Q4_K, false);
     check_mix(WIDE "--layers 8 --type Q5_K_M", FXI_Q5_K, false);
     check_mix(WIDE "--layers 8 --type q4_k_m --tied", FXI_Q4_K, true);
 }
 
 // Rows that are no multiple of 256.
-static void test_narrow_rows(void **state)
+FX_TEST(test_narrow_rows)
 {
-    (void)state;
     fxi_gguf *g = make(WIDE "--ffn 96 --type q4_k_m");
     assert_int_equal(type_in(g, "blk.0.ffn_up.weight"), FXI_Q4_K);
     check_tensor(g, "blk.0.ffn_down.weight", FXI_Q8_0, 96, 256, 0, 1 / sqrt(2) / sqrt(96));
@@ -195,9 +184,8 @@ static void test_narrow_rows(void **state)
     remove(path);
 }
 
-static void test_keys(void **state)
+FX_TEST(test_keys)
 {
-    (void)state;
     static const struct {
         const char *key;
         uint32_t v;
@@ -234,9 +222,8 @@ static uint64_t hash_file(const char *options)
     return h;
 }
 
-static void test_seeds(void **state)
+FX_TEST(test_seeds)
 {
-    (void)state;
     uint64_t one = hash_file(SMALL "--seed 1");
     assert_true(one == hash_file(SMALL "--seed 1"));
     assert_true(one == hash_file(SMALL));
@@ -281,17 +268,15 @@ static void check_vocab(const char *options, int n, size_t max_ids)
     fxi_vocab_free(v);
 }
 
-static void test_vocabularies(void **state)
+FX_TEST(test_vocabularies)
 {
-    (void)state;
     check_vocab(SMALL "--vocab 384", 384, 150);
     check_vocab(SMALL "--vocab 4096", 4096, 60);
     check_vocab(SMALL "--vocab 32000", 32000, 60);
 }
 
-static void test_wrong_options(void **state)
+FX_TEST(test_wrong_options)
 {
-    (void)state;
     static const struct {
         const char *options;
         int exit_status;
@@ -336,14 +321,4 @@ static int remove_log(void **state)
     return remove(err_path);
 }
 
-FX_SUITE(test_make_model)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_experts),       cmocka_unit_test(test_types),
-        cmocka_unit_test(test_k_types),       cmocka_unit_test(test_mixes),
-        cmocka_unit_test(test_narrow_rows),   cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_seeds),         cmocka_unit_test(test_vocabularies),
-        cmocka_unit_test(test_wrong_options),
-    };
-    return cmocka_run_group_tests(tests, NULL, remove_log);
-}
+FX_RUN_GROUP(test_make_model, NULL, remove_log)

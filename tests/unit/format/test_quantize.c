@@ -1,6 +1,5 @@
 // test_quantize.c - mixtures of types, importance matrices, and files that are rewritten: the error
 // of each type, the same bytes whatever the threads, and numbers that no type holds.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <math.h>
@@ -33,9 +32,8 @@ typedef struct type_case {
     const char *want;
 } type_case;
 
-static void test_mixtures_are_the_published_ones(void **state)
+FX_TEST(test_mixtures_are_the_published_ones)
 {
-    (void)state;
     static const type_case cases[] = {
         {"q8_0", "llama", "blk.3.attn_v.weight", 32, 0, 4096, "Q8_0"},
         {"q8_0", "llama", "output.weight", 32, 0, 4096, "Q8_0"},
@@ -86,9 +84,8 @@ static void test_mixtures_are_the_published_ones(void **state)
     }
 }
 
-static void test_vectors_and_tied_outputs(void **state)
+FX_TEST(test_vectors_and_tied_outputs)
 {
-    (void)state;
     const fxi_mixture *m = fxi_mixture_find("Q4_K_M");
     fxi_mixture_model model = {.arch = fxi_str_of("llama"), .n_layer = 32};
     fxi_gguf_tensor t = tensor_named("token_embd.weight", 4096, 2);
@@ -101,9 +98,8 @@ static void test_vectors_and_tied_outputs(void **state)
     assert_null(fxi_mixture_find("q3_k_m"));
 }
 
-static void test_an_importance_matrix_guards_the_first_layers(void **state)
+FX_TEST(test_an_importance_matrix_guards_the_first_layers)
 {
-    (void)state;
     const fxi_mixture_model model = {
         .arch = fxi_str_of("llama"), .n_layer = 32, .has_output = true, .has_imatrix = true};
     const fxi_gguf_tensor first = tensor_named("blk.3.ffn_down.weight", 4096, 2),
@@ -132,9 +128,8 @@ static double weighted_error(const fxi_qformat *f, const float *x, const float *
 }
 
 // Weights of very different size, as activations have them.
-static void test_refining_lowers_the_weighted_error(void **state)
+FX_TEST(test_refining_lowers_the_weighted_error)
 {
-    (void)state;
     static const struct {
         fxi_dtype type;
         double bound; // of the error after it, relative to before: slightly above the measured one
@@ -163,9 +158,8 @@ static void test_refining_lowers_the_weighted_error(void **state)
     }
 }
 
-static void test_refining_without_weight_keeps_the_block(void **state)
+FX_TEST(test_refining_without_weight_keeps_the_block)
 {
-    (void)state;
     const fxi_qformat *f = fxi_qformat_find(FXI_Q4_K);
     float x[FXI_QBLOCK_MAX], w[FXI_QBLOCK_MAX] = {0};
     for (int i = 0; i < f->n; i++) x[i] = normal_number((uint64_t)i);
@@ -240,9 +234,8 @@ static double file_error(const char *tensor)
     return sqrt(diff / all);
 }
 
-static void test_error_of_each_type(void **state)
+FX_TEST(test_error_of_each_type)
 {
-    (void)state;
     static const struct {
         const char *type;
         double bound; // of the relative error of normal numbers, slightly above the measured one
@@ -271,9 +264,8 @@ static fxi_buf read_result(void)
     return b;
 }
 
-static void test_same_bytes_whatever_the_threads(void **state)
+FX_TEST(test_same_bytes_whatever_the_threads)
 {
-    (void)state;
     fx_error err;
     write_source(0);
     assert_int_equal(rewrite_source("q4_k_m", NULL, 1, &err), FX_OK);
@@ -287,9 +279,8 @@ static void test_same_bytes_whatever_the_threads(void **state)
     remove(RESULT);
 }
 
-static void test_numbers_that_no_type_holds(void **state)
+FX_TEST(test_numbers_that_no_type_holds)
 {
-    (void)state;
     static const struct {
         float spike;
         const char *type;
@@ -349,9 +340,8 @@ static fxi_buf gguf_matrix(const char *name, uint64_t n_col, uint64_t n_slice)
     return b;
 }
 
-static void test_both_forms_of_matrices(void **state)
+FX_TEST(test_both_forms_of_matrices)
 {
-    (void)state;
     size_t n_slice;
     fx_error err;
     fxi_imatrix *m;
@@ -372,9 +362,8 @@ static void test_both_forms_of_matrices(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_cut_matrices_are_refused(void **state)
+FX_TEST(test_cut_matrices_are_refused)
 {
-    (void)state;
     fxi_buf forms[] = {older_matrix("t", 12), gguf_matrix("t", 6, 2)};
     forms[0].n -= 4;
     for (size_t i = 0; i < 2; i++) {
@@ -392,9 +381,8 @@ static void test_cut_matrices_are_refused(void **state)
 }
 
 // Columns that matter get smaller errors than without a matrix.
-static void test_a_matrix_moves_the_error(void **state)
+FX_TEST(test_a_matrix_moves_the_error)
 {
-    (void)state;
     double error[2][2]; // [with a matrix][column matters]
     fx_error err;
     float weight[N_COL], x[N_COL], y[N_COL];
@@ -426,20 +414,4 @@ static void test_a_matrix_moves_the_error(void **state)
     assert_true(error[1][0] < 1.5 * error[0][0]);
 }
 
-FX_SUITE(test_quantize)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mixtures_are_the_published_ones),
-        cmocka_unit_test(test_vectors_and_tied_outputs),
-        cmocka_unit_test(test_an_importance_matrix_guards_the_first_layers),
-        cmocka_unit_test(test_refining_lowers_the_weighted_error),
-        cmocka_unit_test(test_refining_without_weight_keeps_the_block),
-        cmocka_unit_test(test_error_of_each_type),
-        cmocka_unit_test(test_same_bytes_whatever_the_threads),
-        cmocka_unit_test(test_numbers_that_no_type_holds),
-        cmocka_unit_test(test_both_forms_of_matrices),
-        cmocka_unit_test(test_cut_matrices_are_refused),
-        cmocka_unit_test(test_a_matrix_moves_the_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_quantize)

@@ -1,19 +1,10 @@
 // Every allocation fails once, alone and with all later ones: vocabularies of each form are read,
 // text is encoded and decoded, a template is compiled and rendered, a folder is converted, or the
-// error is FX_ENOMEM in
-// one line; nothing leaks (ASan checks). jansson's allocations fail too, in texts without escapes:
-// with escapes jansson itself is not safe.
+// error is FX_ENOMEM in one line; nothing leaks (ASan checks).
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-#include <jansson.h>
 
 #include "format/chat.h"
 #include "format/model_file.h"
@@ -21,7 +12,8 @@
 #include "format/vocab.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/vocab_read.h"
-#include "suite.h"
+#include "json_doc.h"
+#include "unit/cmocka_all.h"
 
 #define FOLDER       FX_SOURCE_DIR "/tests/vectors/tokenizers/"
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -35,7 +27,6 @@ static const char tokenizer_json[] =
     " \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": \"BPE\", \"unk_token\": \"h\","
     " \"vocab\": {\"h\": 0, \"i\": 1, \"hi\": 2}, \"merges\": [[\"h\", \"i\"]]}}";
 
-// Strings of at most 13 bytes: jansson goes wrong where it has no memory for longer ones.
 static const char words_json[] =
     "{\"normalizer\": {\"type\": \"StripAccents\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", "
     "\"pretokenizers\": [{\"type\": \"Whitespace\"}, {\"type\": \"Split\", \"pattern\": "
@@ -63,7 +54,6 @@ static const char template[] =
 
 static struct {
     bool on, all;
-    bool not_json; // jansson is not safe with large objects either
     long n, at;
 } failing;
 
@@ -169,11 +159,6 @@ int __wrap___asprintf_chk(char **out, int flag, const char *fmt, ...)
     return n;
 }
 
-static void *json_malloc(size_t n)
-{
-    return failing.not_json ? __real_malloc(n) : __wrap_malloc(n);
-}
-
 // `pre`: the file's text.
 static fx_status open_json(const char *path, const char *pre, fxi_vocab **out, fx_error *err)
 {
@@ -190,34 +175,11 @@ static fx_status open_file(const char *path, const char *pre, fxi_vocab **out, f
     return fxi_vocab_open(path, pre, NULL, out, err);
 }
 
-static struct { // made before memory is short
-    json_t *messages, *tools, *kwargs;
-} said;
-
-static json_t *json_of(const char *text)
-{
-    json_t *v = json_loads(text, 0, NULL);
-    assert_non_null(v);
-    return v;
-}
-
-static void make_said(void)
-{
-    said.messages = json_of(
-        "[{\"role\": \"developer\", \"content\": \"hi\"},"
-        " {\"role\": \"user\", \"content\": [{\"text\": \"hi\"}]},"
-        " {\"role\": \"hi\", \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": "
-        "\"{\\\"hi\\\": 1}\"}}, {\"function\": {\"arguments\": \"{}\"}}]}]");
-    said.tools = json_of("[{\"name\": \"f\"}]");
-    said.kwargs = json_of("{\"k\": [1, 2.5, null, true]}");
-}
-
-static void free_said(void)
-{
-    json_decref(said.messages);
-    json_decref(said.tools);
-    json_decref(said.kwargs);
-}
+#define SAID                                                                                \
+    "[{\"role\": \"developer\", \"content\": \"hi\"},"                                      \
+    " {\"role\": \"user\", \"content\": [{\"text\": \"hi\"}]},"                             \
+    " {\"role\": \"hi\", \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": " \
+    "\"{\\\"hi\\\": 1}\"}}, {\"function\": {\"arguments\": \"{}\"}}]}]"
 
 static fx_status render_plain(const fxi_chat *c, fx_error *err)
 {
@@ -232,8 +194,9 @@ static fx_status render_plain(const fxi_chat *c, fx_error *err)
 static fx_status chat(const fxi_vocab *v, fxi_ids *ids, fx_error *err)
 {
     const fxi_chat_source source = {.tokenizer = {template, sizeof template - 1}};
-    const fxi_conversation q = {
-        .messages = said.messages, .tools = said.tools, .kwargs = said.kwargs};
+    const fxi_conversation q = {.messages = fxi_str_of(SAID),
+                                .tools = fxi_str_of("[{\"name\": \"f\"}]"),
+                                .kwargs = fxi_str_of("{\"k\": [1, 2.5, null, true]}")};
     fxi_chat *c;
     FX_TRY(fxi_chat_open(&source, v, &c, err));
     fxi_marked m = {0};
@@ -315,9 +278,8 @@ static void fail_each(const form *f, bool all)
     }
 }
 
-static void test_each_allocation(void **state)
+FX_TEST(test_each_allocation)
 {
-    (void)state;
     static const form forms[] = {
         {open_json, "tokenizer.json", tokenizer_json},
         {open_json, "words.json", words_json},
@@ -327,20 +289,12 @@ static void test_each_allocation(void **state)
         {open_folder, FX_SOURCE_DIR "/tests/vectors/folders/qwen3moe", NULL},
         {open_folder, FX_SOURCE_DIR "/tests/vectors/folders/phi3-long", NULL},
     };
-    json_set_alloc_funcs(json_malloc, free);
-    make_said();
     for (size_t i = 0; i < COUNT(forms); i++) {
         fx_error err = {0};
-        failing.not_json = forms[i].open == open_folder;
         if (everything(&forms[i], &err) != FX_OK) fail_msg("%s: %s", forms[i].path, err.text);
         fail_each(&forms[i], false);
         fail_each(&forms[i], true);
     }
-    free_said();
 }
 
-FX_SUITE(test_short_memory)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_allocation)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_short_memory)

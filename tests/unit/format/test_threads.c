@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 
 #include "format/chat.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
 
@@ -96,9 +95,8 @@ static void all_at_once(const fxi_vocab *v, const fxi_chat *c)
 }
 
 // SentencePiece merges, and the template that the file has.
-static void test_of_a_model(void **state)
+FX_TEST(test_of_a_model)
 {
-    (void)state;
     fxi_gguf *g;
     fxi_vocab *v;
     fxi_chat *c;
@@ -112,9 +110,8 @@ static void test_of_a_model(void **state)
 }
 
 // Byte-level BPE with regular expressions, with and without a norm step.
-static void test_of_patterns(void **state)
+FX_TEST(test_of_patterns)
 {
-    (void)state;
     static const char *const pres[] = {"gpt-2", "qwen2", "llama-bpe"};
     for (size_t i = 0; i < 3; i++) {
         fxi_vocab_spec s;
@@ -131,9 +128,4 @@ static void test_of_patterns(void **state)
     }
 }
 
-FX_SUITE(test_threads)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_of_a_model),
-                                       cmocka_unit_test(test_of_patterns)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_threads)

@@ -52,7 +52,7 @@ static void upload_to(comm_rig *rig, int i, float *to)
     fxi_cu *cu = enter_rank(rig, i);
     const size_t n_bytes = rig->n * sizeof(float);
     assert_int_equal(fxi_cu_upload(cu, cu->compute, to, rig->host[i], n_bytes, NULL), FX_OK);
-    fxi_cu_leave(cu);
+    fxi_cu_leave(cu, FX_OK);
 }
 
 static void open_rank(comm_rig *rig, int i)
@@ -63,7 +63,7 @@ static void open_rank(comm_rig *rig, int i)
     assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
     assert_int_equal(fxi_cu_pin(cu, rig->n_rank * rig->n * sizeof(float), &host, NULL), FX_OK);
     assert_int_equal(fxi_cu_alloc(cu, rig->n_rank * rig->n * sizeof(float), &row, NULL), FX_OK);
-    fxi_cu_leave(cu);
+    fxi_cu_leave(cu, FX_OK);
     rig->host[i] = host;
     rig->row[i] = row;
 }
@@ -81,7 +81,7 @@ static void close_rig(comm_rig *rig)
         fxi_cu *cu = enter_rank(rig, i);
         fxi_cu_unpin(cu, rig->host[i]);
         fxi_cu_free(cu, rig->row[i]);
-        fxi_cu_leave(cu);
+        fxi_cu_leave(cu, FX_OK);
         fxi_cu_close(cu);
     }
 }
@@ -107,7 +107,7 @@ static void give_download(comm_rig *rig, int rank, size_t n_number)
     assert_int_equal(fxi_cu_download(cu, cu->compute, rig->host[rank], rig->row[rank],
                                      n_number * sizeof(float), NULL),
                      FX_OK);
-    fxi_cu_leave(cu);
+    fxi_cu_leave(cu, FX_OK);
 }
 
 // Waits for one rank only, and shows its n_number numbers in host[rank].
@@ -116,7 +116,7 @@ static void download_row(comm_rig *rig, int rank, size_t n_number)
     give_download(rig, rank, n_number);
     fxi_cu *cu = enter_rank(rig, rank);
     assert_int_equal(fxi_cu_wait(cu, cu->compute, NULL), FX_OK);
-    fxi_cu_leave(cu);
+    fxi_cu_leave(cu, FX_OK);
 }
 
 // ---- sums and gathers --------------------------------------------------------------------------
@@ -138,17 +138,15 @@ static void check_sum(int n_rank, size_t n, int first)
     assert_int_equal(fxi_comm_sum(&rig.comm, rig.row, n, NULL), FX_OK);
     for (int r = n_rank - 1; r >= 0; r--) {
         download_row(&rig, r, n);
-        for (size_t i = 0; i < n; i++)
-            assert_true(rig.host[r][i] ==
-                        (n_rank > 1 ? sum_from(first, n_rank, i) : number_of(r, i)));
+        for (size_t i = 0; i < n; i++) assert_true(rig.host[r][i] == sum_from(first, n_rank, i));
     }
     close_rig(&rig);
 }
 
 FX_TEST(test_every_rank_gets_the_sum)
 {
-    for (int n_rank = 1; n_rank <= MAX_RANK; n_rank++) check_sum(n_rank, N, 0);
-    assert_int_equal(standin_nccl_look().n_sum, MAX_RANK - 1); // one rank needs no library
+    for (int n_rank = 2; n_rank <= MAX_RANK; n_rank++) check_sum(n_rank, N, 0);
+    assert_int_equal(standin_nccl_look().n_sum, MAX_RANK - 1);
 }
 
 // What the library does not promise shows on the stand-in, too: a fixed order needs a gather.
@@ -172,25 +170,24 @@ static void check_gather(int n_rank, bool in_place)
         void *apart = NULL;
         if (!in_place) assert_int_equal(fxi_cu_alloc(cu, N * sizeof(float), &apart, NULL), FX_OK);
         from[r] = in_place ? rig.row[r] + (size_t)r * N : apart;
-        fxi_cu_leave(cu);
+        fxi_cu_leave(cu, FX_OK);
         upload_to(&rig, r, from[r]);
     }
-    assert_int_equal(fxi_comm_gather(&rig.comm, (const float *const *)from, rig.row, N, NULL),
-                     FX_OK);
+    assert_int_equal(fxi_comm_gather(&rig.comm, from, rig.row, N, NULL), FX_OK);
     for (int r = n_rank - 1; r >= 0; r--) {
         download_row(&rig, r, (size_t)n_rank * N);
         for (size_t i = 0; i < (size_t)n_rank * N; i++)
             assert_true(rig.host[r][i] == number_of((int)(i / N), i % N));
         fxi_cu *cu = enter_rank(&rig, r);
         if (!in_place) fxi_cu_free(cu, from[r]);
-        fxi_cu_leave(cu);
+        fxi_cu_leave(cu, FX_OK);
     }
     close_rig(&rig);
 }
 
 FX_TEST(test_every_rank_gets_all_rows)
 {
-    for (int n_rank = 1; n_rank <= MAX_RANK; n_rank++) {
+    for (int n_rank = 2; n_rank <= MAX_RANK; n_rank++) {
         check_gather(n_rank, false);
         check_gather(n_rank, true);
     }
@@ -226,7 +223,7 @@ static void assert_no_comm(int n_rank, const char *text)
     open_rig(&rig, 2, N);
     assert_int_equal(fxi_comm_open(&rig.comm, rig.all, n_rank, &err), FX_EINVAL);
     assert_string_equal(err.text, text);
-    assert_false(fxi_comm_is_open(&rig.comm));
+    assert_int_equal(rig.comm.n_rank, 0);
     close_rig(&rig);
 }
 
@@ -238,15 +235,15 @@ FX_TEST(test_what_is_missing_is_said_in_one_line)
     gpu_missing_symbol = "ncclAllGather";
     assert_no_comm(2, "cuda:0, cuda:1: NVIDIA's NCCL is too old: libnccl.so.2 has no function "
                       "ncclAllGather");
-    assert_no_comm(9, "9 GPUs cannot compute together: at most 8 can");
-    assert_no_comm(0, "0 GPUs cannot compute together: at most 8 can");
+    assert_no_comm(9, "9 GPUs cannot compute together: 2 to 8 can");
+    assert_no_comm(1, "1 GPUs cannot compute together: 2 to 8 can");
 }
 
 static fx_status use_comm(comm_rig *rig, fx_error *err)
 {
     FX_TRY(fxi_comm_open(&rig->comm, rig->all, 2, err));
     FX_TRY(fxi_comm_sum(&rig->comm, rig->row, 1, err));
-    const float *const from[] = {rig->row[0], rig->row[1] + 1};
+    float *const from[] = {rig->row[0], rig->row[1] + 1};
     return fxi_comm_gather(&rig->comm, from, rig->row, 1, err);
 }
 
@@ -282,7 +279,7 @@ FX_TEST(test_ranks_are_given_up)
     fxi_comm_abort(&rig.comm);
     assert_int_equal(standin_nccl_look().n_aborted, 2);
     assert_int_equal(standin_nccl_look().n_comm, 0);
-    assert_true(fxi_comm_is_open(&rig.comm));
+    assert_int_equal(rig.comm.n_rank, 2);
     close_rig(&rig);
 }
 

@@ -38,7 +38,7 @@ static void close_rig(pack_rig *r)
     must(fxi_gpu_stage_drain(&r->cu, &r->stage, &err), &err);
     fxi_gpu_stage_free(&r->cu, &r->stage);
     fxi_gpu_heap_free(&r->cu, &r->heap);
-    fxi_cu_leave(&r->cu);
+    fxi_cu_leave(&r->cu, FX_OK);
     fxi_cu_close(&r->cu);
     fxi_pool_destroy(r->pool);
     if (standin_left()) fail_msg("%s", standin_left());

@@ -6,7 +6,7 @@
 // N walks for each group of the vectors. Those that come to an end are written: the group's number,
 // a tab, the text and a NUL. A walk that stops where neither an end nor a byte is allowed ends the
 // program with 1. A line on stderr has the counts.
-#include <jansson.h>
+#include "json_doc.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static bool walk_group(size_t group, fxi_auto *a, int n_walk, walk_counts *c)
 }
 
 // Groups that nothing satisfies are left out.
-static bool run_group(size_t group, const json_t *schema, int n_walk, walk_counts *c)
+static bool run_group(size_t group, const fxi_json *schema, int n_walk, walk_counts *c)
 {
     fxi_gram g = {0};
     fxi_gram_json json;
@@ -89,12 +89,14 @@ int main(int argc, char **argv)
 {
     walk_counts c = {0};
     bool ok = true;
-    json_t *root = argc == 3 ? json_load_file(argv[1], 0, NULL) : NULL;
+    fxi_json_doc doc = {0};
+    if (argc == 3) doc = json_doc_file(argv[1]);
+    const fxi_json *root = doc.root;
     if (!root) return 2;
-    const json_t *groups = json_object_get(root, "groups");
-    for (size_t i = 0; ok && i < json_array_size(groups); i++)
-        ok = run_group(i, json_object_get(json_array_get(groups, i), "schema"), atoi(argv[2]), &c);
+    const fxi_json *groups = fxi_json_get(root, "groups");
+    for (size_t i = 0; ok && i < fxi_json_array_size(groups); i++)
+        ok = run_group(i, fxi_json_get(fxi_json_at(groups, i), "schema"), atoi(argv[2]), &c);
     fprintf(stderr, "%zu walks, %zu ended\n", c.n_walk, c.n_end);
-    json_decref(root);
+    fxi_json_doc_free(&doc);
     return ok ? 0 : 1;
 }

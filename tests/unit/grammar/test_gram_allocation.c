@@ -1,10 +1,9 @@
 // test_gram_allocation.c - every allocation of the compilers, of the automaton and of the masks
 // fails once: the error is FX_ENOMEM, nothing leaks (with LeakSanitizer), and what was made before
 // stays usable. And what a schema may make the compiler allocate.
-#include "suite.h"
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 
 #include "grammar/matcher/gram_matcher.h"
@@ -163,16 +162,15 @@ static void sweep(compiler *compile, const void *source)
     assert_true(n > 20);
 }
 
-static void test_compilers_survive_every_failure(void **state)
+FX_TEST(test_compilers_survive_every_failure)
 {
-    (void)state;
-    json_t *schema = json_loads(
+    fxi_json_doc schema_doc = json_doc_of(
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^x|y$\","
         "\"maxLength\":3},\"b\":{\"oneOf\":[{\"type\":\"integer\",\"minimum\":2},{\"const\":[\"q\"]"
         "}]},"
         "\"c\":{\"type\":\"array\",\"prefixItems\":[{\"$ref\":\"#\"}]}},\"required\":[\"a\"],"
-        "\"patternProperties\":{\"^z\":true},\"additionalProperties\":false}",
-        0, NULL);
+        "\"patternProperties\":{\"^z\":true},\"additionalProperties\":false}");
+    const fxi_json *schema = schema_doc.root;
     assert_non_null(schema);
     sweep(compile_schema, schema);
     sweep(compile_regex, "^(a|[^b-d]{2,4})+\\d?$|x");
@@ -180,48 +178,41 @@ static void test_compilers_survive_every_failure(void **state)
     sweep(compile_rules,
           "%import common (INT, WS)\n%ignore WS\nstart: \"a\"i INT ~1..2 (/x+/ | \"q\"..\"z\")?\n");
     sweep(compile_without, "<tool_call>");
-    json_decref(schema);
+    fxi_json_doc_free(&schema_doc);
 }
 
 // What the compiler allocates for a schema, for each of its parts.
-static void check_schema_bytes(const json_t *schema, size_t n_part)
+static void check_schema_bytes(fxi_buf *schema, size_t n_part)
 {
     enum { PART_BYTES = 1000 };
     fxi_gram g = {0};
     fx_error err = {0};
     uint32_t node = 0;
+    fxi_json_doc doc = json_doc_sized(schema->p, schema->n);
+    assert_non_null(doc.root);
     n_asked_bytes = 0;
-    const fx_status st = compile_schema(&g, schema, &node, &err);
+    const fx_status st = compile_schema(&g, doc.root, &node, &err);
     assert_true(st == FX_OK || st == FX_EINVAL);
     assert_in_range(n_asked_bytes, 0, n_part * PART_BYTES);
     fxi_gram_free(&g);
+    fxi_json_doc_free(&doc);
+    fxi_buf_free(schema);
 }
 
 // Alternatives and objects take memory for what they have, not for what they might have.
-static void test_parts_of_a_schema_take_little_memory(void **state)
+FX_TEST(test_parts_of_a_schema_take_little_memory)
 {
-    (void)state;
     enum { N_WAY = 40000, N_MEMBER = 3000 };
-    json_t *ways = json_pack("{s:[]}", "anyOf"), *members = json_pack("{s:{}}", "properties");
+    fxi_buf ways = {0}, members = {0};
     for (int i = 0; i < N_WAY; i++)
-        json_array_append_new(json_object_get(ways, "anyOf"), json_pack("{s:i}", "const", i));
-    for (int i = 0; i < N_MEMBER; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "m%d", i);
-        json_object_set_new(json_object_get(members, "properties"), name,
-                            json_pack("{s:s,s:b}", "type", "object", "additionalProperties", 0));
-    }
-    check_schema_bytes(ways, N_WAY);
-    check_schema_bytes(members, N_MEMBER);
-    json_decref(ways);
-    json_decref(members);
+        fxi_buf_fmt(&ways, "%s{\"const\":%d}", i ? "," : "{\"anyOf\":[", i);
+    fxi_buf_str(&ways, "]}");
+    for (int i = 0; i < N_MEMBER; i++)
+        fxi_buf_fmt(&members, "%s\"m%d\":{\"type\":\"object\",\"additionalProperties\":false}",
+                    i ? "," : "{\"properties\":{", i);
+    fxi_buf_str(&members, "}}");
+    check_schema_bytes(&ways, N_WAY);
+    check_schema_bytes(&members, N_MEMBER);
 }
 
-FX_SUITE(test_gram_allocation)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compilers_survive_every_failure),
-        cmocka_unit_test(test_parts_of_a_schema_take_little_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gram_allocation)

@@ -1,16 +1,11 @@
-// test_gram_auto.c - the automaton beside a naive matcher, on every short string of two letters,
-// for grammars made at random and for some by hand; and what a grammar is refused for.
+// test_gram_auto.c - the automaton compared with a naive matcher, on every short string of two
+// letters, for grammars made at random and for some by hand; and what a grammar is refused for.
 //
 // The naive matcher knows no stacks: for each node and each position it finds the positions at
 // which a match may end.
-#include "suite.h"
-#include "unit/cmocka_all.h"
-
-#include <stdlib.h>
-
 #include "base/number/rng.h"
-#include "grammar/automaton/gram_auto.h"
 #include "grammar/syntax/gram.h"
+#include "unit/grammar/gram_machine.h"
 
 enum { MAX_TEXT = 7, MAX_NODE = 64, MAX_SET = 1 << 16 };
 
@@ -157,8 +152,7 @@ static uint32_t random_leaf(fxi_gram *g, dice *d, uint32_t n_rule)
     case 1: return fxi_gram_ref(g, roll_dice(d, n_rule));
     default: break;
     }
-    const char *t = text[roll_dice(d, 6)];
-    return fxi_gram_text(g, t, strlen(t));
+    return fxi_gram_str(g, text[roll_dice(d, 6)]);
 }
 
 static uint32_t random_node(fxi_gram *g, dice *d, const uint32_t *old, uint32_t n_old)
@@ -188,9 +182,8 @@ static fx_status random_form(fxi_gram *g, uint64_t seed)
     return fxi_gram_finish(g, node[N_ALL - 1], &err);
 }
 
-static void test_random_forms_match_as_the_naive_matcher_says(void **state)
+FX_TEST(test_random_forms_match_as_the_naive_matcher_says)
 {
-    (void)state;
     size_t n_form = 0, n_match = 0;
     for (uint64_t seed = 0; seed < 3000; seed++) {
         fxi_gram g = {0};
@@ -206,144 +199,115 @@ static void test_random_forms_match_as_the_naive_matcher_says(void **state)
 
 // ---- grammars by hand ---------------------------------------------------------------------------
 
-static uint32_t text_node(fxi_gram *g, const char *s)
-{
-    return fxi_gram_text(g, s, strlen(s));
-}
-
-static void finish_form(fxi_gram *g, uint32_t root)
+// Finishes the grammar and makes its automaton.
+static void open_form(gram_machine *m, uint32_t root, size_t max_set)
 {
     fx_error err = {0};
-    if (fxi_gram_finish(g, root, &err)) fail_msg("%s", err.text);
+    if (fxi_gram_finish(&m->g, root, &err) || fxi_auto_make(&m->g, max_set, &m->a, &err))
+        fail_msg("%s", err.text);
 }
 
 // s = "a" s "b" | "": as many b as a.
 static uint32_t balanced_rule(fxi_gram *g)
 {
     const uint32_t s = fxi_gram_rule_add(g, fxi_str_of("s"));
-    const uint32_t part[] = {text_node(g, "a"), fxi_gram_ref(g, s), text_node(g, "b")};
-    const uint32_t way[] = {fxi_gram_seq(g, part, 3), text_node(g, "")};
-    fxi_gram_rule_define(g, s, fxi_gram_alt(g, way, 2));
+    const uint32_t more =
+        FXI_SEQ_OF(g, fxi_gram_str(g, "a"), fxi_gram_ref(g, s), fxi_gram_str(g, "b"));
+    fxi_gram_rule_define(g, s, FXI_ALT_OF(g, more, fxi_gram_str(g, "")));
     return fxi_gram_ref(g, s);
 }
 
-static void test_recursion_counts(void **state)
+FX_TEST(test_recursion_counts)
 {
-    (void)state;
-    fxi_gram g = {0};
-    fxi_auto *a;
-    finish_form(&g, balanced_rule(&g));
-    assert_int_equal(count_matches(&g), 4); // "", ab, aabb, aaabbb
-    assert_int_equal(fxi_auto_make(&g, MAX_SET, &a, NULL), FX_OK);
-    uint32_t at = fxi_auto_start(a);
-    for (int i = 0; i < 1000; i++) at = step_state(a, at, 'a');
+    gram_machine m = {0};
+    open_form(&m, balanced_rule(&m.g), MAX_SET);
+    assert_int_equal(count_matches(&m.g), 4); // "", ab, aabb, aaabbb
+    uint32_t at = fxi_auto_start(m.a);
+    for (int i = 0; i < 1000; i++) at = step_state(m.a, at, 'a');
     for (int i = 0; i < 999; i++) {
-        at = step_state(a, at, 'b');
-        assert_int_equal(fxi_auto_forced(a, at), 'b');
+        at = step_state(m.a, at, 'b');
+        assert_int_equal(fxi_auto_forced(m.a, at), 'b');
     }
-    at = step_state(a, at, 'b');
-    assert_true(fxi_auto_is_final(a, at));
-    assert_int_equal(step_state(a, at, 'b'), FXI_AUTO_DEAD);
-    fxi_auto_free(a);
-    fxi_gram_free(&g);
+    at = step_state(m.a, at, 'b');
+    assert_true(fxi_auto_is_final(m.a, at));
+    assert_int_equal(step_state(m.a, at, 'b'), FXI_AUTO_DEAD);
+    close_machine(&m);
 }
 
-static void test_nesting_beyond_the_limit_is_an_error_and_the_automaton_stays_usable(void **state)
+FX_TEST(test_nesting_beyond_the_limit_is_an_error_and_the_automaton_stays_usable)
 {
-    (void)state;
-    fxi_gram g = {0};
-    fxi_auto *a;
+    gram_machine m = {0};
     fx_error err = {0};
     fx_status st = FX_OK;
-    finish_form(&g, balanced_rule(&g));
-    assert_int_equal(fxi_auto_make(&g, MAX_SET, &a, NULL), FX_OK);
-    uint32_t at = fxi_auto_start(a), before = at;
+    open_form(&m, balanced_rule(&m.g), MAX_SET);
+    uint32_t at = fxi_auto_start(m.a), before = at;
     for (int i = 0; i < 10000 && !st; i++) {
         before = at;
-        st = fxi_auto_step(a, at, 'a', &at, &err);
+        st = fxi_auto_step(m.a, at, 'a', &at, &err);
     }
     assert_int_equal(st, FX_EINVAL);
     assert_non_null(strstr(err.text, "nested deeper"));
-    assert_int_not_equal(step_state(a, before, 'b'), FXI_AUTO_DEAD);
-    fxi_auto_free(a);
-    fxi_gram_free(&g);
+    assert_int_not_equal(step_state(m.a, before, 'b'), FXI_AUTO_DEAD);
+    close_machine(&m);
 }
 
 // Right recursion and loops come back to states they had.
-static void test_right_recursion_takes_no_stack(void **state)
+FX_TEST(test_right_recursion_takes_no_stack)
 {
-    (void)state;
-    fxi_gram g = {0};
-    fxi_auto *a;
-    const uint32_t s = fxi_gram_rule_add(&g, fxi_str_of("s"));
-    const uint32_t part[] = {text_node(&g, "a"), fxi_gram_ref(&g, s)};
-    const uint32_t way[] = {fxi_gram_seq(&g, part, 2), text_node(&g, "b")};
-    fxi_gram_rule_define(&g, s, fxi_gram_alt(&g, way, 2));
-    finish_form(&g, fxi_gram_ref(&g, s));
-    assert_int_equal(fxi_auto_make(&g, MAX_SET, &a, NULL), FX_OK);
-    uint32_t at = fxi_auto_start(a);
-    for (int i = 0; i < 100000; i++) at = step_state(a, at, 'a');
-    assert_true(fxi_auto_n_set(a) < 10);
-    assert_true(fxi_auto_is_final(a, step_state(a, at, 'b')));
-    fxi_auto_free(a);
-    fxi_gram_free(&g);
+    gram_machine m = {0};
+    const uint32_t s = fxi_gram_rule_add(&m.g, fxi_str_of("s"));
+    const uint32_t more = FXI_SEQ_OF(&m.g, fxi_gram_str(&m.g, "a"), fxi_gram_ref(&m.g, s));
+    fxi_gram_rule_define(&m.g, s, FXI_ALT_OF(&m.g, more, fxi_gram_str(&m.g, "b")));
+    open_form(&m, fxi_gram_ref(&m.g, s), MAX_SET);
+    uint32_t at = fxi_auto_start(m.a);
+    for (int i = 0; i < 100000; i++) at = step_state(m.a, at, 'a');
+    assert_true(fxi_auto_n_set(m.a) < 10);
+    assert_true(fxi_auto_is_final(m.a, step_state(m.a, at, 'b')));
+    close_machine(&m);
 }
 
 // s = "a" s "a" | "a" s "b" | "a": 2^n stacks after n bytes, which share their frames.
-static void test_an_ambiguous_form_shares_its_stacks(void **state)
+FX_TEST(test_an_ambiguous_form_shares_its_stacks)
 {
-    (void)state;
-    fxi_gram g = {0};
-    fxi_auto *a;
-    const uint32_t s = fxi_gram_rule_add(&g, fxi_str_of("s"));
-    const uint32_t ref = fxi_gram_ref(&g, s), x = text_node(&g, "a"), y = text_node(&g, "b");
-    const uint32_t way[] = {fxi_gram_seq(&g, (uint32_t[]){x, ref, x}, 3),
-                            fxi_gram_seq(&g, (uint32_t[]){x, ref, y}, 3), x};
-    fxi_gram_rule_define(&g, s, fxi_gram_alt(&g, way, 3));
-    finish_form(&g, ref);
-    count_matches(&g);
-    assert_int_equal(fxi_auto_make(&g, MAX_SET, &a, NULL), FX_OK);
-    uint32_t at = fxi_auto_start(a);
-    for (int i = 0; i < 101; i++) at = step_state(a, at, 'a');
-    assert_true(fxi_auto_is_final(a, at));
-    assert_true(fxi_auto_n_set(a) < 30000);
-    fxi_auto_free(a);
-    fxi_gram_free(&g);
+    gram_machine m = {0};
+    const uint32_t s = fxi_gram_rule_add(&m.g, fxi_str_of("s")), ref = fxi_gram_ref(&m.g, s);
+    const uint32_t x = fxi_gram_str(&m.g, "a"), y = fxi_gram_str(&m.g, "b");
+    const uint32_t as = FXI_SEQ_OF(&m.g, x, ref, x), ab = FXI_SEQ_OF(&m.g, x, ref, y);
+    fxi_gram_rule_define(&m.g, s, FXI_ALT_OF(&m.g, as, ab, x));
+    open_form(&m, ref, MAX_SET);
+    count_matches(&m.g);
+    uint32_t at = fxi_auto_start(m.a);
+    for (int i = 0; i < 101; i++) at = step_state(m.a, at, 'a');
+    assert_true(fxi_auto_is_final(m.a, at));
+    assert_true(fxi_auto_n_set(m.a) < 30000);
+    close_machine(&m);
 }
 
-static void test_a_bounded_repeat_is_not_written_out(void **state)
+FX_TEST(test_a_bounded_repeat_is_not_written_out)
 {
-    (void)state;
-    fxi_gram g = {0};
-    fxi_auto *a;
-    finish_form(&g, fxi_gram_repeat(&g, text_node(&g, "ab"), 3, 50000));
-    assert_true(g.n_node < 5);
-    assert_int_equal(fxi_auto_make(&g, 1 << 18, &a, NULL), FX_OK);
-    uint32_t at = fxi_auto_start(a);
+    gram_machine m = {0};
+    open_form(&m, fxi_gram_repeat(&m.g, fxi_gram_str(&m.g, "ab"), 3, 50000), 1 << 18);
+    assert_true(m.g.n_node < 5);
+    uint32_t at = fxi_auto_start(m.a);
     for (int i = 1; i <= 50000; i++) {
-        at = step_state(a, step_state(a, at, 'a'), 'b');
-        assert_int_equal(fxi_auto_is_final(a, at), i >= 3);
+        at = step_state(m.a, step_state(m.a, at, 'a'), 'b');
+        assert_int_equal(fxi_auto_is_final(m.a, at), i >= 3);
     }
-    assert_int_equal(step_state(a, at, 'a'), FXI_AUTO_DEAD);
-    fxi_auto_free(a);
-    fxi_gram_free(&g);
+    assert_int_equal(step_state(m.a, at, 'a'), FXI_AUTO_DEAD);
+    close_machine(&m);
 }
 
-static void test_states_have_a_limit(void **state)
+FX_TEST(test_states_have_a_limit)
 {
-    (void)state;
-    fxi_gram g = {0};
-    fxi_auto *a;
+    gram_machine m = {0};
     fx_error err = {0};
     fx_status st = FX_OK;
-    finish_form(&g, fxi_gram_repeat(&g, text_node(&g, "a"), 0, 50000));
-    assert_int_equal(fxi_auto_make(&g, 100, &a, NULL), FX_OK);
-    uint32_t at = fxi_auto_start(a);
-    for (int i = 0; i < 1000 && !st; i++) st = fxi_auto_step(a, at, 'a', &at, &err);
+    open_form(&m, fxi_gram_repeat(&m.g, fxi_gram_str(&m.g, "a"), 0, 50000), 100);
+    uint32_t at = fxi_auto_start(m.a);
+    for (int i = 0; i < 1000 && !st; i++) st = fxi_auto_step(m.a, at, 'a', &at, &err);
     assert_int_equal(st, FX_EINVAL);
     assert_string_equal(err.text, "the grammar needs more than 100 states");
-    fxi_auto_free(a);
-    fxi_gram_free(&g);
+    close_machine(&m);
 }
 
 // ---- what is refused ----------------------------------------------------------------------------
@@ -356,55 +320,35 @@ static void expect_refused(fxi_gram *g, uint32_t root, const char *text)
     fxi_gram_free(g);
 }
 
-static void test_left_recursion_is_refused_by_name(void **state)
+FX_TEST(test_left_recursion_is_refused_by_name)
 {
-    (void)state;
     fxi_gram g = {0};
-    const uint32_t r = fxi_gram_rule_add(&g, fxi_str_of("list"));
-    const uint32_t maybe = fxi_gram_repeat(&g, text_node(&g, "b"), 0, 1);
-    const uint32_t part[] = {maybe, fxi_gram_ref(&g, r), text_node(&g, "a")};
-    const uint32_t way[] = {0, fxi_gram_seq(&g, part, 3), text_node(&g, "a")};
-    fxi_gram_rule_define(&g, r, fxi_gram_alt(&g, way, 3));
+    const uint32_t r = fxi_gram_rule_add(&g, fxi_str_of("list")), a = fxi_gram_str(&g, "a");
+    const uint32_t maybe = fxi_gram_repeat(&g, fxi_gram_str(&g, "b"), 0, 1);
+    fxi_gram_rule_define(&g, r,
+                         FXI_ALT_OF(&g, 0, FXI_SEQ_OF(&g, maybe, fxi_gram_ref(&g, r), a), a));
     expect_refused(&g, fxi_gram_ref(&g, r),
                    "rule \"list\" begins with itself: left recursion is not supported");
 }
 
-static void test_what_cannot_match_is_refused(void **state)
+FX_TEST(test_what_cannot_match_is_refused)
 {
-    (void)state;
     fxi_gram g = {0};
     const uint32_t r = fxi_gram_rule_add(&g, fxi_str_of("endless"));
-    const uint32_t part[] = {text_node(&g, "a"), fxi_gram_ref(&g, r)};
-    fxi_gram_rule_define(&g, r, fxi_gram_seq(&g, part, 2));
+    fxi_gram_rule_define(&g, r, FXI_SEQ_OF(&g, fxi_gram_str(&g, "a"), fxi_gram_ref(&g, r)));
     expect_refused(&g, fxi_gram_ref(&g, r), "nothing matches the grammar");
     fxi_gram_rule_add(&g, fxi_str_of("missing"));
     expect_refused(&g, fxi_gram_ref(&g, 0), "rule \"missing\" is not defined");
     expect_refused(&g, 0, "nothing matches the grammar");
 }
 
-static void test_a_form_has_a_limit(void **state)
+FX_TEST(test_a_form_has_a_limit)
 {
-    (void)state;
     fxi_gram g = {0};
     uint32_t last = 1;
-    for (int i = 0; i < FXI_GRAM_MAX_SIZE && last; i++) last = text_node(&g, "");
+    for (int i = 0; i < FXI_GRAM_MAX_SIZE && last; i++) last = fxi_gram_str(&g, "");
     assert_int_equal(last, 0);
     expect_refused(&g, 1, "the grammar has more than 1048576 parts");
 }
 
-FX_SUITE(test_gram_auto)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_forms_match_as_the_naive_matcher_says),
-        cmocka_unit_test(test_recursion_counts),
-        cmocka_unit_test(test_nesting_beyond_the_limit_is_an_error_and_the_automaton_stays_usable),
-        cmocka_unit_test(test_right_recursion_takes_no_stack),
-        cmocka_unit_test(test_an_ambiguous_form_shares_its_stacks),
-        cmocka_unit_test(test_a_bounded_repeat_is_not_written_out),
-        cmocka_unit_test(test_states_have_a_limit),
-        cmocka_unit_test(test_left_recursion_is_refused_by_name),
-        cmocka_unit_test(test_what_cannot_match_is_refused),
-        cmocka_unit_test(test_a_form_has_a_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gram_auto)

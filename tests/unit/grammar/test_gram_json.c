@@ -1,9 +1,7 @@
-// test_gram_json.c - the rules of JSON: what walks at random write, jansson reads; texts that
+// test_gram_json.c - the rules of JSON: what walks at random write, the parser reads; texts that
 // programs write are accepted, and what is not JSON is not.
-#include "suite.h"
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
-
-#include <jansson.h>
 
 #include "base/number/rng.h"
 #include "grammar/syntax/gram_parts.h"
@@ -50,31 +48,29 @@ static size_t draw_text(gram_machine *w, uint64_t seed, char *s, size_t max)
     return 0;
 }
 
-static void test_jansson_reads_what_random_walks_write(void **state)
+FX_TEST(test_the_parser_reads_what_random_walks_write)
 {
-    (void)state;
     gram_machine w;
     size_t n_end = 0, n_nested = 0;
     open_json(&w);
     for (uint64_t seed = 0; seed < 10000; seed++) {
         char s[400];
-        json_error_t e;
         const size_t n = draw_text(&w, seed, s, sizeof s);
         if (!n) continue;
-        json_t *v = json_loadb(s, n, JSON_DECODE_ANY, &e);
-        if (!v) fail_msg("%.*s: %s", (int)n, s, e.text);
-        n_nested += json_is_object(v) || json_is_array(v);
+        fxi_json_doc v_doc = json_doc_sized(s, n);
+        const fxi_json *v = v_doc.root;
+        if (!v) fail_msg("%.*s: not JSON", (int)n, s);
+        n_nested += fxi_json_is_object(v) || fxi_json_is_array(v);
         n_end++;
-        json_decref(v);
+        fxi_json_doc_free(&v_doc);
     }
     assert_true(n_end > 5000);
     assert_true(n_nested > 500);
     close_machine(&w);
 }
 
-static void test_texts_are_told_from_what_is_no_json(void **state)
+FX_TEST(test_texts_are_told_from_what_is_no_json)
 {
-    (void)state;
     static const char *const yes[] = {"{}",
                                       "[]",
                                       "{ }",
@@ -102,11 +98,4 @@ static void test_texts_are_told_from_what_is_no_json(void **state)
     close_machine(&w);
 }
 
-FX_SUITE(test_gram_json)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_jansson_reads_what_random_walks_write),
-        cmocka_unit_test(test_texts_are_told_from_what_is_no_json),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gram_json)

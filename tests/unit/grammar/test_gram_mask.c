@@ -1,10 +1,8 @@
-// test_gram_mask.c - masks beside brute force: each token of a small vocabulary, byte by byte, from
-// every state that a walk of tokens reaches, and along answers of the schemas that are measured
-// (bench/grammar); forced text; and walks that end in a match.
-#include "suite.h"
+// test_gram_mask.c - masks compared with brute force: each token of a small vocabulary, byte by
+// byte, from every state that a walk of tokens reaches, and along answers of the schemas that are
+// measured (bench/grammar); forced text; and walks that end in a match.
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
-
-#include <jansson.h>
 
 #include "base/number/rng.h"
 #include "grammar/matcher/masks.h"
@@ -93,16 +91,22 @@ static void make_vocab(small_world *w)
     assert_int_equal(fxi_gram_tokens_make(&w->tokens, w->token, N_VOCAB, NULL), FX_OK);
 }
 
+// The grammar is made already, with the status st.
+static void start_world(small_world *w, fx_status st, uint32_t node, size_t max_mask, fx_error *err)
+{
+    make_vocab(w);
+    if (st || fxi_gram_finish(&w->g, node, err) || fxi_auto_make(&w->g, 1 << 18, &w->a, err))
+        fail_msg("%s", err->text);
+    assert_int_equal(fxi_gram_masks_make(&w->tokens, w->a, max_mask, &w->masks, NULL), FX_OK);
+}
+
 static void open_world(small_world *w, const char *pattern, size_t max_mask)
 {
     uint32_t node;
     fx_error err = {0};
     *w = (small_world){0};
-    make_vocab(w);
-    if (fxi_gram_regex(&w->g, fxi_str_of(pattern), 0, FXI_SPELL_UTF8, &node, &err) ||
-        fxi_gram_finish(&w->g, node, &err) || fxi_auto_make(&w->g, 1 << 16, &w->a, &err))
-        fail_msg("%s: %s", pattern, err.text);
-    assert_int_equal(fxi_gram_masks_make(&w->tokens, w->a, max_mask, &w->masks, NULL), FX_OK);
+    const fx_status st = fxi_gram_regex(&w->g, fxi_str_of(pattern), 0, FXI_SPELL_UTF8, &node, &err);
+    start_world(w, st, node, max_mask, &err);
 }
 
 static void close_world(small_world *w)
@@ -176,7 +180,7 @@ static const char *const patterns[] = {
     ".*",
     "\\{\"(?:[^t\"\\\\]|t(?:[^e\"]|e(?:[^n\"]|n[^\"])))[^\"\\\\]*\":1\\}", // any name but three
     "\"(?:[^a\"][^\"]*|a(?:[^b\"][^\"]*)?)\"",
-    "[a-z0-9._-]{1,40}(?:@[a-z]{1,9}|/[a-zA-Z0-9]*)", // words behind marks
+    "[a-z0-9._-]{1,40}(?:@[a-z]{1,9}|/[a-zA-Z0-9]*)", // words after marks
     "[a-z]{0,3}[-_ ][a-z]*\"",
     "(\"[^\"\\\\]{0,35}\",){0,2}\"[^\"\\\\]{30,60}\"", // counted, and beyond what a token has
     "(\"(a|b|1|,|q\"){70,90}\",){0,200}", // minima and maxima within reach and out of it
@@ -191,9 +195,8 @@ static const char *const patterns[] = {
     "(?:[ !#-\\x7F]a|[\xC2\x80-\xF4\x8F\xBF\xBF]){0,5}\"", // those beyond ASCII go another way
 };
 
-static void test_masks_allow_what_the_bytes_allow(void **state)
+FX_TEST(test_masks_allow_what_the_bytes_allow)
 {
-    (void)state;
     size_t n_end = 0;
     for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) {
         small_world w;
@@ -204,24 +207,21 @@ static void test_masks_allow_what_the_bytes_allow(void **state)
     assert_true(n_end >= 200); // many come to an end
 }
 
-static void open_schema(small_world *w, const json_t *schema)
+static void open_schema(small_world *w, const fxi_json *schema)
 {
     fxi_gram_json json;
-    uint32_t node;
+    uint32_t node = 0;
     fx_error err = {0};
     *w = (small_world){0};
-    make_vocab(w);
-    if (fxi_gram_json_add(&w->g, &json, &err) ||
-        fxi_schema_add(&w->g, &json, schema, &node, &err) || fxi_gram_finish(&w->g, node, &err) ||
-        fxi_auto_make(&w->g, 1 << 18, &w->a, &err))
-        fail_msg("%s", err.text);
-    assert_int_equal(fxi_gram_masks_make(&w->tokens, w->a, 1000, &w->masks, NULL), FX_OK);
+    fx_status st = fxi_gram_json_add(&w->g, &json, &err);
+    if (!st) st = fxi_schema_add(&w->g, &json, schema, &node, &err);
+    start_world(w, st, node, 1000, &err);
 }
 
 // The grammar takes the whole answer; every few bytes its mask is compared.
-static void check_answer(small_world *w, const char *name, const json_t *answer)
+static void check_answer(small_world *w, const char *name, const fxi_json *answer)
 {
-    char *s = json_dumps(answer, JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY);
+    char *s = json_text_of(answer);
     uint32_t state = fxi_auto_start(w->a);
     for (size_t i = 0; s[i]; i++) {
         const uint64_t *mask;
@@ -235,32 +235,29 @@ static void check_answer(small_world *w, const char *name, const json_t *answer)
 
 static void check_forms(const char *path)
 {
-    json_error_t e;
-    json_t *forms = json_load_file(path, 0, &e);
-    if (!forms) fail_msg("%s: %s", path, e.text);
-    for (size_t i = 0; i < json_array_size(forms); i++) {
-        const json_t *form = json_array_get(forms, i), *texts = json_object_get(form, "texts");
+    fxi_json_doc forms_doc = json_doc_file(path);
+    const fxi_json *forms = forms_doc.root;
+    if (!forms) fail_msg("%s: not JSON", path);
+    for (size_t i = 0; i < fxi_json_array_size(forms); i++) {
+        const fxi_json *form = fxi_json_at(forms, i), *texts = fxi_json_get(form, "texts");
         small_world w;
-        open_schema(&w, json_object_get(form, "schema"));
-        assert_true(json_array_size(texts) > 0);
-        for (size_t k = 0; k < json_array_size(texts); k++)
-            check_answer(&w, json_string_value(json_object_get(form, "name")),
-                         json_array_get(texts, k));
+        open_schema(&w, fxi_json_get(form, "schema"));
+        assert_true(fxi_json_array_size(texts) > 0);
+        for (size_t k = 0; k < fxi_json_array_size(texts); k++)
+            check_answer(&w, fxi_json_text(fxi_json_get(form, "name")), fxi_json_at(texts, k));
         close_world(&w);
     }
-    json_decref(forms);
+    fxi_json_doc_free(&forms_doc);
 }
 
-static void test_schemas_of_every_day(void **state)
+FX_TEST(test_schemas_of_every_day)
 {
-    (void)state;
     check_forms(FX_SOURCE_DIR "/bench/grammar/forms.json");
     check_forms(FX_SOURCE_DIR "/bench/grammar/schemas.json");
 }
 
-static void test_a_mask_is_computed_once_while_there_is_room(void **state)
+FX_TEST(test_a_mask_is_computed_once_while_there_is_room)
 {
-    (void)state;
     static const char text[] = "aaaa";
     for (size_t room = 2; room <= 5; room += 3) {
         small_world w;
@@ -274,9 +271,8 @@ static void test_a_mask_is_computed_once_while_there_is_room(void **state)
     }
 }
 
-static void test_forced_text_stops_where_there_is_a_choice_or_an_end(void **state)
+FX_TEST(test_forced_text_stops_where_there_is_a_choice_or_an_end)
 {
-    (void)state;
     static const struct {
         const char *pattern, *before, *forced;
         size_t max;
@@ -301,9 +297,8 @@ static void test_forced_text_stops_where_there_is_a_choice_or_an_end(void **stat
     }
 }
 
-static void test_a_vocabulary_may_be_empty(void **state)
+FX_TEST(test_a_vocabulary_may_be_empty)
 {
-    (void)state;
     small_world w;
     fxi_gram_masks *m;
     fxi_gram_tokens none;
@@ -318,14 +313,4 @@ static void test_a_vocabulary_may_be_empty(void **state)
     close_world(&w);
 }
 
-FX_SUITE(test_gram_mask)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_masks_allow_what_the_bytes_allow),
-        cmocka_unit_test(test_schemas_of_every_day),
-        cmocka_unit_test(test_a_mask_is_computed_once_while_there_is_room),
-        cmocka_unit_test(test_forced_text_stops_where_there_is_a_choice_or_an_end),
-        cmocka_unit_test(test_a_vocabulary_may_be_empty),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gram_mask)

@@ -2,7 +2,6 @@
 // alphabet: the constructs one by one, and patterns made at random; characters, one by one,
 // compared with the definition of their class; and what is refused, with its name and its place.
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <pcre2.h>
@@ -131,9 +130,8 @@ static const char *const patterns[] = {
     "(((((a)))))",
 };
 
-static void test_every_construct_matches_as_in_pcre2(void **state)
+FX_TEST(test_every_construct_matches_as_in_pcre2)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         assert_int_equal(compare_pattern(patterns[i], 0, 4).n_given_up, 0);
         assert_int_equal(compare_pattern(patterns[i], FXI_GRAM_SEARCH, 4).n_given_up, 0);
@@ -158,9 +156,8 @@ static void random_pattern(char *s, uint64_t seed, uint64_t *i, int depth)
     strcat(s, repeats[fxi_rng_u64(seed, 5, (*i)++) % 9]);
 }
 
-static void test_random_patterns_match_as_in_pcre2(void **state)
+FX_TEST(test_random_patterns_match_as_in_pcre2)
 {
-    (void)state;
     size_t n_match = 0, n_given_up = 0;
     for (uint64_t seed = 0; seed < 300; seed++) {
         char pattern[2048] = "";
@@ -208,9 +205,8 @@ static bool is_odd_range(uint32_t c)
     return (c >= 0x7E && c <= 0x12345) || (c >= 0x1F600 && c <= 0x10FFFF);
 }
 
-static void test_characters_are_those_of_their_class(void **state)
+FX_TEST(test_characters_are_those_of_their_class)
 {
-    (void)state;
     static const struct {
         const char *pattern;
         bool (*has)(uint32_t c);
@@ -234,9 +230,8 @@ static void test_characters_are_those_of_their_class(void **state)
     }
 }
 
-static void test_characters_are_spelled_as_in_json(void **state)
+FX_TEST(test_characters_are_spelled_as_in_json)
 {
-    (void)state;
     static const struct {
         const char *pattern, *yes, *no;
     } row[] = {{"a\"b", "a\\\"b", "a\"b"},  {"\\\\", "\\\\", "\\"},
@@ -254,9 +249,8 @@ static void test_characters_are_spelled_as_in_json(void **state)
 
 // ---- what is refused ----------------------------------------------------------------------------
 
-static void test_what_is_not_supported_is_named_with_its_place(void **state)
+FX_TEST(test_what_is_not_supported_is_named_with_its_place)
 {
-    (void)state;
     static const char *const row[][2] = {
         {"a(?=b)", "lookahead (?=) at byte 1"},
         {"(?!b)", "negative lookahead (?!) at byte 0"},
@@ -308,9 +302,8 @@ static void test_what_is_not_supported_is_named_with_its_place(void **state)
     }
 }
 
-static void test_groups_have_a_depth(void **state)
+FX_TEST(test_groups_have_a_depth)
 {
-    (void)state;
     fxi_gram g = {0};
     uint32_t node;
     fx_error err = {0};
@@ -323,15 +316,4 @@ static void test_groups_have_a_depth(void **state)
     fxi_gram_free(&g);
 }
 
-FX_SUITE(test_gram_regex)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_construct_matches_as_in_pcre2),
-        cmocka_unit_test(test_random_patterns_match_as_in_pcre2),
-        cmocka_unit_test(test_characters_are_those_of_their_class),
-        cmocka_unit_test(test_characters_are_spelled_as_in_json),
-        cmocka_unit_test(test_what_is_not_supported_is_named_with_its_place),
-        cmocka_unit_test(test_groups_have_a_depth),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gram_regex)

@@ -3,10 +3,8 @@
 // random is valid; what is not supported is refused by name.
 //
 // tests/vectors/make_schema_vectors.py makes the vectors.
-#include "suite.h"
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
-
-#include <jansson.h>
 
 #include "base/number/rng.h"
 #include "base/text/buf.h"
@@ -15,7 +13,7 @@
 
 #define VECTORS FX_SOURCE_DIR "/tests/vectors/schemas.json"
 
-static fx_status try_schema(gram_machine *w, const json_t *schema, fx_error *err)
+static fx_status try_schema(gram_machine *w, const fxi_json *schema, fx_error *err)
 {
     fxi_gram_json json;
     uint32_t node = 0;
@@ -27,62 +25,54 @@ static fx_status try_schema(gram_machine *w, const json_t *schema, fx_error *err
 
 // ---- instances ----------------------------------------------------------------------------------
 
-static void write_text(fxi_buf *b, const json_t *v, size_t order);
+static void write_text(fxi_buf *b, const fxi_json *v, size_t order);
 
-static void write_members(fxi_buf *b, const json_t *v, size_t order)
+static void write_members(fxi_buf *b, const fxi_json *v, size_t order)
 {
-    const char *name[16];
+    fxi_json_iter member[16];
     size_t n = 0;
-    for (void *it = json_object_iter((json_t *)v); it;
-         it = json_object_iter_next((json_t *)v, it)) {
+    for (fxi_json_iter it = fxi_json_members(v); fxi_json_next(&it);) {
         assert_true(n < 16);
-        name[n++] = json_object_iter_key(it);
+        member[n++] = it;
     }
     for (size_t left = n; left; left--) { // a permutation by its number
         const size_t k = order % left;
         order /= left;
-        json_t *key = json_string(name[k]);
-        char *s = json_dumps(key, JSON_ENCODE_ANY);
-        fxi_buf_fmt(b, "%s%s: ", left == n ? "" : ", ", s);
-        write_text(b, json_object_get(v, name[k]), order);
-        memmove(name + k, name + k + 1, (left - k - 1) * sizeof *name);
-        free(s);
-        json_decref(key);
+        fxi_buf_str(b, left == n ? "" : ", ");
+        fxi_json_str(b, member[k].key, member[k].key_bytes);
+        fxi_buf_str(b, ": ");
+        write_text(b, member[k].value, order);
+        memmove(member + k, member + k + 1, (left - k - 1) * sizeof *member);
     }
 }
 
-static void write_text(fxi_buf *b, const json_t *v, size_t order)
+static void write_text(fxi_buf *b, const fxi_json *v, size_t order)
 {
-    if (json_is_object(v)) {
+    if (fxi_json_is_object(v)) {
         fxi_buf_str(b, "{");
         write_members(b, v, order);
         fxi_buf_str(b, "}");
-    } else if (json_is_array(v)) {
+    } else if (fxi_json_is_array(v)) {
         fxi_buf_str(b, "[");
-        for (size_t i = 0; i < json_array_size(v); i++) {
+        for (size_t i = 0; i < fxi_json_array_size(v); i++) {
             fxi_buf_str(b, i ? ", " : "");
-            write_text(b, json_array_get(v, i), order);
+            write_text(b, fxi_json_at(v, i), order);
         }
         fxi_buf_str(b, "]");
     } else {
-        char *s = json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-        fxi_buf_str(b, s);
-        free(s);
+        fxi_json_value(b, v);
     }
 }
 
-static size_t most_members(const json_t *v)
+static size_t most_members(const fxi_json *v)
 {
-    size_t most = json_object_size(v);
-    const char *key;
-    json_t *x;
-    json_object_foreach((json_t *)v, key, x) if (most_members(x) > most) most = most_members(x);
-    for (size_t i = 0; i < json_array_size(v); i++)
-        if (most_members(json_array_get(v, i)) > most) most = most_members(json_array_get(v, i));
+    size_t most = fxi_json_object_size(v);
+    for (fxi_json_iter it = fxi_json_items(v); fxi_json_next(&it);)
+        if (most_members(it.value) > most) most = most_members(it.value);
     return most;
 }
 
-static bool accepts_value(gram_machine *w, const json_t *v)
+static bool accepts_value(gram_machine *w, const fxi_json *v)
 {
     size_t n_order = 1;
     bool yes = false;
@@ -97,74 +87,65 @@ static bool accepts_value(gram_machine *w, const json_t *v)
     return yes;
 }
 
-static void check_group(const json_t *group, size_t *n_case, size_t *n_wrong)
+static void check_group(const fxi_json *group, size_t *n_case, size_t *n_wrong)
 {
     gram_machine w;
     fx_error err = {0};
-    const char *name = json_string_value(json_object_get(group, "name"));
-    const json_t *tests = json_object_get(group, "tests");
-    const fx_status st = try_schema(&w, json_object_get(group, "schema"), &err);
+    const char *name = fxi_json_text(fxi_json_get(group, "name"));
+    const fxi_json *tests = fxi_json_get(group, "tests");
+    const fx_status st = try_schema(&w, fxi_json_get(group, "schema"), &err);
     const bool is_never = st && !strcmp(err.text, "nothing matches the grammar");
     if (st && !is_never) print_message("%s: %s\n", name, err.text);
-    for (size_t i = 0; i < json_array_size(tests); i++) {
-        const json_t *t = json_array_get(tests, i), *data = json_object_get(t, "data");
-        const bool want = json_is_true(json_object_get(t, "valid"));
+    for (size_t i = 0; i < fxi_json_array_size(tests); i++) {
+        const fxi_json *t = fxi_json_at(tests, i), *data = fxi_json_get(t, "data");
+        const bool want = fxi_json_is_true(fxi_json_get(t, "valid"));
         ++*n_case;
         if (is_never ? !want : !st && accepts_value(&w, data) == want) continue;
         ++*n_wrong;
-        char *s = json_dumps(data, JSON_ENCODE_ANY);
+        char *s = json_text_of(data);
         if (!st) print_message("%s: %s: %d is wanted\n", name, s, want);
         free(s);
     }
     close_machine(&w);
 }
 
-static json_t *load_vectors(void)
+FX_TEST(test_instances_of_the_public_suite)
 {
-    json_error_t e;
-    json_t *root = json_load_file(VECTORS, 0, &e);
-    if (!root) fail_msg("%s: %s", VECTORS, e.text);
-    return root;
-}
-
-static void test_instances_of_the_public_suite(void **state)
-{
-    (void)state;
-    json_t *root = load_vectors();
-    const json_t *groups = json_object_get(root, "groups");
+    fxi_json_doc root_doc = json_doc_file(VECTORS);
+    const fxi_json *root = root_doc.root;
+    const fxi_json *groups = fxi_json_get(root, "groups");
     size_t n_case = 0, n_wrong = 0;
-    for (size_t i = 0; i < json_array_size(groups); i++)
-        check_group(json_array_get(groups, i), &n_case, &n_wrong);
+    for (size_t i = 0; i < fxi_json_array_size(groups); i++)
+        check_group(fxi_json_at(groups, i), &n_case, &n_wrong);
     print_message("%zu cases, %zu wrong\n", n_case, n_wrong);
     assert_int_equal(n_wrong, 0);
-    json_decref(root);
+    fxi_json_doc_free(&root_doc);
 }
 
 // ---- refusals -----------------------------------------------------------------------------------
 
-static void test_what_is_not_supported_is_named(void **state)
+FX_TEST(test_what_is_not_supported_is_named)
 {
-    (void)state;
-    json_t *root = load_vectors();
-    const json_t *refused = json_object_get(root, "refused");
-    assert_true(json_array_size(refused) > 20);
-    for (size_t i = 0; i < json_array_size(refused); i++) {
+    fxi_json_doc root_doc = json_doc_file(VECTORS);
+    const fxi_json *root = root_doc.root;
+    const fxi_json *refused = fxi_json_get(root, "refused");
+    assert_true(fxi_json_array_size(refused) > 20);
+    for (size_t i = 0; i < fxi_json_array_size(refused); i++) {
         gram_machine w;
         fx_error err = {0};
-        const json_t *g = json_array_get(refused, i);
-        const char *what = json_string_value(json_object_get(g, "for"));
-        assert_int_equal(try_schema(&w, json_object_get(g, "schema"), &err), FX_EINVAL);
+        const fxi_json *g = fxi_json_at(refused, i);
+        const char *what = fxi_json_text(fxi_json_get(g, "for"));
+        assert_int_equal(try_schema(&w, fxi_json_get(g, "schema"), &err), FX_EINVAL);
         if (!strstr(err.text, what) || !strstr(err.text, " at #"))
-            fail_msg("%s: '%s' does not name '%s'", json_string_value(json_object_get(g, "name")),
+            fail_msg("%s: '%s' does not name '%s'", fxi_json_text(fxi_json_get(g, "name")),
                      err.text, what);
         close_machine(&w);
     }
-    json_decref(root);
+    fxi_json_doc_free(&root_doc);
 }
 
-static void test_broken_schemas_are_refused(void **state)
+FX_TEST(test_broken_schemas_are_refused)
 {
-    (void)state;
     static const struct {
         const char *schema, *error;
     } rows[] = {
@@ -190,99 +171,92 @@ static void test_broken_schemas_are_refused(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gram_machine w;
         fx_error err = {0};
-        json_t *schema = json_loads(rows[i].schema, JSON_DECODE_ANY, NULL);
-        const fx_status st = try_schema(&w, schema, &err);
+        fxi_json_doc schema = json_doc_of(rows[i].schema);
+        const fx_status st = try_schema(&w, schema.root, &err);
         if (rows[i].error[0]) assert_int_equal(st, FX_EINVAL);
         if (!strstr(err.text, rows[i].error)) fail_msg("%s: %s", rows[i].schema, err.text);
         close_machine(&w);
-        json_decref(schema);
+        fxi_json_doc_free(&schema);
     }
+}
+
+// Takes the text.
+static fx_status try_text(fxi_buf *schema, fx_error *err)
+{
+    gram_machine w;
+    fxi_json_doc doc = json_doc_sized(schema->p, schema->n);
+    assert_non_null(doc.root);
+    *err = (fx_error){0};
+    const fx_status st = try_schema(&w, doc.root, err);
+    close_machine(&w);
+    fxi_json_doc_free(&doc);
+    fxi_buf_free(schema);
+    return st;
 }
 
 // Conditions on a text are bounded: what is beyond is refused, not forgotten.
-static void test_too_many_conditions_are_refused(void **state)
+FX_TEST(test_too_many_conditions_are_refused)
 {
-    (void)state;
     static const int n_pattern[] = {64, 65, 200};
     for (int i = 0; i < 3; i++) {
-        gram_machine w;
-        fx_error err = {0};
-        json_t *schema = json_pack("{s:s,s:[]}", "type", "string", "allOf");
-        json_t *all = json_object_get(schema, "allOf");
-        for (int k = 1; k < n_pattern[i]; k++) {
-            char pattern[16];
-            snprintf(pattern, sizeof pattern, "^.{%d}", k);
-            json_array_append_new(all, json_pack("{s:s}", "pattern", pattern));
-        }
-        json_array_append_new(all, json_pack("{s:i}", "minLength", 300));
-        const fx_status st = try_schema(&w, schema, &err);
+        fx_error err;
+        fxi_buf schema = {0};
+        fxi_buf_str(&schema, "{\"type\":\"string\",\"allOf\":[");
+        for (int k = 1; k < n_pattern[i]; k++) fxi_buf_fmt(&schema, "{\"pattern\":\"^.{%d}\"},", k);
+        fxi_buf_str(&schema, "{\"minLength\":300}]}");
+        const fx_status st = try_text(&schema, &err);
         const bool is_told = strstr(err.text, "more than 64 conditions on a text") != NULL;
         if (n_pattern[i] > 64 ? st != FX_EINVAL || !is_told : is_told)
             fail_msg("%d patterns: %d %s", n_pattern[i], (int)st, err.text);
-        close_machine(&w);
-        json_decref(schema);
     }
 }
 
-static json_t *list_numbers(int from, int to)
+static void add_numbers(fxi_buf *b, int from, int to)
 {
-    json_t *list = json_array();
-    for (int i = from; i < to; i++) json_array_append_new(list, json_integer(i));
-    return list;
+    for (int i = from; i < to; i++) fxi_buf_fmt(b, "%s%d", i > from ? "," : "[", i);
+    fxi_buf_str(b, "]");
 }
 
-// An object with three patterns of names, which meet in eight ways.
-static json_t *object_with_patterns(int i)
+static void expect_schema(fxi_buf *schema, fx_status want, const char *says)
 {
-    char name[16];
-    snprintf(name, sizeof name, "m%d", i);
-    return json_pack("{s:s,s:{s:{}},s:{s:b,s:b,s:b}}", "type", "object", "properties", name,
-                     "patternProperties", "^m.*5", 1, "[0-9]{3}", 1, "(a|b)*c", 1);
-}
-
-static void expect_schema(json_t *schema, fx_status want, const char *says)
-{
-    gram_machine w;
-    fx_error err = {0};
-    const fx_status st = try_schema(&w, schema, &err);
+    fx_error err;
+    const fx_status st = try_text(schema, &err);
     if (st != want || !strstr(err.text, says)) fail_msg("%d: %s", (int)st, err.text);
-    close_machine(&w);
-    json_decref(schema);
 }
 
 // What would take minutes is refused: each of these once did. An enum is compared with no value of
 // its own.
-static void test_work_is_bounded(void **state)
+FX_TEST(test_work_is_bounded)
 {
-    (void)state;
     static const char too_many[] = "too many to be written down";
-    expect_schema(json_pack("{s:o}", "enum", list_numbers(0, 100000)), FX_OK, "");
-    expect_schema(json_pack("{s:[{s:o},{s:o}]}", "allOf", "enum", list_numbers(0, 30000), "enum",
-                            list_numbers(15000, 45000)),
-                  FX_EINVAL, too_many);
-    json_t *objects = json_object(), *anchors = json_object(), *refs = json_object();
-    json_object_set_new(anchors, "o", json_pack("{s:o}", "examples", list_numbers(0, 100000)));
-    for (int i = 0; i < 4000; i++) {
-        char name[16], anchor[16];
-        snprintf(name, sizeof name, "p%d", i);
-        snprintf(anchor, sizeof anchor, "#a%d", i);
-        if (i < 400) json_object_set_new(objects, name, object_with_patterns(i));
-        json_object_set_new(anchors, name, json_pack("{s:s}", "$anchor", anchor + 1));
-        json_object_set_new(refs, name, json_pack("{s:s}", "$ref", anchor));
-    }
-    expect_schema(json_pack("{s:o}", "properties", objects), FX_EINVAL, too_many);
-    expect_schema(json_pack("{s:o,s:o}", "$defs", anchors, "properties", refs), FX_EINVAL,
-                  too_many);
+    fxi_buf b = {0};
+    fxi_buf_str(&b, "{\"enum\":");
+    add_numbers(&b, 0, 100000);
+    fxi_buf_str(&b, "}");
+    expect_schema(&b, FX_OK, "");
+    fxi_buf_str(&b, "{\"allOf\":[{\"enum\":");
+    add_numbers(&b, 0, 30000);
+    fxi_buf_str(&b, "},{\"enum\":");
+    add_numbers(&b, 15000, 45000);
+    fxi_buf_str(&b, "}]}");
+    expect_schema(&b, FX_EINVAL, too_many);
+    // Objects with three patterns of names, which meet in eight ways.
+    for (int i = 0; i < 400; i++)
+        fxi_buf_fmt(&b,
+                    "%s\"p%d\":{\"type\":\"object\",\"properties\":{\"m%d\":{}},"
+                    "\"patternProperties\":{\"^m.*5\":true,\"[0-9]{3}\":true,\"(a|b)*c\":true}}",
+                    i ? "," : "{\"properties\":{", i, i);
+    fxi_buf_str(&b, "}}");
+    expect_schema(&b, FX_EINVAL, too_many);
+    fxi_buf_str(&b, "{\"$defs\":{\"o\":{\"examples\":");
+    add_numbers(&b, 0, 100000);
+    fxi_buf_str(&b, "}");
+    for (int i = 0; i < 4000; i++) fxi_buf_fmt(&b, ",\"p%d\":{\"$anchor\":\"a%d\"}", i, i);
+    fxi_buf_str(&b, "},\"properties\":{");
+    for (int i = 0; i < 4000; i++)
+        fxi_buf_fmt(&b, "%s\"p%d\":{\"$ref\":\"#a%d\"}", i ? "," : "", i, i);
+    fxi_buf_str(&b, "}}");
+    expect_schema(&b, FX_EINVAL, too_many);
 }
 
-FX_SUITE(test_gram_schema)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_instances_of_the_public_suite),
-        cmocka_unit_test(test_what_is_not_supported_is_named),
-        cmocka_unit_test(test_broken_schemas_are_refused),
-        cmocka_unit_test(test_too_many_conditions_are_refused),
-        cmocka_unit_test(test_work_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gram_schema)

@@ -1,6 +1,5 @@
 // test_matcher_memory.c - what matchers say they hold is what they have allocated, and a pool
 // bounds it without changing a mask.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -126,9 +125,8 @@ static void follow_token(fxi_gram_matcher *g, size_t n, fxi_match_state *at, uin
     assert_int_equal(fxi_gram_matcher_mask(g, tok, n, at, mask, NULL), FX_OK);
 }
 
-static void test_matchers_know_what_they_hold(void **state)
+FX_TEST(test_matchers_know_what_they_hold)
 {
-    (void)state;
     static uint64_t mask[N_WORD];
     const size_t before = n_held;
     fxi_matcher_pool pool = {0, SIZE_MAX};
@@ -148,9 +146,8 @@ static void test_matchers_know_what_they_hold(void **state)
     assert_int_equal(n_held, before);
 }
 
-static void test_a_pool_bounds_its_matchers(void **state)
+FX_TEST(test_a_pool_bounds_its_matchers)
 {
-    (void)state;
     static uint64_t mask[N_WORD], want[N_WORD];
     fxi_matcher_pool pool = {0, 4 << 20};
     fxi_gram_matcher *g[N_MATCHER], *own = make_matcher(0, NULL, 0);
@@ -177,9 +174,8 @@ static void test_a_pool_bounds_its_matchers(void **state)
 }
 
 // Such a matcher learns little, but it does not follow the whole text anew for each token.
-static void test_a_text_that_takes_all_the_room_is_followed(void **state)
+FX_TEST(test_a_text_that_takes_all_the_room_is_followed)
 {
-    (void)state;
     static uint64_t mask[N_WORD], want[N_WORD];
     fxi_gram_matcher *own = make_matcher(0, NULL, 0), *small = make_matcher(0, NULL, 1);
     fxi_match_state own_at = {0}, at = {0};
@@ -195,12 +191,4 @@ static void test_a_text_that_takes_all_the_room_is_followed(void **state)
     fxi_gram_matcher_free(small);
 }
 
-FX_SUITE(test_matcher_memory)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matchers_know_what_they_hold),
-        cmocka_unit_test(test_a_pool_bounds_its_matchers),
-        cmocka_unit_test(test_a_text_that_takes_all_the_room_is_followed),
-    };
-    return cmocka_run_group_tests(tests, make_tokens, free_tokens);
-}
+FX_RUN_GROUP(test_matcher_memory, make_tokens, free_tokens)

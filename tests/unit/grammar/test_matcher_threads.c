@@ -1,7 +1,6 @@
 // test_matcher_threads.c - matchers that many threads use at once: some follow texts, one works in
 // the background, one compiles others. Limits are so tight that masks are replaced and matchers are
 // reset all the time. Every mask equals that of a matcher that no other thread uses.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -136,9 +135,8 @@ static void *compile_others(void *arg)
     return (void *)n_bad;
 }
 
-static void test_guides_serve_many_threads(void **state)
+FX_TEST(test_guides_serve_many_threads)
 {
-    (void)state;
     pthread_t thread[N_FOLLOWER + 2];
     uint64_t seed[N_FOLLOWER];
     size_t n_restart = 0, n_left = 0;
@@ -166,10 +164,4 @@ static void test_guides_serve_many_threads(void **state)
     fxi_gram_tokens_free(&tokens);
 }
 
-FX_SUITE(test_matcher_threads)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_guides_serve_many_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_matcher_threads)

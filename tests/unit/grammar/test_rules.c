@@ -1,6 +1,5 @@
 // test_rules.c - grammars in GBNF and in Lark's notation: the texts that they accept and do not,
 // and what is refused by name, with its line.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "grammar/syntax/gram_rules.h"
@@ -74,9 +73,8 @@ static fx_status open_rules(gram_machine *m, const char *text, fx_error *err)
     return start_machine(m, st, node, err);
 }
 
-static void test_grammars_accept_their_texts(void **state)
+FX_TEST(test_grammars_accept_their_texts)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gram_machine w;
         fx_error err = {0};
@@ -91,9 +89,8 @@ static void test_grammars_accept_their_texts(void **state)
     }
 }
 
-static void test_refusals_name_what_and_where(void **state)
+FX_TEST(test_refusals_name_what_and_where)
 {
-    (void)state;
     static const struct {
         const char *grammar, *error;
     } rows[] = {
@@ -129,11 +126,4 @@ static void test_refusals_name_what_and_where(void **state)
     }
 }
 
-FX_SUITE(test_rules)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grammars_accept_their_texts),
-        cmocka_unit_test(test_refusals_name_what_and_where),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_rules)

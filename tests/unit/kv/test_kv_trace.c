@@ -3,6 +3,7 @@
 // backend fail at random. Whatever fails, nothing that the reference knows has changed.
 //
 //   KV_TRACE_STEPS=n test_kv_trace   more steps for each seed
+//   FX_TEST_LONG=1 test_kv_trace     twice as many seeds, of twice as many steps
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
@@ -231,7 +232,7 @@ static void run_trace(uint64_t seed, int n_step)
 static int n_steps(void)
 {
     const char *more = getenv("KV_TRACE_STEPS");
-    return more ? atoi(more) : N_STEP;
+    return more ? atoi(more) : suite_is_long() ? N_STEP : N_STEP / 2;
 }
 
 static void run_traces(bool windows, bool faults)

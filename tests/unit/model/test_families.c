@@ -6,13 +6,13 @@
 // are, so the bound is that of sums in another order. Layers of block types round their activations
 // to 8 bits: such a model has a bound of its own (test_vectors.c derives one), and its tokens are
 // those of the reference.
+#include "json_doc.h"
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "model/pooling.h"
 #include "unit/model/runner.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,12 +77,12 @@ static void run_to(family_run *r, const int32_t *tok, int end)
     }
 }
 
-static double distance_to(const family_run *r, const json_t *want)
+static double distance_to(const family_run *r, const fxi_json *want)
 {
     double diff = 0, most = 0;
-    assert_int_equal(json_array_size(want), r->n_vocab);
+    assert_int_equal(fxi_json_array_size(want), r->n_vocab);
     for (int i = 0; i < r->n_vocab; i++) {
-        const double w = json_number_value(json_array_get(want, (size_t)i));
+        const double w = fxi_json_number(fxi_json_at(want, (size_t)i));
         const double d = fabs((double)r->logits[i] - w);
         diff = d <= diff ? diff : d; // NaN stays
         most = fmax(most, fabs(w));
@@ -98,41 +98,40 @@ static int32_t likeliest(const family_run *r)
     return best;
 }
 
-static int read_ints(const json_t *list, int32_t *out)
+static int read_ints(const fxi_json *list, int32_t *out)
 {
-    const int n = (int)json_array_size(list);
+    const int n = (int)fxi_json_array_size(list);
     assert_in_range(n, 1, MAX_TOK / 2 + MAX_TOK / 4);
-    for (int i = 0; i < n; i++)
-        out[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
+    for (int i = 0; i < n; i++) out[i] = (int32_t)fxi_json_int(fxi_json_at(list, (size_t)i));
     return n;
 }
 
-static double check_prompt(family_run *r, const json_t *c, const int32_t *tok)
+static double check_prompt(family_run *r, const fxi_json *c, const int32_t *tok)
 {
-    const json_t *at = json_object_get(c, "at"), *logits = json_object_get(c, "logits");
+    const fxi_json *at = fxi_json_get(c, "at"), *logits = fxi_json_get(c, "logits");
     double worst = 0;
-    assert_true(json_array_size(at) > 0);
-    for (size_t i = 0; i < json_array_size(at); i++) {
-        run_to(r, tok, (int)json_integer_value(json_array_get(at, i)) + 1);
-        const double d = distance_to(r, json_array_get(logits, i));
+    assert_true(fxi_json_array_size(at) > 0);
+    for (size_t i = 0; i < fxi_json_array_size(at); i++) {
+        run_to(r, tok, (int)fxi_json_int(fxi_json_at(at, i)) + 1);
+        const double d = distance_to(r, fxi_json_at(logits, i));
         worst = d <= worst ? worst : d;
     }
     return worst;
 }
 
-static void check_case(const json_t *c)
+static void check_case(const fxi_json *c)
 {
-    const char *name = json_string_value(json_object_get(c, "name"));
+    const char *name = fxi_json_text(fxi_json_get(c, "name"));
     char path[256];
     int32_t tok[MAX_TOK];
     family_run r;
-    if (!json_object_get(c, "logits")) return; // it embeds only
-    const json_t *wide = json_object_get(c, "bound");
-    const double bound = wide ? json_number_value(wide) : BOUND;
-    snprintf(path, sizeof path, MODELS "%s", json_string_value(json_object_get(c, "file")));
-    run_open(&r, path, (int)json_integer_value(json_object_get(c, "ctx")));
-    const int n_prompt = read_ints(json_object_get(c, "prompt"), tok);
-    const int n_greedy = read_ints(json_object_get(c, "greedy"), tok + n_prompt);
+    if (!fxi_json_get(c, "logits")) return; // it embeds only
+    const fxi_json *wide = fxi_json_get(c, "bound");
+    const double bound = wide ? fxi_json_number(wide) : BOUND;
+    snprintf(path, sizeof path, MODELS "%s", fxi_json_text(fxi_json_get(c, "file")));
+    run_open(&r, path, (int)fxi_json_int(fxi_json_get(c, "ctx")));
+    const int n_prompt = read_ints(fxi_json_get(c, "prompt"), tok);
+    const int n_greedy = read_ints(fxi_json_get(c, "greedy"), tok + n_prompt);
     const double in_prompt = check_prompt(&r, c, tok);
     print_message("%-22s prompt %.1e", name, in_prompt);
     for (int i = 0; i < n_greedy; i++) {
@@ -141,7 +140,7 @@ static void check_case(const json_t *c)
             fail_msg("%s: greedy token %d is %d, not %d", name, i, got, tok[n_prompt + i]);
         run_to(&r, tok, n_prompt + i + 1);
     }
-    const double after = distance_to(&r, json_object_get(c, "last"));
+    const double after = distance_to(&r, fxi_json_get(c, "last"));
     print_message("  after %.1e\n", after);
     if (!(in_prompt <= bound && after <= bound)) fail_msg("%s: logits differ", name);
     run_close(&r);
@@ -168,18 +167,18 @@ static void embed(family_run *r, const int32_t *tok, int n_tok, int chunk, float
     free(rows);
 }
 
-static void check_embedding(const json_t *c)
+static void check_embedding(const fxi_json *c)
 {
-    const json_t *want = json_object_get(c, "embedding");
+    const fxi_json *want = fxi_json_get(c, "embedding");
     char path[256];
     int32_t tok[MAX_TOK];
     float got[64], again[64];
     family_run r;
     bool is_causal;
     if (!want) return;
-    snprintf(path, sizeof path, MODELS "%s", json_string_value(json_object_get(c, "file")));
+    snprintf(path, sizeof path, MODELS "%s", fxi_json_text(fxi_json_get(c, "file")));
     run_open(&r, path, 0);
-    const int n = read_ints(json_object_get(c, "prompt"), tok), dim = (int)json_array_size(want);
+    const int n = read_ints(fxi_json_get(c, "prompt"), tok), dim = (int)fxi_json_array_size(want);
     assert_int_equal(dim, fxi_model_get_shape(r.model)->dim);
     is_causal = fxi_model_get_shape(r.model)->is_causal;
     embed(&r, tok, n, is_causal ? 64 : n, got);
@@ -187,24 +186,24 @@ static void check_embedding(const json_t *c)
     assert_memory_equal(got, again, (size_t)dim * sizeof *got);
     double diff = 0;
     for (int i = 0; i < dim; i++) {
-        const double w = json_number_value(json_array_get(want, (size_t)i));
+        const double w = fxi_json_number(fxi_json_at(want, (size_t)i));
         const double d = fabs((double)got[i] - w);
         diff = d <= diff ? diff : d; // NaN stays
     }
-    print_message("%-22s embedding %.1e\n", json_string_value(json_object_get(c, "name")), diff);
+    print_message("%-22s embedding %.1e\n", fxi_json_text(fxi_json_get(c, "name")), diff);
     if (!(diff < BOUND / 10)) fail_msg("%s: another embedding", path);
     run_close(&r);
 }
 
-static void for_each_case(void (*check)(const json_t *c))
+static void for_each_case(void (*check)(const fxi_json *c))
 {
-    json_error_t err;
-    json_t *root = json_load_file(MODELS "models.json", 0, &err);
-    if (!root) fail_msg("%s", err.text);
-    const json_t *cases = json_object_get(root, "cases");
-    assert_true(json_array_size(cases) >= 30);
-    for (size_t i = 0; i < json_array_size(cases); i++) check(json_array_get(cases, i));
-    json_decref(root);
+    fxi_json_doc root_doc = json_doc_file(MODELS "models.json");
+    const fxi_json *root = root_doc.root;
+    assert_non_null(root);
+    const fxi_json *cases = fxi_json_get(root, "cases");
+    assert_true(fxi_json_array_size(cases) >= 30);
+    for (size_t i = 0; i < fxi_json_array_size(cases); i++) check(fxi_json_at(cases, i));
+    fxi_json_doc_free(&root_doc);
 }
 
 static void test_reference_logits_and_tokens(void **state)
@@ -219,10 +218,10 @@ static void test_reference_embeddings(void **state)
     for_each_case(check_embedding);
 }
 
-static void same_bits_of(const json_t *c)
+static void same_bits_of(const fxi_json *c)
 {
     char path[256];
-    snprintf(path, sizeof path, MODELS "%s", json_string_value(json_object_get(c, "file")));
+    snprintf(path, sizeof path, MODELS "%s", fxi_json_text(fxi_json_get(c, "file")));
     check_variants((runner_model){path, NULL}, path, N_SAME, true);
 }
 

@@ -189,7 +189,7 @@ static void test_types_we_do_not_run(void **state)
         small_model_write(path, &m);
         assert_int_equal(load(path, &err), FX_EFORMAT);
         snprintf(says, sizeof says,
-                 "tensor 'blk.0.ffn_up.weight' is of type %s, which we cannot run",
+                 "tensor 'blk.0.ffn_up.weight' is of type %s, which is not supported",
                  fxi_dtype_find(foreign[i])->name);
         if (!strstr(err.text, says)) fail_msg("%s", err.text);
         assert_null(strchr(err.text, '\n'));

@@ -10,13 +10,13 @@
 //     so the error of a number, and of a sum of products, is 2.5 / 127 / sqrt(12) = 0.57 % of
 //     sigma. About 15 such roundings follow each other through two layers and the output: 0.57 % x
 //     sqrt(15) = 2.2 % (measured: 2.4 %). The bound is 3 %, and twice that for the largest.
+#include "json_doc.h"
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "kv/kv.h"
 #include "model/model.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,12 +83,12 @@ static void feed(rig *r, const int32_t *tok, int from, int to)
     }
 }
 
-static distance between(const float *got, const json_t *want, int *argmax)
+static distance between(const float *got, const fxi_json *want, int *argmax)
 {
     double max_diff = 0, max_want = 0, sum_diff = 0, sum_want = 0;
     *argmax = 0;
-    for (size_t i = 0; i < json_array_size(want); i++) {
-        double w = json_number_value(json_array_get(want, i)), diff = fabs(w - (double)got[i]);
+    for (size_t i = 0; i < fxi_json_array_size(want); i++) {
+        double w = fxi_json_number(fxi_json_at(want, i)), diff = fabs(w - (double)got[i]);
         max_diff = fmax(max_diff, diff);
         max_want = fmax(max_want, fabs(w));
         sum_diff += diff * diff;
@@ -105,32 +105,29 @@ static void widen(distance *d, distance more)
     d->sum_want += more.sum_want;
 }
 
-static int read_tokens(const json_t *list, int32_t *tok, int max)
+static int read_tokens(const fxi_json *list, int32_t *tok, int max)
 {
-    int n = (int)json_array_size(list);
+    int n = (int)fxi_json_array_size(list);
     assert_in_range(n, 1, max);
-    for (int i = 0; i < n; i++)
-        tok[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
+    for (int i = 0; i < n; i++) tok[i] = (int32_t)fxi_json_int(fxi_json_at(list, (size_t)i));
     return n;
 }
 
-static distance run_case(rig *r, const json_t *c, bool exact)
+static distance run_case(rig *r, const fxi_json *c, bool exact)
 {
     int32_t tok[256];
-    read_tokens(json_object_get(c, "tokens"), tok, 256);
-    const json_t *positions = json_object_get(c, "positions"),
-                 *logits = json_object_get(c, "logits");
+    read_tokens(fxi_json_get(c, "tokens"), tok, 256);
+    const fxi_json *positions = fxi_json_get(c, "positions"), *logits = fxi_json_get(c, "logits");
     distance worst = {0};
     int done = 0;
     assert_int_equal(fxi_kv_create(r->kv, &(fxi_kv_expect){0}, &r->seq), FX_OK);
-    for (size_t i = 0; i < json_array_size(positions); i++) {
-        int upto = (int)json_integer_value(json_array_get(positions, i)) + 1, argmax;
+    for (size_t i = 0; i < fxi_json_array_size(positions); i++) {
+        int upto = (int)fxi_json_int(fxi_json_at(positions, i)) + 1, argmax;
         feed(r, tok, done, upto);
         done = upto;
-        widen(&worst, between(r->logits, json_array_get(logits, i), &argmax));
+        widen(&worst, between(r->logits, fxi_json_at(logits, i), &argmax));
         if (exact)
-            assert_int_equal(argmax,
-                             json_integer_value(json_array_get(json_object_get(c, "argmax"), i)));
+            assert_int_equal(argmax, fxi_json_int(fxi_json_at(fxi_json_get(c, "argmax"), i)));
     }
     fxi_kv_release(r->kv, r->seq);
     return worst;
@@ -139,15 +136,15 @@ static distance run_case(rig *r, const json_t *c, bool exact)
 static void check_file(const vector_file *f, const char *kernel_path)
 {
     rig r;
-    json_error_t jerr;
-    json_t *root = json_load_file(f->json, 0, &jerr);
-    if (!root) fail_msg("%s: %s", f->json, jerr.text);
+    fxi_json_doc root_doc = json_doc_file(f->json);
+    const fxi_json *root = root_doc.root;
+    if (!root) fail_msg("%s: not JSON", f->json);
     rig_open(&r, f->model, kernel_path);
     distance worst = {0};
-    const json_t *cases = json_object_get(root, "cases");
-    assert_true(json_array_size(cases) > 0);
-    for (size_t i = 0; i < json_array_size(cases); i++)
-        widen(&worst, run_case(&r, json_array_get(cases, i), f->max_bound < 1e-3));
+    const fxi_json *cases = fxi_json_get(root, "cases");
+    assert_true(fxi_json_array_size(cases) > 0);
+    for (size_t i = 0; i < fxi_json_array_size(cases); i++)
+        widen(&worst, run_case(&r, fxi_json_at(cases, i), f->max_bound < 1e-3));
     double rms = sqrt(worst.sum_diff / worst.sum_want);
     print_message("%s: worst difference %.2e (bound %.0e), rms %.2e (bound %.0e), path %s\n",
                   f->model, worst.max, f->max_bound, rms, f->rms_bound,
@@ -155,7 +152,7 @@ static void check_file(const vector_file *f, const char *kernel_path)
     assert_true(worst.max <= f->max_bound);
     assert_true(rms <= f->rms_bound);
     rig_close(&r);
-    json_decref(root);
+    fxi_json_doc_free(&root_doc);
 }
 
 #define VECTORS FX_SOURCE_DIR "/tests/vectors/logits/"

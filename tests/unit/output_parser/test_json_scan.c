@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "output_parser/json_scan.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 static bool scans_all(const char *text)
@@ -11,32 +10,29 @@ static bool scans_all(const char *text)
     return fxi_json_scan_all(text, strlen(text));
 }
 
-static void test_what_is_json_is_taken(void **state)
+FX_TEST(test_what_is_json_is_taken)
 {
     static const char *const texts[] = {
         "{}",         "[]", " {\"a\": [1, -2.5e+3, 0, 0.1E5, true, false, null, \"x\\u00e9\\n\"]} ",
         "\"\"",       "-0", "12",
         "[[[]], {}]", "1 ", "{\"a\":{\"b\":[{}]},\"c\":\"}\"}"};
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!scans_all(texts[i])) fail_msg("refused: %s", texts[i]);
 }
 
-static void test_what_is_no_json_is_refused(void **state)
+FX_TEST(test_what_is_no_json_is_refused)
 {
     static const char *const texts[] = {
         "",      " ",     "{",   "{a: 1}", "{\"a\" 1}", "{\"a\":}",    "{\"a\":1,}", "[1,]",
         "[1 2]", "01",    "1.",  ".5",     "+1",        "1e",          "1e+",        "--1",
         "tru",   "truex", "nul", "\"",     "\"\\x\"",   "\"\\u12g4\"", "\"\n\"",     "{} {}",
         "1 2",   "[}",    "{]",  "'a'",    "1.2.3",     "{\"a\":1}}",  "NaN"};
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (scans_all(texts[i])) fail_msg("taken: %s", texts[i]);
 }
 
-static void test_a_value_ends_with_its_last_byte_or_before_the_next(void **state)
+FX_TEST(test_a_value_ends_with_its_last_byte_or_before_the_next)
 {
-    (void)state;
     fxi_json_scan s = {0};
     assert_int_equal(fxi_json_scan_byte(&s, '{'), FXI_SCAN_MORE);
     assert_false(fxi_json_scan_in_text(&s));
@@ -49,9 +45,8 @@ static void test_a_value_ends_with_its_last_byte_or_before_the_next(void **state
     assert_int_equal(fxi_json_scan_byte(&s, ','), FXI_SCAN_BEFORE);
 }
 
-static void test_levels_are_counted_up_to_a_limit(void **state)
+FX_TEST(test_levels_are_counted_up_to_a_limit)
 {
-    (void)state;
     char text[2 * (FXI_SCAN_DEPTH + 1)];
     const size_t n = FXI_SCAN_DEPTH;
     for (size_t i = 0; i < n; i++) text[i] = '[', text[n + i] = ']';
@@ -71,9 +66,8 @@ static void assert_unescaped(const char *from, const char *to)
     fxi_buf_free(&b);
 }
 
-static void test_escapes_become_what_they_stand_for(void **state)
+FX_TEST(test_escapes_become_what_they_stand_for)
 {
-    (void)state;
     assert_unescaped("a\\n\\\"\\\\\\/b", "a\n\"\\/b");
     assert_unescaped("\\u0041\\u00e9\\u20AC\\ud83d\\ude00",
                      "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
@@ -82,12 +76,13 @@ static void test_escapes_become_what_they_stand_for(void **state)
     assert_unescaped("end\\", "end\\");
 }
 
-static void test_text_is_escaped_so_that_it_comes_back(void **state)
+FX_TEST(test_text_is_escaped_so_that_it_comes_back)
 {
     static const char text[] = "a\"\\\n\t\x01\x1f/\xc3\xa9";
+    char escape[FXI_ESCAPE_BYTES];
     fxi_buf b = {0}, back = {0};
-    (void)state;
-    assert_true(fxi_json_escape(&b, text, strlen(text)));
+    for (const char *c = text; *c; c++)
+        assert_true(fxi_buf_add(&b, escape, fxi_json_escape(*c, escape)));
     assert_string_equal(b.p, "a\\\"\\\\\\n\\t\\u0001\\u001f/\xc3\xa9");
     assert_true(fxi_json_unescape(&back, b.p, b.n));
     assert_string_equal(back.p, text);
@@ -95,15 +90,4 @@ static void test_text_is_escaped_so_that_it_comes_back(void **state)
     fxi_buf_free(&back);
 }
 
-FX_SUITE(test_json_scan)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_json_is_taken),
-        cmocka_unit_test(test_what_is_no_json_is_refused),
-        cmocka_unit_test(test_a_value_ends_with_its_last_byte_or_before_the_next),
-        cmocka_unit_test(test_levels_are_counted_up_to_a_limit),
-        cmocka_unit_test(test_escapes_become_what_they_stand_for),
-        cmocka_unit_test(test_text_is_escaped_so_that_it_comes_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_json_scan)

@@ -9,7 +9,6 @@
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "output_parser/output_parser.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #define GOLDEN FX_SOURCE_DIR "/tests/vectors/answers/golden.events"
@@ -170,9 +169,8 @@ static fxi_buf read_golden(void)
     return b;
 }
 
-static void test_each_golden_answer_is_heard_however_it_is_cut(void **state)
+FX_TEST(test_each_golden_answer_is_heard_however_it_is_cut)
 {
-    (void)state;
     fxi_buf file = read_golden();
     fxi_str rest = {file.p, file.n};
     golden g;
@@ -195,9 +193,8 @@ static bool stands_in(const fxi_buf *file, const char *name)
     return strstr(file->p, head) != NULL;
 }
 
-static void test_every_format_has_golden_answers(void **state)
+FX_TEST(test_every_format_has_golden_answers)
 {
-    (void)state;
     fxi_buf file = read_golden();
     for (size_t i = 0; fxi_call_format_at(i); i++)
         if (!stands_in(&file, fxi_call_format_at(i)->name))
@@ -216,9 +213,8 @@ static void assert_no_prefix(const char *format, const char *const *mark, size_t
                 fail_msg("%s: %s begins with %s", format, mark[k], mark[i]);
 }
 
-static void test_no_mark_of_a_place_begins_with_another(void **state)
+FX_TEST(test_no_mark_of_a_place_begins_with_another)
 {
-    (void)state;
     for (size_t i = 0; fxi_call_format_at(i); i++) {
         const fxi_call_format *f = fxi_call_format_at(i);
         const char *between[] = {f->again[0], f->skip[0],  f->skip[1], f->skip[2],
@@ -243,9 +239,8 @@ static const char *reasoning_of(const char *jinja)
     return f ? f->name : "none";
 }
 
-static void test_a_template_chooses_its_format(void **state)
+FX_TEST(test_a_template_chooses_its_format)
 {
-    (void)state;
     assert_string_equal(calls_of("{{ '<tool_call>\\n' }}"), "hermes");
     assert_string_equal(calls_of("<tool_call> <function=a> <parameter=b>"), "qwen3_coder");
     assert_string_equal(calls_of("<tool_call>{name}<arg_key>"), "glm45");
@@ -268,9 +263,8 @@ static void test_a_template_chooses_its_format(void **state)
     assert_null(fxi_reason_format_named("none"));
 }
 
-static void test_the_end_of_a_prompt_opens_reasoning(void **state)
+FX_TEST(test_the_end_of_a_prompt_opens_reasoning)
 {
-    (void)state;
     const fxi_output_spec spec = {.reasoning = fxi_reason_format_named("think")};
     const char open[] = "<|im_start|>assistant\n<think>\n", shut[] = "<think>\n\n</think>\n\n";
     assert_true(fxi_output_parser_opens_reasoning(&spec, open, strlen(open)));
@@ -285,9 +279,8 @@ static bool hear_nothing(void *ud, const fxi_output_event *ev)
     return true;
 }
 
-static void test_it_is_known_whether_an_answer_reasons(void **state)
+FX_TEST(test_it_is_known_whether_an_answer_reasons)
 {
-    (void)state;
     const fxi_output_spec spec = {.reasoning = fxi_reason_format_named("think")};
     fxi_output_parser *a = fxi_output_parser_new(&spec);
     assert_false(fxi_output_parser_is_reasoning(a));
@@ -299,15 +292,4 @@ static void test_it_is_known_whether_an_answer_reasons(void **state)
     fxi_output_parser_free(a);
 }
 
-FX_SUITE(test_output_golden)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_golden_answer_is_heard_however_it_is_cut),
-        cmocka_unit_test(test_every_format_has_golden_answers),
-        cmocka_unit_test(test_no_mark_of_a_place_begins_with_another),
-        cmocka_unit_test(test_a_template_chooses_its_format),
-        cmocka_unit_test(test_the_end_of_a_prompt_opens_reasoning),
-        cmocka_unit_test(test_it_is_known_whether_an_answer_reasons),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_output_golden)

@@ -30,18 +30,12 @@ static bool in_set(fxi_special_set set, uint8_t type, bool normalized)
     return set == FXI_RAW_ANY || (set == FXI_RAW_CONTROL && !normalized);
 }
 
-// How a token is spelled in a text before the norm steps.
-static fxi_str spelled_raw(const set_maker *m, int32_t id)
-{
-    const fxi_token *t = &m->v->token[id];
-    bool marks = t->type == FXI_TOKEN_USER && m->s->user_marks;
-    return marks ? (fxi_str){t->text, t->n_text} : (fxi_str){t->piece, t->n_piece};
-}
-
 // Appends the spelling that the set searches for; *n is its length.
 static fx_status spell_token(set_maker *m, fxi_special_set set, int32_t id, size_t *n)
 {
-    fxi_str key = spelled_raw(m, id);
+    const fxi_token *t = &m->v->token[id];
+    fxi_str key = {t->piece, t->n_piece};
+    if (t->type == FXI_TOKEN_USER && m->s->user_marks) key = (fxi_str){t->text, t->n_text};
     if (set >= FXI_NORM_USER)
         FX_TRY(
             fxi_norm_run(&m->v->norms, (fxi_norm_how){.space = true}, key, &m->work, &key, m->err));
@@ -100,14 +94,6 @@ static fx_status make_specials(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *
     fxi_buf_free(&m.spelled);
     fxi_norm_work_free(&m.work);
     return st;
-}
-
-static void free_specials(fxi_vocab *v)
-{
-    for (int set = 0; set < FXI_N_SPECIAL_SET; set++) {
-        if (v->special[set]) fxi_trie_free(&v->special[set]->trie);
-        free(v->special[set]);
-    }
 }
 
 // ---- tries of models that look pieces up --------------------------------------------------------
@@ -346,17 +332,6 @@ static fx_status make_norm(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_norm
     return compile_step(s, step->from, false, &step->regex, err);
 }
 
-static fx_status make_norms(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
-{
-    fxi_norms *norms = &v->norms;
-    if (!s->n_norm) return FX_OK;
-    norms->step = calloc(s->n_norm, sizeof *norms->step);
-    if (!norms->step) return fxi_spec_fail_memory(s, err);
-    for (; norms->n < s->n_norm; norms->n++)
-        FX_TRY(make_norm(v, s, &s->norm[norms->n], &norms->step[norms->n], pool, err));
-    return FX_OK;
-}
-
 static fx_status make_change(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_split *from,
                              fxi_split_step *p, char **pool, fx_error *err)
 {
@@ -389,11 +364,14 @@ static fx_status make_split(fxi_vocab *v, const fxi_vocab_spec *s, size_t i, cha
     return make_change(v, s, from, p, pool, err);
 }
 
-static fx_status make_splits(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
+static fx_status make_steps(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
 {
-    if (!s->n_split) return FX_OK;
-    v->split = calloc(s->n_split, sizeof *v->split);
-    if (!v->split) return fxi_spec_fail_memory(s, err);
+    fxi_norms *norms = &v->norms;
+    norms->step = calloc(s->n_norm + 1, sizeof *norms->step);
+    v->split = calloc(s->n_split + 1, sizeof *v->split);
+    if (!norms->step || !v->split) return fxi_spec_fail_memory(s, err);
+    for (; norms->n < s->n_norm; norms->n++)
+        FX_TRY(make_norm(v, s, &s->norm[norms->n], &norms->step[norms->n], pool, err));
     for (; v->n_split < s->n_split; v->n_split++) FX_TRY(make_split(v, s, v->n_split, pool, err));
     return FX_OK;
 }
@@ -430,26 +408,6 @@ static fx_status make_model(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err
     return FX_OK;
 }
 
-static fx_status check_kind(const fxi_vocab_spec *s, fx_error *err)
-{
-    if (s->kind < FXI_VOCAB_N_KIND && s->spelling < FXI_SPELL_N && s->join < FXI_JOIN_N)
-        return FX_OK;
-    return fxi_fail(err, FX_EFORMAT, "%s: unknown kind of vocabulary", s->name);
-}
-
-// Whether every character becomes a token of its own at least: none vanishes, none fuses with the
-// next, and no word becomes the unknown token as a whole.
-static bool counts_characters(const fxi_vocab *v)
-{
-    bool units = v->unit_bytes, bytes = v->byte_fallback;
-    for (int i = 0; i < 256; i++) {
-        units &= v->unit[i] >= 0 && v->unit[i] < v->n;
-        bytes &= v->byte_id[i] >= 0;
-    }
-    if (v->kind == FXI_VOCAB_WORDS) return false;
-    return units || bytes || (v->unk >= 0 && !v->fuse_unknown);
-}
-
 static void measure_tokens(fxi_vocab *v)
 {
     v->loses_text = v->norms.n > 0;
@@ -463,13 +421,22 @@ static void measure_tokens(fxi_vocab *v)
         v->loses_text |= t->eats_left || t->eats_right;
     }
     if (v->longest < 4) v->longest = 4; // an unknown character is one token, too
-    if (!counts_characters(v)) v->longest = 0;
+    // Every character becomes a token of its own at least, if none vanishes, none fuses with the
+    // next, and no word becomes the unknown token as a whole.
+    bool units = v->unit_bytes, bytes = v->byte_fallback;
+    for (int i = 0; i < 256; i++) {
+        units &= v->unit[i] >= 0 && v->unit[i] < v->n;
+        bytes &= v->byte_id[i] >= 0;
+    }
+    const bool counts = units || bytes || (v->unk >= 0 && !v->fuse_unknown);
+    if (v->kind == FXI_VOCAB_WORDS || !counts) v->longest = 0;
 }
 
 static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
     char *pool;
-    FX_TRY(check_kind(s, err));
+    if (s->kind >= FXI_VOCAB_N_KIND || s->spelling >= FXI_SPELL_N || s->join >= FXI_JOIN_N)
+        return fxi_fail(err, FX_EFORMAT, "%s: unknown kind of vocabulary", s->name);
     FX_TRY(check_steps(s, err));
     v->kind = s->kind;
     v->spelling = s->spelling;
@@ -489,8 +456,7 @@ static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *er
     FX_TRY(make_tokens(v, s, &pool, err));
     FX_TRY(mark_ends(v, s, err));
     FX_TRY(make_model(v, s, err));
-    FX_TRY(make_norms(v, s, &pool, err));
-    FX_TRY(make_splits(v, s, &pool, err));
+    FX_TRY(make_steps(v, s, &pool, err));
     measure_tokens(v);
     return make_specials(v, s, err);
 }
@@ -523,7 +489,10 @@ void fxi_vocab_free(fxi_vocab *v)
         free_norms(&v->split[i].change);
     }
     free(v->split);
-    free_specials(v);
+    for (int set = 0; set < FXI_N_SPECIAL_SET; set++) {
+        if (v->special[set]) fxi_trie_free(&v->special[set]->trie);
+        free(v->special[set]);
+    }
     fxi_index_free(&v->by_piece);
     fxi_index_free(&v->by_word);
     fxi_trie_free(&v->words);

@@ -16,17 +16,10 @@
 
 // ---- what a token adds to a text ----------------------------------------------------------------
 
-static int hex_digit(char c)
-{
-    static const char digits[] = "0123456789ABCDEFabcdef";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return !at ? -1 : at - digits < 16 ? (int)(at - digits) : (int)(at - digits) - 6;
-}
-
 int fxi_piece_byte(fxi_str s)
 {
     if (s.n != 6 || memcmp(s.p, "<0x", 3) || s.p[5] != '>') return -1;
-    int hi = hex_digit(s.p[3]), lo = hex_digit(s.p[4]);
+    int hi = fxi_hex_digit(s.p[3]), lo = fxi_hex_digit(s.p[4]);
     return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
 }
 
@@ -154,11 +147,6 @@ static size_t tidy_text(char *p, size_t n)
     return n;
 }
 
-static bool begins_with(fxi_str s, fxi_str head)
-{
-    return head.n && s.n >= head.n && !memcmp(s.p, head.p, head.n);
-}
-
 // A text at *pool, which moves past it.
 static fxi_str keep_text(const fxi_vocab_spec *s, char **pool, fxi_str a, fxi_str b)
 {
@@ -176,21 +164,16 @@ static void join_words(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char *
     v->start_text[id] = piece;
     if (t->type == FXI_TOKEN_CONTROL || t->type == FXI_TOKEN_UNKNOWN) return;
     v->start_text[id] = keep_text(s, pool, piece, none);
-    fxi_str text;
-    if (begins_with(piece, s->join_inside)) {
-        const fxi_str rest = {piece.p + s->join_inside.n, piece.n - s->join_inside.n};
-        text = keep_text(s, pool, rest, none);
-    } else {
-        text = keep_text(s, pool, space, piece);
-    }
+    const fxi_str head = s->join_inside, rest = {piece.p + head.n, piece.n - head.n};
+    const bool inside = head.n && piece.n >= head.n && !memcmp(piece.p, head.p, head.n);
+    const fxi_str text = inside ? keep_text(s, pool, rest, none) : keep_text(s, pool, space, piece);
     t->text = text.p;
     t->n_text = (uint32_t)text.n;
 }
 
-static void join_marks(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char **pool)
+static void join_marks(fxi_vocab *v, int32_t id, char **pool)
 {
     const fxi_token *t = &v->token[id];
-    (void)s;
     v->start_text[id] = (fxi_str){t->text, t->n_text};
     if (t->type == FXI_TOKEN_CONTROL || t->type == FXI_TOKEN_UNKNOWN || t->type == FXI_TOKEN_BYTE)
         return;
@@ -201,15 +184,15 @@ static void join_marks(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char *
 
 bool fxi_join_make(fxi_vocab *v, const fxi_vocab_spec *s, char **pool)
 {
-    static void (*const joins[FXI_JOIN_N])(fxi_vocab *, const fxi_vocab_spec *, int32_t,
-                                           char **) = {
-        [FXI_JOIN_MARKS] = join_marks,
-        [FXI_JOIN_WORDS] = join_words,
-    };
     if (s->join == FXI_JOIN_NOTHING) return true;
     v->start_text = malloc((size_t)v->n * sizeof *v->start_text);
     if (!v->start_text) return false;
-    for (int32_t id = 0; id < v->n; id++) joins[s->join](v, s, id, pool);
+    for (int32_t id = 0; id < v->n; id++) {
+        if (s->join == FXI_JOIN_MARKS)
+            join_marks(v, id, pool);
+        else
+            join_words(v, s, id, pool);
+    }
     return true;
 }
 
@@ -241,9 +224,12 @@ static size_t unit_bytes(const fxi_vocab *v, const char *p, size_t n)
     return len && len <= n ? len : 1;
 }
 
-// A new symbol for a character of a piece that is no token.
-static bool add_symbol(fxi_vocab *v, const char *p, size_t n, int32_t *id)
+// The symbol with this text; a single unit without one becomes a symbol. *id is -1 for longer text
+// without one. False: out of memory.
+static bool find_or_add_symbol(fxi_vocab *v, const char *p, size_t n, int32_t *id)
 {
+    *id = fxi_index_find(&v->by_word, p, n);
+    if (*id >= 0 || unit_bytes(v, p, n) < n) return true;
     fxi_token *grown = realloc(v->token, ((size_t)v->n_sym + 1) * sizeof *grown);
     if (!grown) return false;
     v->token = grown;
@@ -251,14 +237,6 @@ static bool add_symbol(fxi_vocab *v, const char *p, size_t n, int32_t *id)
     v->token[*id] =
         (fxi_token){.piece = p, .text = p, .n_piece = (uint32_t)n, .n_text = (uint32_t)n};
     return fxi_index_put(&v->by_word, *id);
-}
-
-// The symbol with this text; a single unit without one becomes a symbol. *id is -1 for longer text
-// without one. False: out of memory.
-static bool find_or_add_symbol(fxi_vocab *v, const char *p, size_t n, int32_t *id)
-{
-    *id = fxi_index_find(&v->by_word, p, n);
-    return *id >= 0 || unit_bytes(v, p, n) < n || add_symbol(v, p, n, id);
 }
 
 // Adds the pairs that make a piece. False: out of memory.

@@ -74,30 +74,14 @@ static fxi_known_word word_key(const char *p, size_t n)
     return key;
 }
 
-static fxi_known_word *known_slot(const fxi_encode_job *j, const fxi_known_word *key)
-{
-    uint64_t h = fxi_hash_mix(key->w[0] ^ key->n, key->w[1] + 0x9E3779B97F4A7C15u);
-    h ^= fxi_hash_mix(key->w[2], 0x8EBC6AF09C88C6E3u);
-    return &j->known[h & j->known_mask];
-}
-
-static bool is_known(const fxi_known_word *k, const fxi_known_word *key)
-{
-    return k->n == key->n && k->w[0] == key->w[0] && k->w[1] == key->w[1] && k->w[2] == key->w[2];
-}
-
-static bool has_unknown(const fxi_encode_job *j, size_t from)
-{
-    for (size_t i = from; i < j->out->n; i++)
-        if (j->out->id[i] == j->v->unk) return true;
-    return false;
-}
-
 static fx_status encode_stretch(fxi_encode_job *j, const char *p, size_t n)
 {
     if (!j->known || n > KNOWN_BYTES) return encode_by_model(j, p, n);
-    fxi_known_word key = word_key(p, n), *k = known_slot(j, &key);
-    if (is_known(k, &key)) {
+    fxi_known_word key = word_key(p, n);
+    uint64_t h = fxi_hash_mix(key.w[0] ^ key.n, key.w[1] + 0x9E3779B97F4A7C15u);
+    h ^= fxi_hash_mix(key.w[2], 0x8EBC6AF09C88C6E3u);
+    fxi_known_word *k = &j->known[h & j->known_mask];
+    if (k->n == key.n && !memcmp(k->w, key.w, sizeof key.w)) {
         for (size_t i = 0; i < k->n_ids; i++)
             FX_TRY(fxi_encode_put(j, j->out->id[j->n_before + k->at + i]));
         return FX_OK;
@@ -106,9 +90,11 @@ static fx_status encode_stretch(fxi_encode_job *j, const char *p, size_t n)
     const bool after_unknown = j->after_unknown;
     FX_TRY(encode_by_model(j, p, n));
     const size_t n_ids = j->out->n - j->n_before - at;
-    if (after_unknown || has_unknown(j, j->out->n - n_ids))
-        return FX_OK; // its ids depend on the neighbours: adjacent unknown tokens may fuse
-    if (n_ids > UINT8_MAX || at > UINT32_MAX) return FX_OK;
+    // Adjacent unknown tokens may fuse: then its ids depend on the neighbours.
+    bool alone = !after_unknown;
+    for (size_t i = j->out->n - n_ids; alone && i < j->out->n; i++)
+        alone = j->out->id[i] != j->v->unk;
+    if (!alone || n_ids > UINT8_MAX || at > UINT32_MAX) return FX_OK;
     key.at = (uint32_t)at;
     key.n_ids = (uint8_t)n_ids;
     *k = key;
@@ -163,22 +149,17 @@ static fx_status flush_part(split_cutter *c)
     return cut_words(c->j, c->step + 1, word, c->front > w.from ? c->front - w.from : 0);
 }
 
-static bool joins_last(fxi_split_how how, bool was_match, bool is_match)
+static fx_status add_part(split_cutter *c, size_t from, size_t to, bool is_match)
 {
-    static const bool table[FXI_SPLIT_N][2][2] = {
-        // [how][was_match][is_match]
+    static const bool joins[FXI_SPLIT_N][2][2] = {
+        // the part before: [how][was_match][is_match]
         [FXI_SPLIT_MERGED_PREVIOUS] = {{false, true}, {false, false}},
         [FXI_SPLIT_MERGED_NEXT] = {{false, false}, {true, false}},
         [FXI_SPLIT_CONTIGUOUS] = {{true, false}, {false, true}},
     };
-    return table[how][was_match][is_match];
-}
-
-static fx_status add_part(split_cutter *c, size_t from, size_t to, bool is_match)
-{
     const fxi_split_how how = c->j->v->split[c->step].how;
     is_match ^= c->j->v->split[c->step].invert;
-    if (c->waits.from != SIZE_MAX && joins_last(how, c->was_match, is_match)) {
+    if (c->waits.from != SIZE_MAX && joins[how][c->was_match][is_match]) {
         c->waits.to = to;
     } else {
         FX_TRY(flush_part(c));
@@ -188,24 +169,16 @@ static fx_status add_part(split_cutter *c, size_t from, size_t to, bool is_match
     return FX_OK;
 }
 
-// An empty match directly after a match is skipped.
 static fx_status cut_by_step(split_cutter *c, size_t n)
 {
-    const fxi_regex *re = c->j->v->split[c->step].regex;
-    size_t last = SIZE_MAX, done = 0;
-    for (size_t at = 0; at <= n;) {
-        fxi_regex_match m;
-        FX_TRY(fxi_regex_next(re, c->j->matcher, c->s, n, at, &m, c->j->err));
+    fxi_regex_walk walk = {
+        .re = c->j->v->split[c->step].regex, .m = c->j->matcher, .s = c->s, .n = n};
+    size_t done = 0;
+    for (fxi_regex_match m;; done = m.to) {
+        FX_TRY(fxi_regex_next(&walk, &m, c->j->err));
         if (m.from == SIZE_MAX) break;
-        if (m.from == m.to && m.to == last) {
-            size_t len = 1;
-            if (at < n && !c->j->v->split[c->step].bytes) fxi_utf8_at(c->s + at, n - at, &len);
-            at += len;
-            continue;
-        }
         if (done < m.from) FX_TRY(add_part(c, done, m.from, false));
         FX_TRY(add_part(c, m.from, m.to, true));
-        at = done = last = m.to;
     }
     if (done < n) FX_TRY(add_part(c, done, n, false));
     return flush_part(c);
@@ -239,14 +212,8 @@ typedef struct special_match {
     size_t n;   // bytes
 } special_match;
 
-// Whether a token may be taken for n bytes of text; own: NULL, or which of them may be part of
-// control tokens.
-static bool may_take(const fxi_token *t, const char *own, size_t n)
-{
-    return t->type != FXI_TOKEN_CONTROL || !own || !memchr(own, 0, n);
-}
-
-// The longest token of the set that s begins with.
+// The longest token of the set that s begins with; own: NULL, or which bytes may be part of control
+// tokens.
 static special_match longest_match(const fxi_vocab *v, const fxi_specials *sp, fxi_str s,
                                    const char *own)
 {
@@ -258,7 +225,9 @@ static special_match longest_match(const fxi_vocab *v, const fxi_specials *sp, f
         node = fxi_trie_step(&sp->trie, node, (uint8_t)s.p[i]);
         if (!node) break;
         int32_t id = sp->trie.node[node].id;
-        if (id >= 0 && may_take(&v->token[id], own, i + 1)) best = (special_match){id, i + 1};
+        if (id < 0) continue;
+        if (v->token[id].type != FXI_TOKEN_CONTROL || !own || !memchr(own, 0, i + 1))
+            best = (special_match){id, i + 1};
     }
     return best;
 }
@@ -269,20 +238,6 @@ static bool stands_alone(fxi_str text, size_t at, size_t n)
     if (at && fxi_cp_is_word(fxi_cp_before(text.p, at, &len))) return false;
     if (at + n == text.n) return true;
     return !fxi_cp_is_word(fxi_utf8_at(text.p + at + n, text.n - at - n, &len));
-}
-
-static size_t spaces_before(fxi_str text, size_t at, size_t from)
-{
-    size_t len;
-    while (at > from && fxi_cp_is_space(fxi_cp_before(text.p, at, &len))) at -= len;
-    return at;
-}
-
-static size_t spaces_from(fxi_str text, size_t at)
-{
-    size_t len;
-    while (at < text.n && fxi_cp_is_space(fxi_utf8_at(text.p + at, text.n - at, &len))) at += len;
-    return at;
 }
 
 typedef struct special_walk {
@@ -301,9 +256,13 @@ static fx_status put_gap(special_walk *w, size_t end)
 static fx_status put_found(special_walk *w, size_t at, special_match f)
 {
     const fxi_token *t = &w->j->v->token[f.id];
-    size_t end = at + f.n;
-    if (t->eats_left) at = at > w->from ? spaces_before(w->text, at, w->from) : w->from;
-    if (t->eats_right) end = spaces_from(w->text, end > w->from ? end : w->from);
+    const fxi_str s = w->text;
+    size_t end = at + f.n, len;
+    if (t->eats_left && at < w->from) at = w->from;
+    while (t->eats_left && at > w->from && fxi_cp_is_space(fxi_cp_before(s.p, at, &len))) at -= len;
+    if (t->eats_right && end < w->from) end = w->from;
+    while (t->eats_right && end < s.n && fxi_cp_is_space(fxi_utf8_at(s.p + end, s.n - end, &len)))
+        end += len;
     if (at >= end) return FX_OK; // white space that the token before it swallowed
     FX_TRY(put_gap(w, at));
     FX_TRY(fxi_encode_put(w->j, f.id));
@@ -353,28 +312,6 @@ static fx_status encode_gap(fxi_encode_job *j, fxi_str text)
     return walk_specials(j, j->normalized, text, NULL, encode_late);
 }
 
-// If only some bytes may be part of control tokens, the tokens are searched for in the text as
-// given: norm steps do not track where bytes came from.
-static fx_status encode_text(fxi_encode_job *j, fxi_str text, const char *own, bool control)
-{
-    const fxi_special_set raw = own ? FXI_RAW_ANY : control ? FXI_RAW_CONTROL : FXI_RAW_USER;
-    j->normalized = control && !own ? FXI_NORM_CONTROL : FXI_NORM_USER;
-    return walk_specials(j, raw, text, own, encode_gap);
-}
-
-static void free_job(fxi_encode_job *j)
-{
-    fxi_norm_work_free(&j->early);
-    fxi_norm_work_free(&j->late);
-    fxi_matcher_free(j->matcher);
-    for (size_t i = 0; j->change && i < j->v->n_split; i++) fxi_norm_work_free(&j->change[i]);
-    free(j->change);
-    free(j->sym);
-    free(j->heap);
-    free(j->best);
-    free(j->known);
-}
-
 fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const char *own,
                                   size_t n_bytes, unsigned flags, fxi_ids *out, fx_error *err)
 {
@@ -389,10 +326,23 @@ fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const ch
     j.space = flags & FXI_ENCODE_SPACE;
     if (!v->loses_text) FX_TRY(check_max_ids(&j, n_bytes));
     remember_words(&j, n_bytes);
-    fx_status st = encode_text(&j, (fxi_str){text, n_bytes}, own, flags & FXI_ENCODE_CONTROL);
+    // If only some bytes may be part of control tokens, the tokens are searched for in the text as
+    // given: norm steps do not track where bytes came from.
+    const bool control = flags & FXI_ENCODE_CONTROL;
+    const fxi_special_set raw = own ? FXI_RAW_ANY : control ? FXI_RAW_CONTROL : FXI_RAW_USER;
+    j.normalized = control && !own ? FXI_NORM_CONTROL : FXI_NORM_USER;
+    fx_status st = walk_specials(&j, raw, (fxi_str){text, n_bytes}, own, encode_gap);
     if (st == FX_OK) st = check_max_ids(&j, 0);
     if (st != FX_OK) out->n = j.n_before;
-    free_job(&j);
+    fxi_norm_work_free(&j.early);
+    fxi_norm_work_free(&j.late);
+    fxi_matcher_free(j.matcher);
+    for (size_t i = 0; j.change && i < v->n_split; i++) fxi_norm_work_free(&j.change[i]);
+    free(j.change);
+    free(j.sym);
+    free(j.heap);
+    free(j.best);
+    free(j.known);
     return st;
 }
 

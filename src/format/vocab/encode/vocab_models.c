@@ -145,14 +145,6 @@ static void join_short_pair(const fxi_vocab *v, short_word *w, uint32_t i)
     if (i) w->to[i - 1] = find_pair(v, w->id[i - 1], w->id[i], &w->rank[i - 1]);
 }
 
-static fx_status merge_short_word(fxi_encode_job *j, const char *p, short_word *w)
-{
-    if (!w->n) return FX_OK;
-    for (uint32_t i; w->rank[i = find_lowest(w)] != NONE;) join_short_pair(j->v, w, i);
-    for (uint32_t i = 0; i < w->n; i++) FX_TRY(put_piece(j, w->id[i], p + w->at[i]));
-    return FX_OK;
-}
-
 // ---- long words ---------------------------------------------------------------------------------
 
 static uint64_t entry_of(const fxi_encode_job *j, uint32_t i)
@@ -160,15 +152,13 @@ static uint64_t entry_of(const fxi_encode_job *j, uint32_t i)
     return (uint64_t)j->sym[i].rank << 32 | i;
 }
 
-static void sift_entry_up(fxi_encode_job *j, size_t i, uint64_t entry)
-{
-    for (size_t up; i && entry < j->heap[up = (i - 1) / 4]; i = up) j->heap[i] = j->heap[up];
-    j->heap[i] = entry;
-}
-
 static void push_pair(fxi_encode_job *j, uint32_t i)
 {
-    if (j->sym[i].rank != NONE) sift_entry_up(j, j->n_heap++, entry_of(j, i));
+    if (j->sym[i].rank == NONE) return;
+    const uint64_t entry = entry_of(j, i);
+    size_t at = j->n_heap++;
+    for (size_t up; at && entry < j->heap[up = (at - 1) / 4]; at = up) j->heap[at] = j->heap[up];
+    j->heap[at] = entry;
 }
 
 static void sift_entry_down(fxi_encode_job *j, size_t i, uint64_t entry)
@@ -181,13 +171,6 @@ static void sift_entry_down(fxi_encode_job *j, size_t i, uint64_t entry)
         j->heap[i] = j->heap[down];
     }
     j->heap[i] = entry;
-}
-
-static uint64_t pop_pair(fxi_encode_job *j)
-{
-    uint64_t top = j->heap[0];
-    if (--j->n_heap) sift_entry_down(j, 0, j->heap[j->n_heap]);
-    return top;
 }
 
 static bool reserve_symbols(fxi_encode_job *j, size_t n)
@@ -238,8 +221,9 @@ static fx_status merge_long_word(fxi_encode_job *j, const char *p, size_t n)
         return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
     cut_long_word(j, p, n);
     while (j->n_heap) {
-        uint64_t entry = pop_pair(j);
-        uint32_t i = (uint32_t)entry;
+        const uint64_t entry = j->heap[0];
+        const uint32_t i = (uint32_t)entry;
+        if (--j->n_heap) sift_entry_down(j, 0, j->heap[j->n_heap]);
         if (entry == entry_of(j, i)) {
             // Joins symbol i with its right neighbour.
             fxi_merge_symbol *left = &j->sym[i], *right = &j->sym[left->next];
@@ -257,12 +241,6 @@ static fx_status merge_long_word(fxi_encode_job *j, const char *p, size_t n)
     return FX_OK;
 }
 
-static bool may_meet(const fxi_merges *m, uint32_t a, uint32_t b)
-{
-    uint64_t bit = fxi_merge_meets_bit(m, a, b);
-    return m->meets[bit >> 6] >> (bit & 63) & 1;
-}
-
 static uint32_t character_at(const char *p, size_t n, size_t *len)
 {
     if ((signed char)*p < 0) return (uint32_t)fxi_utf8_at(p, n, len);
@@ -276,7 +254,8 @@ size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n)
     uint32_t a = character_at(p, n, &at);
     for (; at < n; at += len) {
         uint32_t b = character_at(p + at, n - at, &len);
-        if (!may_meet(&v->merges, a, b)) break;
+        const uint64_t bit = fxi_merge_meets_bit(&v->merges, a, b);
+        if (!(v->merges.meets[bit >> 6] >> (bit & 63) & 1)) break;
         a = b;
     }
     return at;
@@ -285,7 +264,10 @@ size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n)
 fx_status fxi_merge_word(fxi_encode_job *j, const char *p, size_t n)
 {
     short_word w;
-    return cut_short_word(j->v, p, n, &w) ? merge_short_word(j, p, &w) : merge_long_word(j, p, n);
+    if (!cut_short_word(j->v, p, n, &w)) return merge_long_word(j, p, n);
+    for (uint32_t i; w.n && w.rank[i = find_lowest(&w)] != NONE;) join_short_pair(j->v, &w, i);
+    for (uint32_t i = 0; i < w.n; i++) FX_TRY(put_piece(j, w.id[i], p + w.at[i]));
+    return FX_OK;
 }
 
 // ---- unigram ------------------------------------------------------------------------------------
@@ -335,16 +317,6 @@ static void offer_pieces(fxi_encode_job *j, const char *p, size_t n, size_t at, 
     if (!single) offer_path(v, &j->best[at + n_char], (uint32_t)at, v->unknown_score + so_far, -1);
 }
 
-static bool reserve_best(fxi_encode_job *j, size_t n)
-{
-    if (n <= j->cap_best) return true;
-    fxi_unigram_best *p = realloc(j->best, n * sizeof *p);
-    if (!p) return false;
-    j->best = p;
-    j->cap_best = n;
-    return true;
-}
-
 // Reverses the best path: best[i].from becomes the end of the piece that begins at i, best[i].id
 // its id.
 static void reverse_path(fxi_unigram_best *best, size_t n)
@@ -365,8 +337,12 @@ static void reverse_path(fxi_unigram_best *best, size_t n)
 fx_status fxi_unigram_word(fxi_encode_job *j, const char *p, size_t n)
 {
     const fxi_vocab *v = j->v;
-    if (!reserve_best(j, n + 1))
-        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+    if (n >= j->cap_best) {
+        fxi_unigram_best *more = realloc(j->best, (n + 1) * sizeof *more);
+        if (!more) return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+        j->best = more;
+        j->cap_best = n + 1;
+    }
     for (size_t i = 0; i <= n; i++) j->best[i] = (fxi_unigram_best){0, UINT32_MAX, -1};
     size_t end = 0;
     for (size_t at = 0; at < n; at += (size_t)fxi_utf8_len((unsigned char)p[at]))
@@ -398,16 +374,12 @@ static size_t longest_piece(const fxi_trie *trie, const char *s, size_t n, int32
     return best;
 }
 
-static bool is_too_long(const fxi_vocab *v, const char *p, size_t n)
-{
-    return v->max_word && n > v->max_word && fxi_utf8_count(p, n) > v->max_word;
-}
-
 fx_status fxi_pieces_word(fxi_encode_job *j, const char *p, size_t n)
 {
     const fxi_vocab *v = j->v;
     const size_t n_before = j->out->n;
-    size_t at = 0, end = is_too_long(v, p, n) ? 0 : n;
+    const bool too_long = v->max_word && n > v->max_word && fxi_utf8_count(p, n) > v->max_word;
+    size_t at = 0, end = too_long ? 0 : n;
     while (at < end) {
         int32_t id;
         const size_t len = longest_piece(at ? &v->inside : &v->words, p + at, n - at, &id);

@@ -115,16 +115,15 @@ static bool put_lower(int32_t cp, fxi_buf *out)
     return cp == 0x130 ? fxi_buf_str(out, "i\xCC\x87") : add_cp(out, utf8proc_tolower(cp));
 }
 
-static bool put_no_mark(int32_t cp, fxi_buf *out)
-{
-    const utf8proc_category_t of = utf8proc_category(cp);
-    return of == UTF8PROC_CATEGORY_MN || of == UTF8PROC_CATEGORY_MC || of == UTF8PROC_CATEGORY_ME ||
-           add_cp(out, cp);
-}
-
 static bool put_no_mn(int32_t cp, fxi_buf *out)
 {
     return utf8proc_category(cp) == UTF8PROC_CATEGORY_MN || add_cp(out, cp);
+}
+
+static bool put_no_mark(int32_t cp, fxi_buf *out)
+{
+    const utf8proc_category_t of = utf8proc_category(cp);
+    return of == UTF8PROC_CATEGORY_MC || of == UTF8PROC_CATEGORY_ME || put_no_mn(cp, out);
 }
 
 // Line ends and tabs are white space here, all other characters of category C that are assigned are
@@ -142,7 +141,7 @@ static bool put_clean(int32_t cp, fxi_buf *out)
 }
 
 // The blocks of CJK ideographs that BERT's tokenizer knows; its last but two begins late.
-static bool is_ideograph(int32_t cp)
+static bool put_padded(int32_t cp, fxi_buf *out)
 {
     static const struct {
         int32_t first, last;
@@ -150,15 +149,10 @@ static bool is_ideograph(int32_t cp)
         {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},   {0x20000, 0x2A6DF},
         {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F},
     };
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        if (cp >= blocks[i].first && cp <= blocks[i].last) return true;
-    return false;
-}
-
-static bool put_padded(int32_t cp, fxi_buf *out)
-{
-    if (cp < 0x3400 || !is_ideograph(cp)) return add_cp(out, cp);
-    return fxi_buf_str(out, " ") && add_cp(out, cp) && fxi_buf_str(out, " ");
+    for (size_t i = 0; cp >= blocks[0].first && i < sizeof blocks / sizeof *blocks; i++)
+        if (cp >= blocks[i].first && cp <= blocks[i].last)
+            return fxi_buf_str(out, " ") && add_cp(out, cp) && fxi_buf_str(out, " ");
+    return add_cp(out, cp);
 }
 
 // ASCII has neither marks nor ideographs, so most of it is copied at once. Appends as much of it as
@@ -198,7 +192,6 @@ static bool append_chars(fxi_norm_kind kind, fxi_str text, fxi_buf *out)
 
 enum {
     MAX_GROWTH = 32, // code points that one becomes: at most 18
-    FEW = 16,
     MAX_CLASS = 256
 };
 
@@ -261,34 +254,18 @@ static unsigned class_of(int32_t cp)
     return cp < 0x300 ? 0 : utf8proc_get_property(cp)->combining_class;
 }
 
-// Sorts marks by class, stably, in linear time: a text may be nothing but marks.
-static void order_many(int32_t *cp, size_t n, int32_t *scratch)
-{
-    size_t place[MAX_CLASS + 1] = {0};
-    for (size_t i = 0; i < n; i++) place[(class_of(cp[i]) & 255) + 1]++;
-    for (size_t c = 0; c < MAX_CLASS; c++) place[c + 1] += place[c];
-    for (size_t i = 0; i < n; i++) scratch[place[class_of(cp[i]) & 255]++] = cp[i];
-    memcpy(cp, scratch, n * sizeof *cp);
-}
-
-static void order_few(int32_t *cp, size_t n)
-{
-    for (size_t i = 1; i < n; i++)
-        for (size_t k = i; k && class_of(cp[k - 1]) > class_of(cp[k]); k--) {
-            int32_t swap = cp[k];
-            cp[k] = cp[k - 1];
-            cp[k - 1] = swap;
-        }
-}
-
+// Sorts each run of marks by class, stably; long ones in linear time: a text may be nothing but
+// marks.
 static void order_marks(int32_t *cp, size_t n, int32_t *scratch)
 {
     for (size_t at = 0, end; at < n; at = end + 1) {
+        size_t place[MAX_CLASS + 1] = {0};
         for (end = at; end < n && class_of(cp[end]); end++) continue;
-        if (end - at > FEW)
-            order_many(cp + at, end - at, scratch);
-        else
-            order_few(cp + at, end - at);
+        if (end - at < 2) continue;
+        for (size_t i = at; i < end; i++) place[(class_of(cp[i]) & 255) + 1]++;
+        for (size_t c = 0; c < MAX_CLASS; c++) place[c + 1] += place[c];
+        for (size_t i = at; i < end; i++) scratch[place[class_of(cp[i]) & 255]++] = cp[i];
+        memcpy(cp + at, scratch, (end - at) * sizeof *cp);
     }
 }
 
@@ -381,54 +358,52 @@ static fx_status prepend_text(const norm_run *r, fxi_str text, fxi_buf *out, boo
                             fxi_buf_add(out, text.p, text.n));
 }
 
-static const char *find_text(const char *p, const char *end, fxi_str what)
+// The next match of the step's literal or pattern; from = SIZE_MAX: none.
+static fx_status next_match(const norm_run *r, fxi_regex_walk *w, fxi_regex_match *m)
 {
-    const size_t n = (size_t)(end - p);
-    return what.n == 1 ? memchr(p, *what.p, n) : memmem(p, n, what.p, what.n);
-}
-
-static fx_status replace_text(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
-{
-    const fxi_str from = r->step->from, to = r->step->to;
-    const char *end = text.p + text.n;
-    size_t n_found = 0;
-    for (const char *at = text.p; (at = find_text(at, end, from)); at += from.n) n_found++;
-    *same = !n_found;
-    if (*same) return FX_OK;
-    const size_t n_out = text.n - n_found * from.n + n_found * to.n;
-    if (n_out > FXI_MAX_NORM_BYTES) return fail_too_long(r);
-    if (!fxi_buf_reserve(out, n_out)) return status_of(r, false);
-    for (const char *p = text.p, *at; p < end; p = at + from.n) {
-        at = find_text(p, end, from);
-        bool ok = fxi_buf_add(out, p, (size_t)((at ? at : end) - p));
-        if (!at) return status_of(r, ok);
-        if (!ok || !fxi_buf_add(out, to.p, to.n)) return status_of(r, false);
-    }
+    const fxi_str what = r->step->from;
+    if (r->step->kind == FXI_NORM_REPLACE_REGEX) return fxi_regex_next(w, m, r->err);
+    const char *at = w->s + w->at;
+    const size_t n = w->n - w->at;
+    const char *found = what.n == 1 ? memchr(at, *what.p, n) : memmem(at, n, what.p, what.n);
+    *m = (fxi_regex_match){SIZE_MAX, SIZE_MAX};
+    if (!found) return FX_OK;
+    m->from = (size_t)(found - w->s);
+    m->to = w->at = m->from + what.n;
     return FX_OK;
 }
 
-static fx_status replace_regex(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
+static fxi_regex_walk walk_matches(const norm_run *r, fxi_str text)
+{
+    return (fxi_regex_walk){.re = r->step->regex, .m = r->work->matcher, .s = text.p, .n = text.n};
+}
+
+static fx_status replace_matches(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
 {
     fxi_norm_work *w = r->work;
-    size_t copied = 0, last = SIZE_MAX;
-    if (!w->matcher && !(w->matcher = fxi_matcher_new())) return status_of(r, false);
-    for (size_t at = 0; at <= text.n;) {
+    const fxi_str to = r->step->to;
+    const bool by_regex = r->step->kind == FXI_NORM_REPLACE_REGEX;
+    size_t copied = 0;
+    if (by_regex && !w->matcher && !(w->matcher = fxi_matcher_new())) return status_of(r, false);
+    fxi_regex_walk walk = walk_matches(r, text);
+    size_t n_out = text.n;
+    if (!by_regex) { // literals are counted first: a text that becomes too long takes no memory
         fxi_regex_match m;
-        FX_TRY(fxi_regex_next(r->step->regex, w->matcher, text.p, text.n, at, &m, r->err));
+        while (next_match(r, &walk, &m) == FX_OK && m.from != SIZE_MAX)
+            n_out += to.n - r->step->from.n;
+        if (n_out > FXI_MAX_NORM_BYTES) return fail_too_long(r);
+        walk = walk_matches(r, text);
+    }
+    *same = true;
+    for (fxi_regex_match m;; copied = m.to) {
+        FX_TRY(next_match(r, &walk, &m));
         if (m.from == SIZE_MAX) break;
-        if (m.from == m.to && m.to == last) { // an empty match directly after a match is skipped
-            size_t len = 1;
-            if (at < text.n) fxi_utf8_at(text.p + at, text.n - at, &len);
-            at += len;
-            continue;
-        }
-        if (!fxi_buf_add(out, text.p + copied, m.from - copied) ||
-            !fxi_buf_add(out, r->step->to.p, r->step->to.n))
+        if ((*same && !fxi_buf_reserve(out, n_out)) ||
+            !fxi_buf_add(out, text.p + copied, m.from - copied) || !fxi_buf_add(out, to.p, to.n))
             return status_of(r, false);
-        at = copied = last = m.to;
+        *same = false;
         if (out->n > FXI_MAX_NORM_BYTES) return fail_too_long(r);
     }
-    *same = last == SIZE_MAX;
     return status_of(r, *same || fxi_buf_add(out, text.p + copied, text.n - copied));
 }
 
@@ -484,8 +459,8 @@ static norm_fn *const steps[FXI_NORM_N_KIND] = {
     [FXI_NORM_PREPEND] = prepend_text,
     [FXI_NORM_PREPEND_FIRST] = prepend_text,
     [FXI_NORM_PREPEND_OTHER] = prepend_text,
-    [FXI_NORM_REPLACE] = replace_text,
-    [FXI_NORM_REPLACE_REGEX] = replace_regex,
+    [FXI_NORM_REPLACE] = replace_matches,
+    [FXI_NORM_REPLACE_REGEX] = replace_matches,
     [FXI_NORM_STRIP_LEFT] = strip_spaces,
     [FXI_NORM_STRIP_RIGHT] = strip_spaces,
     [FXI_NORM_COLLAPSE] = collapse_spaces,
@@ -494,46 +469,23 @@ static norm_fn *const steps[FXI_NORM_N_KIND] = {
 
 // ---- the front: bytes that come from the first character of the input ---------------------------
 
-static fx_status next_match(const norm_run *r, fxi_str text, size_t at, fxi_regex_match *m)
-{
-    const fxi_norm_step *s = r->step;
-    if (s->kind == FXI_NORM_REPLACE_REGEX)
-        return fxi_regex_next(s->regex, r->work->matcher, text.p, text.n, at, m, r->err);
-    const char *found = find_text(text.p + at, text.p + text.n, s->from);
-    m->from = found ? (size_t)(found - text.p) : SIZE_MAX;
-    m->to = found ? m->from + s->from.n : SIZE_MAX;
-    return FX_OK;
-}
-
 // What replaces a match is in the front if the match ends there.
 static fx_status replaced_front(const norm_run *r, fxi_str text, size_t *front)
 {
-    size_t n = 0, done = 0, last = SIZE_MAX;
-    for (size_t at = 0; at <= *front && at <= text.n;) {
-        fxi_regex_match m;
-        FX_TRY(next_match(r, text, at, &m));
+    fxi_regex_walk walk = walk_matches(r, text);
+    size_t n = 0, done = 0;
+    for (fxi_regex_match m; walk.at <= *front && walk.at <= text.n; done = m.to) {
+        FX_TRY(next_match(r, &walk, &m));
         if (m.from == SIZE_MAX || m.from > *front || (m.from == *front && m.to > m.from)) break;
-        if (m.from == m.to && m.to == last) {
-            at += 1;
-            continue;
-        }
         n += m.from - done;
         if (m.to > *front) {
             *front = n;
             return FX_OK;
         }
         n += r->step->to.n;
-        at = done = last = m.to;
     }
     *front = n + *front - done;
     return FX_OK;
-}
-
-// To the end of a character: one that was composed with the next.
-static size_t whole_front(fxi_str text, size_t front)
-{
-    while (front && front < text.n && ((unsigned char)text.p[front] & 0xC0) == 0x80) front++;
-    return front < text.n ? front : text.n;
 }
 
 // The front of what the step made of a text, n_out bytes.
@@ -575,7 +527,10 @@ fx_status fxi_norm_run(const fxi_norms *norms, fxi_norm_how how, fxi_str text, f
         FX_TRY(steps[step->kind](&r, text, to, &same));
         if (!same && w->front) FX_TRY(move_front(&r, text, to->n));
         if (!same) text = (fxi_str){to->p, to->n};
-        w->front = whole_front(text, w->front);
+        // To the end of a character: one that was composed with the next.
+        while (w->front && w->front < text.n && ((unsigned char)text.p[w->front] & 0xC0) == 0x80)
+            w->front++;
+        if (w->front > text.n) w->front = text.n;
         if (text.n > FXI_MAX_NORM_BYTES) return fail_too_long(&r);
     }
     *out = text;

@@ -92,18 +92,26 @@ static uint64_t hash_of(const fxi_index *x, const char *p, size_t n)
     return fxi_hash_mix(h ^ w, x->seed);
 }
 
-// The slot with this key, or the empty one where it goes, tagged.
-static struct fxi_index_slot *find_slot(const fxi_index *x, const char *p, size_t n)
+// The slot with this key, or the empty one where it goes with this tag.
+static struct fxi_index_slot *find_slot(const fxi_index *x, const char *p, size_t n, uint32_t *tag)
 {
     uint64_t h = hash_of(x, p, n), i = h & x->mask;
-    uint32_t tag = (uint32_t)(h >> 32);
+    *tag = (uint32_t)(h >> 32);
     for (; x->slot[i].id >= 0; i = (i + 1) & x->mask) {
-        if (x->slot[i].tag != tag) continue;
+        if (x->slot[i].tag != *tag) continue;
         fxi_str key = x->key(x->of, x->slot[i].id);
         if (key.n == n && (!n || !memcmp(key.p, p, n))) break;
     }
-    if (x->slot[i].id < 0) x->slot[i].tag = tag;
     return &x->slot[i];
+}
+
+static void put_slot(fxi_index *x, int32_t id)
+{
+    fxi_str key = x->key(x->of, id);
+    uint32_t tag;
+    struct fxi_index_slot *slot = find_slot(x, key.p, key.n, &tag);
+    x->n += slot->id < 0;
+    *slot = (struct fxi_index_slot){tag, id};
 }
 
 static bool make_slots(fxi_index *x, uint64_t n_slot)
@@ -130,42 +138,27 @@ void fxi_index_free(fxi_index *x)
     *x = (fxi_index){0};
 }
 
-static bool grow_slots(fxi_index *x)
-{
-    fxi_index old = *x;
-    if (!make_slots(x, 2 * (old.mask + 1))) {
-        *x = old;
-        return false;
-    }
-    for (uint64_t i = 0; i <= old.mask; i++) {
-        if (old.slot[i].id < 0) continue;
-        fxi_str key = x->key(x->of, old.slot[i].id);
-        find_slot(x, key.p, key.n)->id = old.slot[i].id;
-    }
-    free(old.slot);
-    return true;
-}
-
 bool fxi_index_put(fxi_index *x, int32_t id)
 {
-    if (2 * x->n > x->mask && !grow_slots(x)) return false;
-    fxi_str key = x->key(x->of, id);
-    struct fxi_index_slot *slot = find_slot(x, key.p, key.n);
-    x->n += slot->id < 0;
-    slot->id = id;
+    if (2 * x->n > x->mask) {
+        const fxi_index old = *x;
+        if (!make_slots(x, 2 * (old.mask + 1))) {
+            *x = old;
+            return false;
+        }
+        x->n = 0;
+        for (uint64_t i = 0; i <= old.mask; i++)
+            if (old.slot[i].id >= 0) put_slot(x, old.slot[i].id);
+        free(old.slot);
+    }
+    put_slot(x, id);
     return true;
 }
 
 int32_t fxi_index_find(const fxi_index *x, const char *p, size_t n)
 {
-    uint64_t h = hash_of(x, p, n), i = h & x->mask;
-    uint32_t tag = (uint32_t)(h >> 32);
-    for (; x->slot[i].id >= 0; i = (i + 1) & x->mask) {
-        if (x->slot[i].tag != tag) continue;
-        fxi_str key = x->key(x->of, x->slot[i].id);
-        if (key.n == n && (!n || !memcmp(key.p, p, n))) return x->slot[i].id;
-    }
-    return -1;
+    uint32_t tag;
+    return find_slot(x, p, n, &tag)->id;
 }
 
 // ---- the trie -----------------------------------------------------------------------------------
@@ -188,27 +181,24 @@ typedef struct trie_maker {
     size_t cap;
 } trie_maker;
 
-static bool reserve_nodes(trie_maker *m, size_t n)
-{
-    if (n <= m->cap) return true;
-    size_t cap = m->cap ? 2 * m->cap : 256;
-    fxi_trie_node *node = realloc(m->t->node, cap * sizeof *node);
-    if (node) m->t->node = node;
-    uint8_t *label = realloc(m->t->label, cap * sizeof *label);
-    if (label) m->t->label = label;
-    key_range *of = realloc(m->of, cap * sizeof *of);
-    if (of) m->of = of;
-    if (!node || !label || !of) return false;
-    m->cap = cap;
-    return true;
-}
-
 static bool add_node(trie_maker *m, key_range of, uint8_t label)
 {
-    if (m->t->n == UINT32_MAX || !reserve_nodes(m, (size_t)m->t->n + 1)) return false;
-    m->t->node[m->t->n] = (fxi_trie_node){.id = -1};
-    m->t->label[m->t->n] = label;
-    m->of[m->t->n++] = of;
+    fxi_trie *t = m->t;
+    if (t->n == UINT32_MAX) return false;
+    if (t->n == m->cap) {
+        size_t cap = m->cap ? 2 * m->cap : 256;
+        fxi_trie_node *node = realloc(t->node, cap * sizeof *node);
+        if (node) t->node = node;
+        uint8_t *labels = realloc(t->label, cap * sizeof *labels);
+        if (labels) t->label = labels;
+        key_range *ranges = realloc(m->of, cap * sizeof *ranges);
+        if (ranges) m->of = ranges;
+        if (!node || !labels || !ranges) return false;
+        m->cap = cap;
+    }
+    t->node[t->n] = (fxi_trie_node){.id = -1};
+    t->label[t->n] = label;
+    m->of[t->n++] = of;
     return true;
 }
 
@@ -273,6 +263,7 @@ enum {
 struct fxi_regex {
     pcre2_code *code;
     bool is_compiled; // to machine code
+    bool of_bytes;
 };
 
 struct fxi_matcher {
@@ -280,47 +271,37 @@ struct fxi_matcher {
     pcre2_match_context *limits;
 };
 
-// ---- regular expressions: compiling -------------------------------------------------------------
-
 static fx_status fail_pattern(fxi_str pattern, const char *what, fx_error *err)
 {
     return fxi_fail(err, FX_EFORMAT, "the pattern '%s': %s", fxi_show_text(pattern.p, pattern.n).s,
                     what);
 }
 
-static fx_status compile_pattern(fxi_str pattern, bool bytes, fxi_regex *re, fx_error *err)
+fx_status fxi_regex_compile(fxi_str pattern, bool bytes, fxi_regex **out, fx_error *err)
 {
-    const uint32_t options = bytes ? 0 : PCRE2_UTF | PCRE2_UCP;
-    int code;
+    const uint32_t options = PCRE2_NEVER_BACKSLASH_C | (bytes ? 0 : PCRE2_UTF | PCRE2_UCP);
+    int code = PCRE2_ERROR_HEAP_FAILED;
     size_t at;
+    if (!pattern.n || pattern.n > MAX_PATTERN_BYTES)
+        return fail_pattern(pattern, pattern.n ? "it is too long" : "it is empty", err);
+    fxi_regex *re = calloc(1, sizeof *re);
     pcre2_compile_context *how = pcre2_compile_context_create(NULL);
-    if (!how) return fxi_fail(err, FX_ENOMEM, "no memory for a pattern");
-    pcre2_set_newline(how, PCRE2_NEWLINE_LF);
-    re->code = pcre2_compile((PCRE2_SPTR)pattern.p, pattern.n, options | PCRE2_NEVER_BACKSLASH_C,
-                             &code, &at, how);
+    if (re && how) {
+        pcre2_set_newline(how, PCRE2_NEWLINE_LF);
+        re->code = pcre2_compile((PCRE2_SPTR)pattern.p, pattern.n, options, &code, &at, how);
+    }
     pcre2_compile_context_free(how);
-    if (re->code) {
+    if (re && re->code) {
         re->is_compiled = pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE) == 0;
+        re->of_bytes = bytes;
+        *out = re;
         return FX_OK;
     }
+    free(re);
     if (code == PCRE2_ERROR_HEAP_FAILED) return fxi_fail(err, FX_ENOMEM, "no memory for a pattern");
     PCRE2_UCHAR text[ERROR_TEXT];
     pcre2_get_error_message(code, text, sizeof text);
     return fail_pattern(pattern, (const char *)text, err);
-}
-
-fx_status fxi_regex_compile(fxi_str pattern, bool bytes, fxi_regex **out, fx_error *err)
-{
-    if (!pattern.n || pattern.n > MAX_PATTERN_BYTES)
-        return fail_pattern(pattern, pattern.n ? "it is too long" : "it is empty", err);
-    fxi_regex *re = calloc(1, sizeof *re);
-    if (!re) return fxi_fail(err, FX_ENOMEM, "no memory for a pattern");
-    fx_status st = compile_pattern(pattern, bytes, re, err);
-    if (st == FX_OK)
-        *out = re;
-    else
-        free(re);
-    return st;
 }
 
 void fxi_regex_free(fxi_regex *re)
@@ -329,8 +310,6 @@ void fxi_regex_free(fxi_regex *re)
     pcre2_code_free(re->code);
     free(re);
 }
-
-// ---- regular expressions: matching --------------------------------------------------------------
 
 fxi_matcher *fxi_matcher_new(void)
 {
@@ -355,8 +334,9 @@ void fxi_matcher_free(fxi_matcher *m)
     free(m);
 }
 
-fx_status fxi_regex_next(const fxi_regex *re, fxi_matcher *m, const char *s, size_t n, size_t at,
-                         fxi_regex_match *out, fx_error *err)
+// The first match in s[0..n) at or after byte `at`.
+static fx_status match_from(const fxi_regex *re, fxi_matcher *m, const char *s, size_t n, size_t at,
+                            fxi_regex_match *out, fx_error *err)
 {
     PCRE2_SPTR text = (PCRE2_SPTR)s;
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
@@ -375,5 +355,24 @@ fx_status fxi_regex_next(const fxi_regex *re, fxi_matcher *m, const char *s, siz
     const size_t *place = pcre2_get_ovector_pointer(m->data);
     out->from = place[0] > at ? place[0] : at; // \K may have moved it
     out->to = place[1] > out->from ? place[1] : out->from;
+    return FX_OK;
+}
+
+fx_status fxi_regex_next(fxi_regex_walk *w, fxi_regex_match *out, fx_error *err)
+{
+    *out = (fxi_regex_match){SIZE_MAX, SIZE_MAX};
+    while (w->at <= w->n) {
+        FX_TRY(match_from(w->re, w->m, w->s, w->n, w->at, out, err));
+        if (out->from == SIZE_MAX) break;
+        if (out->from < out->to || !w->matched || out->to != w->last) {
+            w->matched = true;
+            w->at = w->last = out->to;
+            return FX_OK;
+        }
+        size_t len = 1;
+        if (w->at < w->n && !w->re->of_bytes) fxi_utf8_at(w->s + w->at, w->n - w->at, &len);
+        w->at += len;
+        out->from = SIZE_MAX;
+    }
     return FX_OK;
 }

@@ -111,9 +111,18 @@ typedef struct fxi_regex_match {
     size_t from, to; // bytes; from = SIZE_MAX: no match
 } fxi_regex_match;
 
-// The first match in s[0..n) at or after byte `at`. Unless the pattern is one of bytes, s must be
-// valid UTF-8. Errors: FX_EINVAL (the pattern takes too many steps on this text), FX_ENOMEM.
-fx_status fxi_regex_next(const fxi_regex *re, fxi_matcher *m, const char *s, size_t n, size_t at,
-                         fxi_regex_match *out, fx_error *err);
+typedef struct fxi_regex_walk { // the matches in s[0..n), from left to right
+    const fxi_regex *re;
+    fxi_matcher *m;
+    const char *s;
+    size_t n;
+    size_t at, last; // where the search goes on; the end of the match before it, if
+    bool matched;    // there was one
+} fxi_regex_walk;
+
+// The next match; from = SIZE_MAX: none. An empty one directly after a match is skipped. Unless the
+// pattern is one of bytes, s must be valid UTF-8. Errors: FX_EINVAL (the pattern takes too many
+// steps on this text), FX_ENOMEM.
+fx_status fxi_regex_next(fxi_regex_walk *w, fxi_regex_match *out, fx_error *err);
 
 #endif

@@ -26,18 +26,15 @@
 
 // ---- pieces of BPE: an object with ids in any order ---------------------------------------------
 
-static fx_status largest_id(const fxi_hf *h, json_t *vocab, size_t *n)
+static fx_status largest_id(const fxi_hf *h, const fxi_json *vocab, size_t *n)
 {
-    const char *piece;
-    json_t *value;
     *n = 0;
-    json_object_foreach(vocab, piece, value)
-    {
+    for (fxi_json_iter it = fxi_json_members(vocab); fxi_json_next(&it);) {
         int32_t id;
-        FX_TRY(fxi_hf_need_id(h, value, "model.vocab", &id));
+        FX_TRY(fxi_hf_need_id(h, it.value, "model.vocab", &id));
         if ((size_t)id >= *n) *n = (size_t)id + 1;
     }
-    const size_t n_piece = json_object_size(vocab);
+    const size_t n_piece = fxi_json_object_size(vocab);
     if (!n_piece) return fxi_hf_fail(h, "model.vocab", "empty");
     if (*n > n_piece + (1 << 16))
         return fxi_hf_fail(h, "model.vocab", "%zu pieces with ids up to %zu", n_piece, *n - 1);
@@ -56,27 +53,15 @@ static fx_status put_piece(const fxi_hf *h, fxi_str piece, size_t id)
     return fxi_spec_str(h->s, piece.p, piece.n, &t->piece) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
-static fx_status add_pieces(fxi_hf *h, json_t *vocab)
+static fx_status add_pieces(fxi_hf *h, const fxi_json *vocab)
 {
     size_t n;
     FX_TRY(largest_id(h, vocab, &n));
     for (size_t i = 0; i < n; i++)
         if (!fxi_spec_add_token(h->s, (fxi_spec_token){.type = FXI_TOKEN_UNUSED}))
             return fxi_hf_fail_memory(h);
-    const char *key;
-    size_t n_bytes;
-    json_t *value;
-    fxi_buf room = {0};
-    fx_status st = FX_OK;
-    json_object_keylen_foreach(vocab, key, n_bytes, value)
-    {
-        fxi_str piece = {key, n_bytes};
-        const bool good = fxi_hf_show_nul(h->nul, &piece, &room);
-        st = good ? put_piece(h, piece, (size_t)json_integer_value(value)) : fxi_hf_fail_memory(h);
-        if (st != FX_OK) break;
-    }
-    fxi_buf_free(&room);
-    FX_TRY(st);
+    for (fxi_json_iter it = fxi_json_members(vocab); fxi_json_next(&it);)
+        FX_TRY(put_piece(h, (fxi_str){it.key, it.key_bytes}, (size_t)fxi_json_int(it.value)));
     return fxi_spec_index(h->s, &h->pieces) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
@@ -143,34 +128,33 @@ static fx_status add_merge_line(const fxi_hf *h, fxi_str line, fxi_buf *room, co
     return add_merge(h, part, room, path);
 }
 
-static fxi_str string_of(const json_t *value)
+static fxi_str string_of(const fxi_json *value)
 {
-    return (fxi_str){json_string_value(value), json_string_length(value)};
+    return fxi_json_string(value);
 }
 
-static fx_status read_merge(const fxi_hf *h, const json_t *merge, fxi_buf *room, const char *path)
+static fx_status read_merge(const fxi_hf *h, const fxi_json *merge, fxi_buf *room, const char *path)
 {
-    if (!json_is_array(merge)) return add_merge_line(h, string_of(merge), room, path);
-    const fxi_str part[2] = {string_of(json_array_get(merge, 0)),
-                             string_of(json_array_get(merge, 1))};
-    if (json_array_size(merge) != 2 || !part[0].n || !part[1].n)
+    if (!fxi_json_is_array(merge)) return add_merge_line(h, string_of(merge), room, path);
+    const fxi_str part[2] = {string_of(fxi_json_at(merge, 0)), string_of(fxi_json_at(merge, 1))};
+    if (fxi_json_array_size(merge) != 2 || !part[0].n || !part[1].n)
         return fxi_hf_fail(h, path, "not two pieces");
     return add_merge(h, part, room, path);
 }
 
 // A file's first line may have become a merge: "#version: 0.2".
-static bool is_version_line(const json_t *merge)
+static bool is_version_line(const fxi_json *merge)
 {
-    const char *text = json_string_value(merge);
+    const char *text = fxi_json_text(merge);
     return text && !strncmp(text, "#version", 8);
 }
 
-static fx_status read_merges(const fxi_hf *h, const json_t *list)
+static fx_status read_merges(const fxi_hf *h, const fxi_json *list)
 {
     fxi_buf both = {0};
     fx_status st = FX_OK;
-    for (size_t i = 0; i < json_array_size(list) && st == FX_OK; i++) {
-        const json_t *merge = json_array_get(list, i);
+    for (size_t i = 0; i < fxi_json_array_size(list) && st == FX_OK; i++) {
+        const fxi_json *merge = fxi_json_at(list, i);
         if (!is_version_line(merge))
             st = read_merge(h, merge, &both, fxi_hf_path_at("model.merges", i).s);
     }
@@ -180,7 +164,7 @@ static fx_status read_merges(const fxi_hf *h, const json_t *list)
 
 // ---- the model ----------------------------------------------------------------------------------
 
-static fx_status check_affix(const fxi_hf *h, const json_t *model, const char *key)
+static fx_status check_affix(const fxi_hf *h, const fxi_json *model, const char *key)
 {
     fxi_str affix;
     FX_TRY(fxi_hf_get_str(h, model, "model", key, &affix));
@@ -189,14 +173,14 @@ static fx_status check_affix(const fxi_hf *h, const json_t *model, const char *k
                    : FX_OK;
 }
 
-static fx_status read_bpe(fxi_hf *h, const json_t *model)
+static fx_status read_bpe(fxi_hf *h, const fxi_json *model)
 {
     fxi_vocab_spec *s = h->s;
-    const json_t *vocab, *merges;
+    const fxi_json *vocab, *merges;
     fxi_str unk;
     s->kind = FXI_VOCAB_MERGES;
-    const json_t *dropout = json_object_get(model, "dropout");
-    if (dropout && !json_is_null(dropout) && json_number_value(dropout) != 0)
+    const fxi_json *dropout = fxi_json_get(model, "dropout");
+    if (dropout && !fxi_json_is_null(dropout) && fxi_json_number(dropout) != 0)
         return fxi_hf_fail(h, "model.dropout", "not supported, must be null");
     FX_TRY(check_affix(h, model, "continuing_subword_prefix"));
     FX_TRY(check_affix(h, model, "end_of_word_suffix"));
@@ -206,65 +190,65 @@ static fx_status read_bpe(fxi_hf *h, const json_t *model)
     FX_TRY(fxi_hf_get_str(h, model, "model", "unk_token", &unk));
     FX_TRY(fxi_hf_need_object(h, model, "model", "vocab", &vocab));
     FX_TRY(fxi_hf_need_array(h, model, "model", "merges", &merges));
-    FX_TRY(add_pieces(h, (json_t *)vocab));
+    FX_TRY(add_pieces(h, vocab));
     if (unk.p) FX_TRY(find_piece(h, unk, "model.unk_token", &s->unk));
     return read_merges(h, merges);
 }
 
-static fx_status read_scored_piece(const fxi_hf *h, const json_t *pair, const char *path)
+static fx_status read_scored_piece(const fxi_hf *h, const fxi_json *pair, const char *path)
 {
-    const json_t *piece = json_array_get(pair, 0), *score = json_array_get(pair, 1);
-    if (!json_is_string(piece) || !json_is_number(score) || json_array_size(pair) != 2)
+    const fxi_json *piece = fxi_json_at(pair, 0), *score = fxi_json_at(pair, 1);
+    if (!fxi_json_is_string(piece) || !fxi_json_is_number(score) || fxi_json_array_size(pair) != 2)
         return fxi_hf_fail(h, path, "expected a piece and its score");
     const fxi_spec_token t = {
-        .piece = {json_string_value(piece), json_string_length(piece)},
-        .score = json_number_value(score),
-        .type = json_string_length(piece) ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
+        .piece = fxi_json_string(piece),
+        .score = fxi_json_number(score),
+        .type = fxi_json_string(piece).n ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
     };
     if (!(fabs(t.score) <= (double)FLT_MAX)) return fxi_hf_fail(h, path, "score out of range");
     return fxi_spec_add_token(h->s, t) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
-static fx_status read_unigram(fxi_hf *h, const json_t *model)
+static fx_status read_unigram(fxi_hf *h, const fxi_json *model)
 {
     fxi_vocab_spec *s = h->s;
-    const json_t *vocab, *unk = json_object_get(model, "unk_id");
+    const fxi_json *vocab, *unk = fxi_json_get(model, "unk_id");
     s->kind = FXI_VOCAB_UNIGRAM;
     s->fuse_unknown = true;
     FX_TRY(fxi_hf_get_bool(h, model, "model", "byte_fallback", false, &s->byte_fallback));
     FX_TRY(fxi_hf_need_array(h, model, "model", "vocab", &vocab));
-    for (size_t i = 0; i < json_array_size(vocab); i++)
-        FX_TRY(read_scored_piece(h, json_array_get(vocab, i), fxi_hf_path_at("model.vocab", i).s));
-    if (unk && !json_is_null(unk)) FX_TRY(fxi_hf_need_id(h, unk, "model.unk_id", &s->unk));
+    for (size_t i = 0; i < fxi_json_array_size(vocab); i++)
+        FX_TRY(read_scored_piece(h, fxi_json_at(vocab, i), fxi_hf_path_at("model.vocab", i).s));
+    if (unk && !fxi_json_is_null(unk)) FX_TRY(fxi_hf_need_id(h, unk, "model.unk_id", &s->unk));
     if (s->unk < (int64_t)s->n_tok) return FX_OK;
     return fxi_hf_fail(h, "model.unk_id", "%d, but there are %zu pieces", (int)s->unk, s->n_tok);
 }
 
 // The unknown token may be missing: such words are dropped then.
-static fx_status read_words(fxi_hf *h, const json_t *model)
+static fx_status read_words(fxi_hf *h, const fxi_json *model)
 {
     fxi_vocab_spec *s = h->s;
-    const json_t *vocab;
+    const fxi_json *vocab;
     fxi_str unk;
     s->kind = FXI_VOCAB_WORDS;
     FX_TRY(fxi_hf_get_str(h, model, "model", "unk_token", &unk));
     FX_TRY(fxi_hf_need_object(h, model, "model", "vocab", &vocab));
-    FX_TRY(add_pieces(h, (json_t *)vocab));
+    FX_TRY(add_pieces(h, vocab));
     if (unk.n) s->unk = fxi_index_find(&h->pieces, unk.p, unk.n);
     return FX_OK;
 }
 
-static fx_status read_wordpiece(fxi_hf *h, const json_t *model)
+static fx_status read_wordpiece(fxi_hf *h, const fxi_json *model)
 {
     enum { USUAL_CHARS = 100, MOST_CHARS = 1 << 20 };
     fxi_vocab_spec *s = h->s;
-    const json_t *most = json_object_get(model, "max_input_chars_per_word");
+    const fxi_json *most = fxi_json_get(model, "max_input_chars_per_word");
     FX_TRY(fxi_hf_get_str(h, model, "model", "continuing_subword_prefix", &s->inside));
     if (!s->inside.p) s->inside = fxi_str_of("##");
     if (!fxi_spec_str(s, s->inside.p, s->inside.n, &s->inside)) return fxi_hf_fail_memory(h);
     s->max_word = USUAL_CHARS;
     if (!fxi_hf_is_absent(most)) {
-        const json_int_t n = json_integer_value(most);
+        const int64_t n = fxi_json_int(most);
         if (n < 1 || n > MOST_CHARS)
             return fxi_hf_fail(h, "model.max_input_chars_per_word", "not a number from 1 to %d",
                                MOST_CHARS);
@@ -274,25 +258,25 @@ static fx_status read_wordpiece(fxi_hf *h, const json_t *model)
 }
 
 // The kind of a file without one, by its other keys.
-static const char *guess_model(const json_t *model)
+static const char *guess_model(const fxi_json *model)
 {
-    if (json_object_get(model, "merges")) return "BPE";
-    if (json_object_get(model, "unk_id")) return "Unigram";
-    return json_object_get(model, "max_input_chars_per_word") ? "WordPiece" : NULL;
+    if (fxi_json_get(model, "merges")) return "BPE";
+    if (fxi_json_get(model, "unk_id")) return "Unigram";
+    return fxi_json_get(model, "max_input_chars_per_word") ? "WordPiece" : NULL;
 }
 
-static fx_status read_hf_model(fxi_hf *h, const json_t *root)
+static fx_status read_hf_model(fxi_hf *h, const fxi_json *root)
 {
     static const struct {
         const char *type;
-        fx_status (*read)(fxi_hf *h, const json_t *model);
+        fx_status (*read)(fxi_hf *h, const fxi_json *model);
     } models[] = {
         {"BPE", read_bpe},
         {"Unigram", read_unigram},
         {"WordPiece", read_wordpiece},
         {"WordLevel", read_words},
     };
-    const json_t *model;
+    const fxi_json *model;
     fxi_str type;
     FX_TRY(fxi_hf_need_object(h, root, "", "model", &model));
     FX_TRY(fxi_hf_get_str(h, model, "model", "type", &type));
@@ -338,7 +322,7 @@ static fx_status put_added_token(const fxi_hf *h, fxi_spec_token t, int32_t id, 
 }
 
 // Empty tokens are skipped, as in the library.
-static fx_status put_new_token(const fxi_hf *h, const json_t *of, const char *path, int32_t id)
+static fx_status put_new_token(const fxi_hf *h, const fxi_json *of, const char *path, int32_t id)
 {
     fxi_spec_token t = {.score = 0};
     bool special;
@@ -352,17 +336,16 @@ static fx_status put_new_token(const fxi_hf *h, const json_t *of, const char *pa
     return t.piece.n ? put_added_token(h, t, id, path) : FX_OK;
 }
 
-static fx_status read_added_tokens(const fxi_hf *h, const json_t *root)
+static fx_status read_added_tokens(const fxi_hf *h, const fxi_json *root)
 {
-    const json_t *list = json_object_get(root, "added_tokens");
+    const fxi_json *list = fxi_json_get(root, "added_tokens");
     if (fxi_hf_is_absent(list)) return FX_OK;
-    if (!json_is_array(list)) return fxi_hf_fail(h, "added_tokens", "not an array");
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    if (!fxi_json_is_array(list)) return fxi_hf_fail(h, "added_tokens", "not an array");
+    for (size_t i = 0; i < fxi_json_array_size(list); i++) {
         int32_t id = -1;
-        const json_t *token = json_array_get(list, i);
+        const fxi_json *token = fxi_json_at(list, i);
         const fxi_hf_path path = fxi_hf_path_at("added_tokens", i);
-        FX_TRY(
-            fxi_hf_need_id(h, json_object_get(token, "id"), fxi_hf_path_key(path.s, "id").s, &id));
+        FX_TRY(fxi_hf_need_id(h, fxi_json_get(token, "id"), fxi_hf_path_key(path.s, "id").s, &id));
         FX_TRY(put_new_token(h, token, path.s, id));
     }
     return FX_OK;
@@ -377,7 +360,7 @@ static bool is_byte_piece(fxi_str piece)
            memchr(digits, piece.p[3], 16) && memchr(digits, piece.p[4], 16);
 }
 
-static fx_status read_all_steps(fxi_hf *h, const json_t *root)
+static fx_status read_all_steps(fxi_hf *h, const fxi_json *root)
 {
     static const fxi_hf_step_table *const parts[] = {&fxi_hf_normalizers, &fxi_hf_pre_tokenizers,
                                                      &fxi_hf_decoders, &fxi_hf_processors};
@@ -397,9 +380,9 @@ static fx_status read_all_steps(fxi_hf *h, const json_t *root)
 
 // ---- the file -----------------------------------------------------------------------------------
 
-static fx_status read_root(fxi_hf *h, const json_t *root)
+static fx_status read_root(fxi_hf *h, const fxi_json *root)
 {
-    h->has_decoder = !fxi_hf_is_absent(json_object_get(root, "decoder"));
+    h->has_decoder = !fxi_hf_is_absent(fxi_json_get(root, "decoder"));
     FX_TRY(read_hf_model(h, root));
     FX_TRY(read_added_tokens(h, root));
     return read_all_steps(h, root);
@@ -407,25 +390,25 @@ static fx_status read_root(fxi_hf *h, const json_t *root)
 
 fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
 {
-    json_t *root;
+    fxi_json_doc doc = {0};
     fxi_hf h = {.s = s, .err = err};
-    FX_TRY(fxi_hf_parse(&h, json, n, 0, &root));
-    fx_status st = read_root(&h, root);
+    fx_status st = fxi_hf_parse(&h, (fxi_str){json, n}, false, &doc);
+    if (st == FX_OK) st = read_root(&h, doc.root);
     fxi_index_free(&h.pieces);
-    json_decref(root);
+    fxi_json_doc_free(&doc);
     return st;
 }
 
 // ---- tokenizer_config.json ----------------------------------------------------------------------
 
 // A token, as a string or an object with its content; *id is unchanged if there is none.
-static fx_status read_config_token(const fxi_hf *h, const json_t *root, const char *key,
+static fx_status read_config_token(const fxi_hf *h, const fxi_json *root, const char *key,
                                    int32_t *id)
 {
-    const json_t *token = json_object_get(root, key);
-    if (json_is_object(token)) token = json_object_get(token, "content");
-    if (!token || json_is_null(token)) return FX_OK;
-    const fxi_str piece = {json_string_value(token), json_string_length(token)};
+    const fxi_json *token = fxi_json_get(root, key);
+    if (fxi_json_is_object(token)) token = fxi_json_get(token, "content");
+    if (!token || fxi_json_is_null(token)) return FX_OK;
+    const fxi_str piece = fxi_json_string(token);
     if (!piece.n) return fxi_hf_fail(h, key, "not a token");
     *id = fxi_spec_find(h->s, piece);
     if (*id < 0)
@@ -440,7 +423,7 @@ static void mark_named_token(const fxi_hf *h, int32_t id)
     if (id >= 0 && h->s->tok[id].type == FXI_TOKEN_NORMAL) h->s->tok[id].type = FXI_TOKEN_CONTROL;
 }
 
-static fx_status read_config_root(const fxi_hf *h, const json_t *root)
+static fx_status read_config_root(const fxi_hf *h, const fxi_json *root)
 {
     fxi_vocab_spec *s = h->s;
     FX_TRY(read_config_token(h, root, "bos_token", &s->bos));
@@ -454,27 +437,27 @@ static fx_status read_config_root(const fxi_hf *h, const json_t *root)
     if (s->adds_eos && s->eos < 0)
         return fxi_hf_fail(h, "add_eos_token", "true, but there is none");
     // A string, or a list of {"name", "template"}, of which "default" is taken.
-    const json_t *t = json_object_get(root, "chat_template");
-    for (size_t i = 0; i < json_array_size(t); i++) {
-        const json_t *entry = json_array_get(t, i);
-        const char *name = json_string_value(json_object_get(entry, "name"));
+    const fxi_json *t = fxi_json_get(root, "chat_template");
+    for (size_t i = 0; i < fxi_json_array_size(t); i++) {
+        const fxi_json *entry = fxi_json_at(t, i);
+        const char *name = fxi_json_text(fxi_json_get(entry, "name"));
         if (!name || strcmp(name, "default")) continue;
-        t = json_object_get(entry, "template");
+        t = fxi_json_get(entry, "template");
         break;
     }
-    if (!json_is_string(t)) return FX_OK;
-    return fxi_spec_str(h->s, json_string_value(t), json_string_length(t), &h->s->chat_template)
+    if (!fxi_json_is_string(t)) return FX_OK;
+    return fxi_spec_str(h->s, fxi_json_text(t), fxi_json_string(t).n, &h->s->chat_template)
                ? FX_OK
                : fxi_hf_fail_memory(h);
 }
 
 fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
 {
-    json_t *root;
+    fxi_json_doc doc = {0};
     fxi_hf h = {.s = s, .err = err};
     // Integers as real numbers: model_max_length is 10^30 by default.
-    FX_TRY(fxi_hf_parse(&h, json, n, JSON_DECODE_INT_AS_REAL, &root));
-    fx_status st = read_config_root(&h, root);
-    json_decref(root);
+    fx_status st = fxi_hf_parse(&h, (fxi_str){json, n}, true, &doc);
+    if (st == FX_OK) st = read_config_root(&h, doc.root);
+    fxi_json_doc_free(&doc);
     return st;
 }

@@ -6,7 +6,7 @@
 #ifndef FXI_FORMAT_VOCAB_HF_H
 #define FXI_FORMAT_VOCAB_HF_H
 
-#include <jansson.h>
+#include "base/json/json.h"
 
 #include "base/fail.h"
 #include "format/vocab/read/vocab_read.h"
@@ -20,7 +20,6 @@ typedef struct fxi_hf {
     // What the decoder does: turns pieces into text, joins byte tokens, makes one string of them.
     bool decodes, joins_bytes, fuses;
     bool has_decoder;
-    char nul[4]; // what stands for a NUL in keys; empty: nothing does
 } fxi_hf;
 
 // ---- vocab_hf_json.c: paths, errors, members ----------------------------------------------------
@@ -38,29 +37,26 @@ __attribute__((format(printf, 3, 4))) fx_status fxi_hf_fail(const fxi_hf *h, con
                                                             const char *fmt, ...);
 fx_status fxi_hf_fail_memory(const fxi_hf *h); // FX_ENOMEM
 
-// Parses an object; jansson's limits of depth and size and its flags hold. Sets h->nul. The caller
-// frees *root. Errors: FX_EFORMAT (line and cause, not an object), FX_ENOMEM.
-fx_status fxi_hf_parse(fxi_hf *h, const char *json, size_t n, size_t flags, json_t **root);
+// Parses an object; `reals` as in fxi_json_rules. The caller frees *doc, on errors too. Errors:
+// FX_EFORMAT (line and cause, not an object), FX_ENOMEM.
+fx_status fxi_hf_parse(const fxi_hf *h, fxi_str json, bool reals, fxi_json_doc *doc);
 
-// Changes a key with the mark for NUL (h->nul) back, in *room. False: out of memory.
-bool fxi_hf_show_nul(const char mark[4], fxi_str *key, fxi_buf *room);
-
-bool fxi_hf_is_absent(const json_t *value); // or null
+bool fxi_hf_is_absent(const fxi_json *value); // or null
 
 // Members of an object, at `path`. An absent or null one is the fallback (of `str`: NULL); a wrong
 // type is FX_EFORMAT. The `need` forms fail if it is absent.
-fx_status fxi_hf_get_bool(const fxi_hf *h, const json_t *of, const char *path, const char *key,
+fx_status fxi_hf_get_bool(const fxi_hf *h, const fxi_json *of, const char *path, const char *key,
                           bool fallback, bool *out);
-fx_status fxi_hf_get_str(const fxi_hf *h, const json_t *of, const char *path, const char *key,
+fx_status fxi_hf_get_str(const fxi_hf *h, const fxi_json *of, const char *path, const char *key,
                          fxi_str *out);
-fx_status fxi_hf_need_str(const fxi_hf *h, const json_t *of, const char *path, const char *key,
+fx_status fxi_hf_need_str(const fxi_hf *h, const fxi_json *of, const char *path, const char *key,
                           fxi_str *out);
-fx_status fxi_hf_need_array(const fxi_hf *h, const json_t *of, const char *path, const char *key,
-                            const json_t **out);
-fx_status fxi_hf_need_object(const fxi_hf *h, const json_t *of, const char *path, const char *key,
-                             const json_t **out);
+fx_status fxi_hf_need_array(const fxi_hf *h, const fxi_json *of, const char *path, const char *key,
+                            const fxi_json **out);
+fx_status fxi_hf_need_object(const fxi_hf *h, const fxi_json *of, const char *path, const char *key,
+                             const fxi_json **out);
 // A number that may be a token's id.
-fx_status fxi_hf_need_id(const fxi_hf *h, const json_t *value, const char *path, int32_t *out);
+fx_status fxi_hf_need_id(const fxi_hf *h, const fxi_json *value, const char *path, int32_t *out);
 
 // ---- vocab_hf_regex.c: patterns -----------------------------------------------------------------
 
@@ -70,19 +66,19 @@ fx_status fxi_hf_need_id(const fxi_hf *h, const json_t *value, const char *path,
 // A pattern object, {"String": ..} or {"Regex": ..}, as PCRE2 needs it; *literal: it is the former,
 // not quoted. The text lives as long as the spec and the object. Errors: FX_EFORMAT (what the two
 // libraries read differently), FX_ENOMEM.
-fx_status fxi_hf_read_pattern(fxi_hf *h, const json_t *pattern, const char *path, bool *literal,
+fx_status fxi_hf_read_pattern(fxi_hf *h, const fxi_json *pattern, const char *path, bool *literal,
                               fxi_str *out);
 // A text as a pattern that matches nothing else. Errors: FX_ENOMEM.
 fx_status fxi_hf_quote(fxi_hf *h, const char *path, fxi_str text, fxi_str *out);
 // fxi_hf_read_pattern, a literal quoted.
-fx_status fxi_hf_read_quoted_pattern(fxi_hf *h, const json_t *pattern, const char *path,
+fx_status fxi_hf_read_quoted_pattern(fxi_hf *h, const fxi_json *pattern, const char *path,
                                      fxi_str *out);
 
 // ---- vocab_hf_steps.c: steps --------------------------------------------------------------------
 
 typedef struct fxi_hf_step {
     const char *type;
-    fx_status (*read)(fxi_hf *h, const json_t *step, const char *path);
+    fx_status (*read)(fxi_hf *h, const fxi_json *step, const char *path);
 } fxi_hf_step;
 
 typedef struct fxi_hf_step_table {
@@ -92,7 +88,7 @@ typedef struct fxi_hf_step_table {
 } fxi_hf_step_table;
 
 // The steps under known->key of the file's object, in order.
-fx_status fxi_hf_read_steps(fxi_hf *h, const json_t *root, const fxi_hf_step_table *known);
+fx_status fxi_hf_read_steps(fxi_hf *h, const fxi_json *root, const fxi_hf_step_table *known);
 
 // The supported steps. They fill norms, splits, spelling, bos and eos.
 extern const fxi_hf_step_table fxi_hf_normalizers, fxi_hf_pre_tokenizers, fxi_hf_decoders,

@@ -424,7 +424,7 @@ static fx_status finish_pattern(fxi_hf *h, pattern_writer *w, const char *path, 
     return st;
 }
 
-fx_status fxi_hf_read_pattern(fxi_hf *h, const json_t *pattern, const char *path, bool *literal,
+fx_status fxi_hf_read_pattern(fxi_hf *h, const fxi_json *pattern, const char *path, bool *literal,
                               fxi_str *out)
 {
     fxi_str regex;
@@ -453,7 +453,7 @@ fx_status fxi_hf_quote(fxi_hf *h, const char *path, fxi_str text, fxi_str *out)
     return finish_pattern(h, &w, path, out);
 }
 
-fx_status fxi_hf_read_quoted_pattern(fxi_hf *h, const json_t *pattern, const char *path,
+fx_status fxi_hf_read_quoted_pattern(fxi_hf *h, const fxi_json *pattern, const char *path,
                                      fxi_str *out)
 {
     bool literal;

@@ -16,19 +16,19 @@
 
 // ---- what all steps share -----------------------------------------------------------------------
 
-// A step, or the steps of a Sequence. jansson limits the depth.
-static fx_status read_step(fxi_hf *h, const json_t *step, const char *path,
+// A step, or the steps of a Sequence. The parser limits the depth.
+static fx_status read_step(fxi_hf *h, const fxi_json *step, const char *path,
                            const fxi_hf_step_table *known)
 {
     fxi_str type;
-    if (!step || json_is_null(step)) return FX_OK;
-    if (!json_is_object(step)) return fxi_hf_fail(h, path, "not an object");
+    if (!step || fxi_json_is_null(step)) return FX_OK;
+    if (!fxi_json_is_object(step)) return fxi_hf_fail(h, path, "not an object");
     FX_TRY(fxi_hf_need_str(h, step, path, "type", &type));
     if (fxi_str_is(type, "Sequence")) {
-        const json_t *members;
+        const fxi_json *members;
         FX_TRY(fxi_hf_need_array(h, step, path, known->members, &members));
-        for (size_t i = 0; i < json_array_size(members); i++)
-            FX_TRY(read_step(h, json_array_get(members, i), fxi_hf_path_at(path, i).s, known));
+        for (size_t i = 0; i < fxi_json_array_size(members); i++)
+            FX_TRY(read_step(h, fxi_json_at(members, i), fxi_hf_path_at(path, i).s, known));
         return FX_OK;
     }
     for (size_t i = 0; i < known->n; i++)
@@ -36,9 +36,9 @@ static fx_status read_step(fxi_hf *h, const json_t *step, const char *path,
     return fxi_hf_fail(h, path, "'%s' is not supported", fxi_show_text(type.p, type.n).s);
 }
 
-fx_status fxi_hf_read_steps(fxi_hf *h, const json_t *root, const fxi_hf_step_table *known)
+fx_status fxi_hf_read_steps(fxi_hf *h, const fxi_json *root, const fxi_hf_step_table *known)
 {
-    return read_step(h, json_object_get(root, known->key), known->key, known);
+    return read_step(h, fxi_json_get(root, known->key), known->key, known);
 }
 
 static fx_status put_norm(const fxi_hf *h, fxi_norm n)
@@ -47,7 +47,7 @@ static fx_status put_norm(const fxi_hf *h, fxi_norm n)
 }
 
 // prepend_scheme, or add_prefix_space of older files.
-static fx_status read_prepend_scheme(const fxi_hf *h, const json_t *step, const char *path,
+static fx_status read_prepend_scheme(const fxi_hf *h, const fxi_json *step, const char *path,
                                      fxi_str *scheme)
 {
     bool space;
@@ -62,7 +62,7 @@ static fx_status read_prepend_scheme(const fxi_hf *h, const json_t *step, const 
 }
 
 // Metaspace's members, as pre-tokenizer and as decoder: how it puts a mark in front.
-static fx_status read_metaspace_scheme(const fxi_hf *h, const json_t *step, const char *path,
+static fx_status read_metaspace_scheme(const fxi_hf *h, const fxi_json *step, const char *path,
                                        fxi_str *scheme)
 {
     fxi_str mark;
@@ -75,7 +75,7 @@ static fx_status read_metaspace_scheme(const fxi_hf *h, const json_t *step, cons
 
 // ---- normalizers --------------------------------------------------------------------------------
 
-static fx_status read_plain_norm(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_plain_norm(fxi_hf *h, const fxi_json *step, const char *path)
 {
     static const struct {
         const char *type;
@@ -88,26 +88,26 @@ static fx_status read_plain_norm(fxi_hf *h, const json_t *step, const char *path
         {"Lowercase", FXI_NORM_LOWERCASE},
         {"StripAccents", FXI_NORM_STRIP_ACCENTS},
     };
-    const char *type = json_string_value(json_object_get(step, "type"));
+    const char *type = fxi_json_text(fxi_json_get(step, "type"));
     (void)path;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(type, kinds[i].type)) return put_norm(h, (fxi_norm){.kind = kinds[i].kind});
     return FX_OK;
 }
 
-static fx_status read_prepend(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_prepend(fxi_hf *h, const fxi_json *step, const char *path)
 {
     fxi_norm n = {.kind = FXI_NORM_PREPEND};
     FX_TRY(fxi_hf_need_str(h, step, path, "prepend", &n.to));
     return put_norm(h, n);
 }
 
-static fx_status read_replace(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_replace(fxi_hf *h, const fxi_json *step, const char *path)
 {
     fxi_norm n = {.kind = FXI_NORM_REPLACE};
     bool literal;
-    FX_TRY(fxi_hf_read_pattern(h, json_object_get(step, "pattern"),
-                               fxi_hf_path_key(path, "pattern").s, &literal, &n.from));
+    FX_TRY(fxi_hf_read_pattern(h, fxi_json_get(step, "pattern"), fxi_hf_path_key(path, "pattern").s,
+                               &literal, &n.from));
     FX_TRY(fxi_hf_need_str(h, step, path, "content", &n.to));
     if (!literal) n.kind = FXI_NORM_REPLACE_REGEX;
     if (literal && fxi_str_is(n.from, " ") && fxi_str_is(n.to, FXI_SPACE_MARK))
@@ -115,7 +115,7 @@ static fx_status read_replace(fxi_hf *h, const json_t *step, const char *path)
     return put_norm(h, n);
 }
 
-static fx_status read_strip(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_strip(fxi_hf *h, const fxi_json *step, const char *path)
 {
     bool left, right;
     FX_TRY(fxi_hf_get_bool(h, step, path, "strip_left", true, &left));
@@ -124,7 +124,7 @@ static fx_status read_strip(fxi_hf *h, const json_t *step, const char *path)
     return right ? put_norm(h, (fxi_norm){.kind = FXI_NORM_STRIP_RIGHT}) : FX_OK;
 }
 
-static fx_status read_precompiled(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_precompiled(fxi_hf *h, const fxi_json *step, const char *path)
 {
     fxi_str text, map;
     size_t n = 0;
@@ -142,7 +142,7 @@ static fx_status read_precompiled(fxi_hf *h, const json_t *step, const char *pat
 }
 
 // Removes what the library considers control characters; its white space becomes spaces.
-static fx_status read_nmt(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_nmt(fxi_hf *h, const fxi_json *step, const char *path)
 {
     (void)step;
     (void)path;
@@ -163,7 +163,7 @@ static fx_status read_nmt(fxi_hf *h, const json_t *step, const char *path)
 }
 
 // Accents go with the case unless the file says otherwise.
-static fx_status read_bert_norm(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_bert_norm(fxi_hf *h, const fxi_json *step, const char *path)
 {
     fxi_bert how;
     FX_TRY(fxi_hf_get_bool(h, step, path, "clean_text", true, &how.cleans));
@@ -215,7 +215,7 @@ static fx_status add_late_norm(const fxi_hf *h, const char *path, fxi_norm n)
     return put_norm(h, n);
 }
 
-static fx_status read_byte_level(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_byte_level(fxi_hf *h, const fxi_json *step, const char *path)
 {
     bool space, regex;
     FX_TRY(fxi_hf_get_bool(h, step, path, "add_prefix_space", true, &space));
@@ -228,7 +228,7 @@ static fx_status read_byte_level(fxi_hf *h, const json_t *step, const char *path
     return regex ? add_split(h, (fxi_split){.pattern = fxi_str_of(GPT2_PATTERN)}) : FX_OK;
 }
 
-static fx_status read_behavior(const fxi_hf *h, const json_t *step, const char *path,
+static fx_status read_behavior(const fxi_hf *h, const fxi_json *step, const char *path,
                                const char *fallback, fxi_split_how *how)
 {
     static const char *const names[FXI_SPLIT_N] = {
@@ -266,11 +266,11 @@ static bool is_same_in_bytes(fxi_str pattern)
     return true;
 }
 
-static fx_status read_split(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_split(fxi_hf *h, const fxi_json *step, const char *path)
 {
     fxi_split p = {.bytes = false};
     const fxi_hf_path at = fxi_hf_path_key(path, "pattern");
-    FX_TRY(fxi_hf_read_quoted_pattern(h, json_object_get(step, "pattern"), at.s, &p.pattern));
+    FX_TRY(fxi_hf_read_quoted_pattern(h, fxi_json_get(step, "pattern"), at.s, &p.pattern));
     FX_TRY(read_behavior(h, step, path, "", &p.how));
     FX_TRY(fxi_hf_get_bool(h, step, path, "invert", false, &p.invert));
     if (h->byte_level && !is_same_in_bytes(p.pattern))
@@ -279,7 +279,7 @@ static fx_status read_split(fxi_hf *h, const json_t *step, const char *path)
     return add_split(h, p);
 }
 
-static fx_status read_digits(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_digits(fxi_hf *h, const fxi_json *step, const char *path)
 {
     bool single;
     FX_TRY(fxi_hf_get_bool(h, step, path, "individual_digits", false, &single));
@@ -290,7 +290,7 @@ static fx_status read_digits(fxi_hf *h, const json_t *step, const char *path)
     return add_split(h, p);
 }
 
-static fx_status read_punctuation(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_punctuation(fxi_hf *h, const fxi_json *step, const char *path)
 {
     fxi_split p = {.pattern = fxi_str_of("[!-/:-@\\[-`{-~\\p{P}]"), .bytes = h->byte_level};
     if (h->byte_level)
@@ -299,7 +299,7 @@ static fx_status read_punctuation(fxi_hf *h, const json_t *step, const char *pat
     return add_split(h, p);
 }
 
-static fx_status read_metaspace(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_metaspace(fxi_hf *h, const fxi_json *step, const char *path)
 {
     fxi_str scheme;
     bool split;
@@ -326,7 +326,7 @@ static fx_status read_metaspace(fxi_hf *h, const json_t *step, const char *path)
 #define RUST_WORD FXI_HF_WORD "\\x{200C}\\x{200D}"
 
 // Words and punctuation, without the white space between them.
-static fx_status read_whitespace(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_whitespace(fxi_hf *h, const fxi_json *step, const char *path)
 {
     (void)step;
     if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
@@ -338,7 +338,7 @@ static fx_status read_whitespace(fxi_hf *h, const json_t *step, const char *path
            });
 }
 
-static fx_status read_whitespace_split(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_whitespace_split(fxi_hf *h, const fxi_json *step, const char *path)
 {
     (void)step;
     if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
@@ -346,7 +346,7 @@ static fx_status read_whitespace_split(fxi_hf *h, const json_t *step, const char
         h, (fxi_split){.pattern = fxi_str_of("\\p{White_Space}"), .how = FXI_SPLIT_REMOVED});
 }
 
-static fx_status read_bert_split(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_bert_split(fxi_hf *h, const fxi_json *step, const char *path)
 {
     (void)step;
     if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
@@ -354,7 +354,7 @@ static fx_status read_bert_split(fxi_hf *h, const json_t *step, const char *path
     return fxi_spec_add_bert_splits(h->s) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
-static fx_status read_delimiter(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_delimiter(fxi_hf *h, const fxi_json *step, const char *path)
 {
     fxi_split p = {.how = FXI_SPLIT_REMOVED};
     if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
@@ -393,14 +393,14 @@ static fx_status want_spelling(const fxi_hf *h, const char *path, fxi_spelling w
                        spelling_names[h->s->spelling]);
 }
 
-static fx_status decode_byte_level(fxi_hf *h, const json_t *step, const char *path)
+static fx_status decode_byte_level(fxi_hf *h, const fxi_json *step, const char *path)
 {
     (void)step;
     h->decodes = true;
     return want_spelling(h, path, FXI_SPELL_PRINTABLE);
 }
 
-static fx_status decode_metaspace(fxi_hf *h, const json_t *step, const char *path)
+static fx_status decode_metaspace(fxi_hf *h, const fxi_json *step, const char *path)
 {
     fxi_str scheme;
     FX_TRY(read_metaspace_scheme(h, step, path, &scheme));
@@ -409,7 +409,7 @@ static fx_status decode_metaspace(fxi_hf *h, const json_t *step, const char *pat
     return want_spelling(h, path, FXI_SPELL_MARKS);
 }
 
-static fx_status decode_words(fxi_hf *h, const json_t *step, const char *path)
+static fx_status decode_words(fxi_hf *h, const fxi_json *step, const char *path)
 {
     fxi_vocab_spec *s = h->s;
     FX_TRY(fxi_hf_get_str(h, step, path, "prefix", &s->join_inside));
@@ -422,7 +422,7 @@ static fx_status decode_words(fxi_hf *h, const json_t *step, const char *path)
     return want_spelling(h, path, FXI_SPELL_PLAIN);
 }
 
-static fx_status decode_bytes(fxi_hf *h, const json_t *step, const char *path)
+static fx_status decode_bytes(fxi_hf *h, const fxi_json *step, const char *path)
 {
     (void)step;
     (void)path;
@@ -430,7 +430,7 @@ static fx_status decode_bytes(fxi_hf *h, const json_t *step, const char *path)
     return FX_OK;
 }
 
-static fx_status decode_fuse(fxi_hf *h, const json_t *step, const char *path)
+static fx_status decode_fuse(fxi_hf *h, const fxi_json *step, const char *path)
 {
     (void)step;
     (void)path;
@@ -438,12 +438,12 @@ static fx_status decode_fuse(fxi_hf *h, const json_t *step, const char *path)
     return FX_OK;
 }
 
-static fx_status decode_replace(fxi_hf *h, const json_t *step, const char *path)
+static fx_status decode_replace(fxi_hf *h, const fxi_json *step, const char *path)
 {
     fxi_str from, to;
     bool literal;
-    FX_TRY(fxi_hf_read_pattern(h, json_object_get(step, "pattern"),
-                               fxi_hf_path_key(path, "pattern").s, &literal, &from));
+    FX_TRY(fxi_hf_read_pattern(h, fxi_json_get(step, "pattern"), fxi_hf_path_key(path, "pattern").s,
+                               &literal, &from));
     FX_TRY(fxi_hf_need_str(h, step, path, "content", &to));
     if (!literal || !fxi_str_is(from, FXI_SPACE_MARK) || !fxi_str_is(to, " "))
         return fxi_hf_fail(h, path, "Replace is supported only from U+2581 to a space");
@@ -451,12 +451,12 @@ static fx_status decode_replace(fxi_hf *h, const json_t *step, const char *path)
     return want_spelling(h, path, FXI_SPELL_MARKS);
 }
 
-static fx_status decode_strip(fxi_hf *h, const json_t *step, const char *path)
+static fx_status decode_strip(fxi_hf *h, const fxi_json *step, const char *path)
 {
     fxi_str content;
     FX_TRY(fxi_hf_need_str(h, step, path, "content", &content));
-    const json_int_t start = json_integer_value(json_object_get(step, "start"));
-    const json_int_t stop = json_integer_value(json_object_get(step, "stop"));
+    const int64_t start = fxi_json_int(fxi_json_get(step, "start"));
+    const int64_t stop = fxi_json_int(fxi_json_get(step, "stop"));
     if (!start && !stop) return FX_OK;
     if (!fxi_str_is(content, " ") || start != 1 || stop || !h->fuses)
         return fxi_hf_fail(h, path, "Strip is supported only for one leading space");
@@ -503,13 +503,13 @@ static fx_status set_end(fxi_hf *h, const char *path, bool after, int32_t id)
     return FX_OK;
 }
 
-static fx_status read_template_part(fxi_hf *h, const json_t *step, const json_t *part,
+static fx_status read_template_part(fxi_hf *h, const fxi_json *step, const fxi_json *part,
                                     const char *path, bool *met_text)
 {
-    const json_t *special = json_object_get(part, "SpecialToken");
+    const fxi_json *special = fxi_json_get(part, "SpecialToken");
     fxi_str name;
     int32_t id;
-    if (json_object_get(part, "Sequence")) {
+    if (fxi_json_get(part, "Sequence")) {
         if (*met_text)
             return fxi_hf_fail(h, path, "a template with the text twice is not supported");
         *met_text = true;
@@ -518,43 +518,43 @@ static fx_status read_template_part(fxi_hf *h, const json_t *step, const json_t 
     if (!special) return fxi_hf_fail(h, path, "neither a SpecialToken nor a Sequence");
     FX_TRY(fxi_hf_need_str(h, special, path, "id", &name));
     // The id of a template's token, from the template's own list.
-    const json_t *list = json_object_get(step, "special_tokens");
-    const json_t *entry = json_object_getn(list, name.p, name.n);
-    const json_t *ids = json_object_get(entry, "ids");
-    if (json_array_size(ids) != 1)
+    const fxi_json *list = fxi_json_get(step, "special_tokens");
+    const fxi_json *entry = fxi_json_getn(list, name.p, name.n);
+    const fxi_json *ids = fxi_json_get(entry, "ids");
+    if (fxi_json_array_size(ids) != 1)
         return fxi_hf_fail(h, path, "'%s' is not one id in special_tokens",
                            fxi_show_text(name.p, name.n).s);
-    FX_TRY(fxi_hf_need_id(h, json_array_get(ids, 0), path, &id));
+    FX_TRY(fxi_hf_need_id(h, fxi_json_at(ids, 0), path, &id));
     return set_end(h, path, *met_text, id);
 }
 
-static fx_status read_template(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_template(fxi_hf *h, const fxi_json *step, const char *path)
 {
-    const json_t *single;
+    const fxi_json *single;
     bool met_text = false;
     const fxi_hf_path at = fxi_hf_path_key(path, "single");
     FX_TRY(fxi_hf_need_array(h, step, path, "single", &single));
-    for (size_t i = 0; i < json_array_size(single); i++)
-        FX_TRY(read_template_part(h, step, json_array_get(single, i), fxi_hf_path_at(at.s, i).s,
+    for (size_t i = 0; i < fxi_json_array_size(single); i++)
+        FX_TRY(read_template_part(h, step, fxi_json_at(single, i), fxi_hf_path_at(at.s, i).s,
                                   &met_text));
     return met_text ? FX_OK : fxi_hf_fail(h, at.s, "no Sequence for the text");
 }
 
 // RobertaProcessing and BertProcessing: "cls" before the text, "sep" after it, as [token, id].
-static fx_status read_pair_processing(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_pair_processing(fxi_hf *h, const fxi_json *step, const char *path)
 {
     static const char *const keys[] = {"cls", "sep"};
     for (size_t i = 0; i < 2; i++) {
         const fxi_hf_path at = fxi_hf_path_key(path, keys[i]);
         int32_t id;
-        FX_TRY(fxi_hf_need_id(h, json_array_get(json_object_get(step, keys[i]), 1), at.s, &id));
+        FX_TRY(fxi_hf_need_id(h, fxi_json_at(fxi_json_get(step, keys[i]), 1), at.s, &id));
         FX_TRY(set_end(h, at.s, i == 1, id));
     }
     return FX_OK;
 }
 
 // ByteLevel as a post-processor only moves offsets.
-static fx_status read_nothing(fxi_hf *h, const json_t *step, const char *path)
+static fx_status read_nothing(fxi_hf *h, const fxi_json *step, const char *path)
 {
     (void)h;
     (void)step;

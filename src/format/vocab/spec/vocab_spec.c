@@ -55,23 +55,19 @@ bool fxi_spec_warn(fxi_vocab_spec *s, const char *fmt, ...)
     return fxi_spec_str(s, text, strlen(text), &s->warning);
 }
 
-static bool add_pool_block(fxi_vocab_spec *s, size_t n)
-{
-    size_t size = n > BLOCK_BYTES ? n : BLOCK_BYTES;
-    struct fxi_spec_block *b = malloc(sizeof *b + size);
-    if (!b) return false;
-    *b = (struct fxi_spec_block){.next = s->pool, .size = size};
-    s->pool = b;
-    return true;
-}
-
 bool fxi_spec_str(fxi_vocab_spec *s, const char *p, size_t n, fxi_str *out)
 {
-    if ((!s->pool || s->pool->size - s->pool->used < n) && !add_pool_block(s, n)) return false;
-    char *at = s->pool->text + s->pool->used;
-    if (n) memcpy(at, p, n);
-    s->pool->used += n;
-    *out = (fxi_str){at, n};
+    struct fxi_spec_block *b = s->pool;
+    if (!b || b->size - b->used < n) {
+        const size_t size = n > BLOCK_BYTES ? n : BLOCK_BYTES;
+        b = malloc(sizeof *b + size);
+        if (!b) return false;
+        *b = (struct fxi_spec_block){.next = s->pool, .size = size};
+        s->pool = b;
+    }
+    *out = (fxi_str){b->text + b->used, n};
+    if (n) memcpy(b->text + b->used, p, n);
+    b->used += n;
     return true;
 }
 
@@ -223,14 +219,11 @@ bool fxi_spec_add_bert(fxi_vocab_spec *s, fxi_bert how)
 #define BLOOM       " ?[^(\\p{White_Space}|.,!?" MARKS_END ")]+"
 #define HAN_HANGUL  "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
 #define HAN_KANA    "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"
-#define DEEPSEEK_V3                                                  \
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"          \
-    "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+" \
-    "[\\r\\n]*|" LINES
-#define SPARK                                                        \
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"          \
-    "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+" \
-    "|[\\r\\n]|" SPACES
+#define MARKED_WORDS                                        \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+" \
+    "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+"
+#define DEEPSEEK_V3 MARKED_WORDS "[\\r\\n]*|" LINES
+#define SPARK       MARKED_WORDS "|[\\r\\n]|" SPACES
 #define YOUTU_SCRIPTS                                                                          \
     "[\\x{AC00}-\\x{D7A3}\\x{3131}-\\x{318E}]+|[\\x{FF01}\\x{2026}\\x{201C}\\x{201D}\\x{2018}" \
     "\\x{2019}\\x{2014}\\x{FF1A}\\x{FF1B}\\x{FF0C}\\x{3001}-\\x{303F}\\x{FE30}-\\x{FE4F}]+"    \
@@ -340,37 +333,25 @@ static const struct pre_tokenizer {
 
 enum { N_PRE = sizeof table / sizeof *table };
 
-static const struct pre_tokenizer *find_pre(fxi_str name)
-{
-    for (size_t i = 0; i < N_PRE; i++)
-        for (const char *at = table[i].names; *at;) {
-            size_t n = strcspn(at, " ");
-            if (n == name.n && !memcmp(at, name.p, n)) return &table[i];
-            at += n + 1;
-        }
-    return NULL;
-}
-
-// Pieces with U+2581 for spaces, which the pre-tokenizer's name implies for kind MERGES.
-static bool set_spelling(fxi_vocab_spec *s, unsigned flags)
-{
-    const fxi_norm marks = {
-        .kind = FXI_NORM_REPLACE, .from = {" ", 1}, .to = fxi_str_of(FXI_SPACE_MARK)};
-    if (!(flags & MARKS)) return true;
-    s->unit_bytes = false;
-    s->byte_fallback = true;
-    s->spelling = FXI_SPELL_MARKS;
-    return fxi_spec_add_norm(s, marks);
-}
-
 fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err)
 {
-    const struct pre_tokenizer *p = find_pre(name);
+    const struct pre_tokenizer *p = NULL;
+    for (size_t i = 0; !p && i < N_PRE; i++)
+        for (const char *at = table[i].names; !p && *at; at += strcspn(at, " ") + 1)
+            if (strcspn(at, " ") == name.n && !memcmp(at, name.p, name.n)) p = &table[i];
     if (!p)
         return fxi_fail(err, FX_EFORMAT, "%s: unknown pre-tokenizer '%s'", s->name,
                         fxi_show_text(name.p, name.n).s);
-    bool ok = set_spelling(s, p->flags) &&
-              (!(p->flags & NFC) || fxi_spec_add_norm(s, (fxi_norm){.kind = FXI_NORM_NFC}));
+    bool ok = true;
+    if (p->flags & MARKS) { // of kind MERGES
+        const fxi_norm marks = {
+            .kind = FXI_NORM_REPLACE, .from = {" ", 1}, .to = fxi_str_of(FXI_SPACE_MARK)};
+        s->unit_bytes = false;
+        s->byte_fallback = true;
+        s->spelling = FXI_SPELL_MARKS;
+        ok = fxi_spec_add_norm(s, marks);
+    }
+    if (p->flags & NFC) ok = ok && fxi_spec_add_norm(s, (fxi_norm){.kind = FXI_NORM_NFC});
     for (size_t i = 0; ok && i < MAX_PATTERN && p->pattern[i]; i++) {
         fxi_split split = {.pattern = {p->pattern[i], strlen(p->pattern[i])},
                            .bytes = p->bytes_from && i >= p->bytes_from};

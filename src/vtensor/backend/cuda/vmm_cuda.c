@@ -136,34 +136,32 @@ static vt_status cuda_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
     return vti_cuda_leave(c, &scope, st);
 }
 
+static vt_status map_chunks(vti_cuda *c, uintptr_t addr, uint32_t slice, uint64_t first,
+                            const uint64_t *index, uint64_t n)
+{
+    const vt_vmm_class *cls = vti_cuda_class(c, first);
+    assert(slice < cls->n_slice && addr % c->granularity == 0);
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    vt_status st = vti_cuda_map(c, addr, slice, first, index, n);
+    if (st == VT_OK) c->mapped_bytes += n * cls->slice_bytes;
+    return vti_cuda_leave(c, &scope, st);
+}
+
 static vt_status cuda_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
                           vt_vmm_use use)
 {
     (void)use;
-    vti_cuda *c = vti_cuda_of(vmm);
-    vti_cuda_assert_class(c, index, n);
-    const vt_vmm_class *cls = vti_cuda_class(c, index);
-    assert(slice < cls->n_slice && addr % c->granularity == 0);
-    vti_cuda_scope scope;
-    VT_TRY(vti_cuda_enter(c, &scope));
-    vt_status st = vti_cuda_map(c, addr, slice, index, n);
-    if (st == VT_OK) c->mapped_bytes += n * cls->slice_bytes;
-    return vti_cuda_leave(c, &scope, st);
+    vti_cuda_assert_class(vti_cuda_of(vmm), index, n);
+    return map_chunks(vti_cuda_of(vmm), addr, slice, index, NULL, n);
 }
 
 static vt_status cuda_map_each(vt_vmm *vmm, uintptr_t addr, uint32_t slice, const uint64_t *index,
                                uint64_t n, vt_vmm_use use)
 {
     (void)use;
-    vti_cuda *c = vti_cuda_of(vmm);
-    for (uint64_t i = 0; i < n; i++) vti_cuda_assert_class(c, index[i], 1);
-    const vt_vmm_class *cls = vti_cuda_class(c, index[0]);
-    assert(slice < cls->n_slice && addr % c->granularity == 0);
-    vti_cuda_scope scope;
-    VT_TRY(vti_cuda_enter(c, &scope));
-    vt_status st = vti_cuda_map_each(c, addr, slice, index, n);
-    if (st == VT_OK) c->mapped_bytes += n * cls->slice_bytes;
-    return vti_cuda_leave(c, &scope, st);
+    for (uint64_t i = 0; i < n; i++) vti_cuda_assert_class(vti_cuda_of(vmm), index[i], 1);
+    return map_chunks(vti_cuda_of(vmm), addr, slice, index[0], index, n);
 }
 
 static vt_status cuda_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
@@ -300,7 +298,7 @@ static vt_status open_streams(vti_cuda *c)
         *stream = NULL;
         return VT_EDEVICE;
     }
-    return vti_cuda_fence_open(c);
+    return c->n_stream > 1 ? vti_cuda_fence_join(c) : VT_OK;
 }
 
 static vt_status open_device(vti_cuda *c, const char **why)

@@ -159,14 +159,13 @@ vt_status vti_cuda_destroy(vti_cuda *c, uint64_t index, uint64_t n);
 void vti_cuda_chunks_close(vti_cuda *c); // releases whatever is left
 
 VT_NODISCARD vt_status vti_cuda_reserve(vti_cuda *c, size_t size_bytes, vti_cu_ptr *addr);
-VT_NODISCARD vt_status vti_cuda_map(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index,
-                                    uint64_t n);
-VT_NODISCARD vt_status vti_cuda_map_each(vti_cuda *c, vti_cu_ptr addr, uint32_t slice,
-                                         const uint64_t *index, uint64_t n);
+// Chunks `first` and those after it, or if index is given, chunks index[n], which it begins.
+VT_NODISCARD vt_status vti_cuda_map(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t first,
+                                    const uint64_t *index, uint64_t n);
 VT_NODISCARD vt_status vti_cuda_unmap(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes);
 
 // vmm_cuda_fence.c
-VT_NODISCARD vt_status vti_cuda_fence_open(vti_cuda *c);
+VT_NODISCARD vt_status vti_cuda_fence_join(vti_cuda *c); // marks are set in `join` from now on
 // Later tickets wait for what is recorded in the event now.
 VT_NODISCARD vt_status vti_cuda_fence_await(vti_cuda *c, vti_cu_event event);
 uint64_t vti_cuda_fence_take(vti_cuda *c); // a new ticket; calls no driver

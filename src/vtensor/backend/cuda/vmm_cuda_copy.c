@@ -78,34 +78,22 @@ static vti_cuda_window *unlink_flying(vti_cuda_windows *ws, vti_cuda_window **at
     return w;
 }
 
-// The ticket of the oldest flying window; 0: nothing flies, or its ticket is not given yet.
-static uint64_t first_ticket(vti_cuda *c)
-{
-    pthread_mutex_lock(&c->mu);
-    const vti_cuda_window *w = c->windows.first;
-    uint64_t ticket = w && w->ticket <= c->fence.last ? w->ticket : 0;
-    pthread_mutex_unlock(&c->mu);
-    return ticket;
-}
-
-// A flying window whose ticket is at most this one; NULL: there is none.
-static vti_cuda_window *take_landed(vti_cuda *c, uint64_t ticket)
-{
-    pthread_mutex_lock(&c->mu);
-    vti_cuda_windows *ws = &c->windows;
-    bool landed = ws->first && ws->first->ticket <= ticket;
-    vti_cuda_window *w = landed ? unlink_flying(ws, &ws->first) : NULL;
-    pthread_mutex_unlock(&c->mu);
-    return w;
-}
-
+// Flying windows whose tickets have passed become idle, the oldest first.
 static void land_windows(vti_cuda *c)
 {
+    vti_cuda_windows *ws = &c->windows;
     for (int i = 0; i < LANDINGS; i++) {
-        uint64_t ticket = first_ticket(c);
         bool is_passed = false;
-        if (ticket == 0 || vti_cuda_fence_passed(c, ticket, false, &is_passed) != VT_OK) return;
-        vti_cuda_window *w = is_passed ? take_landed(c, ticket) : NULL;
+        pthread_mutex_lock(&c->mu);
+        uint64_t ticket = ws->first ? ws->first->ticket : UINT64_MAX;
+        bool is_given = ticket <= c->fence.last;
+        pthread_mutex_unlock(&c->mu);
+        if (!is_given || vti_cuda_fence_passed(c, ticket, false, &is_passed) != VT_OK || !is_passed)
+            return;
+        pthread_mutex_lock(&c->mu); // the other thread may have taken it
+        bool has_landed = ws->first && ws->first->ticket <= ticket;
+        vti_cuda_window *w = has_landed ? unlink_flying(ws, &ws->first) : NULL;
+        pthread_mutex_unlock(&c->mu);
         if (!w) return;
         end_window(c, w);
     }
@@ -141,7 +129,7 @@ static vt_status begin_window(vti_cuda *c, uint32_t slice, uint64_t index, vti_c
 {
     VT_TRY(take_window(c, window));
     vti_cuda_window *w = *window;
-    vt_status st = vti_cuda_map(c, w->addr, slice, index, 1);
+    vt_status st = vti_cuda_map(c, w->addr, slice, index, NULL, 1);
     if (st == VT_OK) {
         w->mapped_bytes = vti_cuda_class(c, index)->slice_bytes;
         w->index = index;
@@ -152,7 +140,7 @@ static vt_status begin_window(vti_cuda *c, uint32_t slice, uint64_t index, vti_c
 }
 
 // The next ticket is given after the copy was queued, so it covers the copy.
-static bool append_flying(vti_cuda *c, vti_cuda_window *w)
+static void fly_window(vti_cuda *c, vti_cuda_window *w)
 {
     pthread_mutex_lock(&c->mu);
     vti_cuda_windows *ws = &c->windows;
@@ -165,12 +153,7 @@ static bool append_flying(vti_cuda *c, vti_cuda_window *w)
     *ws->last = w;
     ws->last = &w->next;
     pthread_mutex_unlock(&c->mu);
-    return is_due;
-}
-
-static void fly_window(vti_cuda *c, vti_cuda_window *w)
-{
-    if (!append_flying(c, w)) return;
+    if (!is_due) return;
     (void)vti_cuda_fence_take(c);
     vti_cuda_fence_mark(c);
 }
@@ -322,19 +305,9 @@ static void assert_in_range(const vti_cuda *c, uint64_t offset, size_t size_byte
     (void)c, (void)offset, (void)size_bytes;
 }
 
-static vt_status open_stage(vti_cuda *c, vti_cuda_stage *stage)
-{
-    enum { FLAGS = VTI_CU_EVENT_BLOCKING_SYNC | VTI_CU_EVENT_DISABLE_TIMING };
-    void *bytes = NULL;
-    VT_TRY(vti_cuda_status(c->cu.mem_host_alloc(&bytes, c->swap.stage_bytes, 0)));
-    stage->bytes = bytes;
-    vti_cu_result r = c->cu.event_create(&stage->event, FLAGS);
-    if (r != VTI_CU_SUCCESS) stage->event = NULL;
-    return vti_cuda_status(r);
-}
-
 static vt_status open_swap(vti_cuda *c, uint64_t size_bytes)
 {
+    enum { EVENT_FLAGS = VTI_CU_EVENT_BLOCKING_SYNC | VTI_CU_EVENT_DISABLE_TIMING };
     vti_cuda_swap *w = &c->swap;
     w->size_bytes = size_bytes;
     w->stage_bytes = size_bytes < STAGE_BYTES ? (size_t)size_bytes : STAGE_BYTES;
@@ -344,7 +317,13 @@ static vt_status open_swap(vti_cuda *c, uint64_t size_bytes)
     w->bytes = bytes;
     bool drops_whole = c->granularity % HUGE_PAGE_BYTES == 0; // huge pages, and not parts of them
     (void)madvise(bytes, size_bytes, drops_whole ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-    for (int i = 0; i < VTI_CUDA_N_STAGE; i++) VT_TRY(open_stage(c, &w->stage[i]));
+    for (int i = 0; i < VTI_CUDA_N_STAGE; i++) {
+        VT_TRY(vti_cuda_status(c->cu.mem_host_alloc(&bytes, w->stage_bytes, 0)));
+        w->stage[i].bytes = bytes;
+        vti_cu_event event;
+        VT_TRY(vti_cuda_status(c->cu.event_create(&event, EVENT_FLAGS)));
+        w->stage[i].event = event;
+    }
     return VT_OK;
 }
 
@@ -374,11 +353,6 @@ typedef struct swap_move {
     size_t size_bytes;
     uint64_t sum;
 } swap_move;
-
-static size_t count_pieces(const vti_cuda *c, const swap_move *m)
-{
-    return (m->size_bytes - 1) / c->swap.stage_bytes + 1;
-}
 
 static size_t piece_bytes(const vti_cuda *c, const swap_move *m, size_t i)
 {
@@ -411,7 +385,7 @@ static vt_status finish_piece_out(vti_cuda *c, swap_move *m, size_t i)
 
 static vt_status move_out(vti_cuda *c, swap_move *m)
 {
-    size_t n = count_pieces(c, m);
+    const size_t n = (m->size_bytes - 1) / c->swap.stage_bytes + 1;
     vt_status st = VT_OK;
     for (size_t i = 0; i <= n && st == VT_OK; i++) {
         if (i < n) st = start_piece_out(c, m, i);
@@ -420,23 +394,18 @@ static vt_status move_out(vti_cuda *c, swap_move *m)
     return st;
 }
 
-// The stage was last used for the piece N_STAGE before.
-static vt_status move_piece_in(vti_cuda *c, swap_move *m, size_t i)
-{
-    vti_cuda_stage *stage = stage_of(c, i);
-    if (i >= VTI_CUDA_N_STAGE) VT_TRY(vti_cuda_status(c->cu.event_synchronize(stage->event)));
-    size_t n = piece_bytes(c, m, i);
-    memcpy(stage->bytes, m->host + i * c->swap.stage_bytes, n);
-    m->sum = vt_vmm_checksum(m->sum, stage->bytes, n);
-    vti_cu_ptr dst = m->device + i * c->swap.stage_bytes;
-    VT_TRY(vti_cuda_status(c->cu.memcpy_htod_async(dst, stage->bytes, n, m->stream)));
-    return vti_cuda_status(c->cu.event_record(stage->event, m->stream));
-}
-
 static vt_status move_in(vti_cuda *c, swap_move *m)
 {
-    size_t n = count_pieces(c, m);
-    for (size_t i = 0; i < n; i++) VT_TRY(move_piece_in(c, m, i));
+    for (size_t i = 0; i * c->swap.stage_bytes < m->size_bytes; i++) {
+        vti_cuda_stage *stage = stage_of(c, i); // last used for the piece N_STAGE before
+        if (i >= VTI_CUDA_N_STAGE) VT_TRY(vti_cuda_status(c->cu.event_synchronize(stage->event)));
+        size_t n = piece_bytes(c, m, i);
+        memcpy(stage->bytes, m->host + i * c->swap.stage_bytes, n);
+        m->sum = vt_vmm_checksum(m->sum, stage->bytes, n);
+        vti_cu_ptr dst = m->device + i * c->swap.stage_bytes;
+        VT_TRY(vti_cuda_status(c->cu.memcpy_htod_async(dst, stage->bytes, n, m->stream)));
+        VT_TRY(vti_cuda_status(c->cu.event_record(stage->event, m->stream)));
+    }
     return VT_OK;
 }
 

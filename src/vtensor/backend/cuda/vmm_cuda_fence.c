@@ -28,7 +28,7 @@ static vti_cu_result create_event(vti_cuda *c, vti_cu_event *event)
     return r;
 }
 
-static vt_status open_join(vti_cuda *c)
+vt_status vti_cuda_fence_join(vti_cuda *c)
 {
     vti_cuda_fence *f = &c->fence;
     if (f->join) return VT_OK;
@@ -38,15 +38,10 @@ static vt_status open_join(vti_cuda *c)
     return VT_EDEVICE;
 }
 
-vt_status vti_cuda_fence_open(vti_cuda *c)
-{
-    return c->n_stream > 1 ? open_join(c) : VT_OK;
-}
-
 vt_status vti_cuda_fence_await(vti_cuda *c, vti_cu_event event)
 {
     pthread_mutex_lock(&c->marking);
-    vt_status st = open_join(c);
+    vt_status st = vti_cuda_fence_join(c);
     if (st == VT_OK && c->cu.stream_wait_event(c->fence.join, event, 0) != VTI_CU_SUCCESS)
         st = VT_EDEVICE;
     pthread_mutex_unlock(&c->marking);
@@ -141,40 +136,28 @@ static ticket_state look_up_ticket(vti_cuda *c, uint64_t ticket, vti_cuda_mark *
     return state;
 }
 
-static ticket_state mark_bare_ticket(vti_cuda *c, uint64_t ticket, vti_cuda_mark *mark)
-{
-    pthread_mutex_lock(&c->marking);
-    ticket_state state = look_up_ticket(c, ticket, mark);
-    if (state == TICKET_BARE) set_mark(c);
-    pthread_mutex_unlock(&c->marking);
-    return look_up_ticket(c, ticket, mark);
-}
-
-static void note_ticket_done(vti_cuda *c, uint64_t ticket)
-{
-    vti_cuda_fence *f = &c->fence;
-    pthread_mutex_lock(&c->mu);
-    if (f->done < ticket) f->done = ticket;
-    while (f->head < f->tail && f->mark[f->head % VTI_CUDA_N_MARK].ticket <= f->done) f->head++;
-    pthread_mutex_unlock(&c->mu);
-}
-
-static vt_status ask_mark(vti_cuda *c, const vti_cuda_mark *mark, bool wait, bool *is_passed)
-{
-    vti_cu_result r = wait ? c->cu.event_synchronize(mark->event) : c->cu.event_query(mark->event);
-    *is_passed = r == VTI_CU_SUCCESS;
-    if (*is_passed) note_ticket_done(c, mark->ticket);
-    return *is_passed || r == VTI_CU_NOT_READY ? VT_OK : VT_EDEVICE;
-}
-
 vt_status vti_cuda_fence_passed(vti_cuda *c, uint64_t ticket, bool wait, bool *is_passed)
 {
+    vti_cuda_fence *f = &c->fence;
     vti_cuda_mark mark;
     ticket_state state = look_up_ticket(c, ticket, &mark);
-    if (state == TICKET_BARE) state = mark_bare_ticket(c, ticket, &mark);
+    if (state == TICKET_BARE) {
+        pthread_mutex_lock(&c->marking);
+        if (look_up_ticket(c, ticket, &mark) == TICKET_BARE) set_mark(c);
+        pthread_mutex_unlock(&c->marking);
+        state = look_up_ticket(c, ticket, &mark);
+    }
     *is_passed = state == TICKET_DONE;
-    if (state == TICKET_MARKED) return ask_mark(c, &mark, wait, is_passed);
-    return state == TICKET_BARE && wait ? VT_EDEVICE : VT_OK;
+    if (state == TICKET_DONE) return VT_OK;
+    if (state == TICKET_BARE) return wait ? VT_EDEVICE : VT_OK;
+    vti_cu_result r = wait ? c->cu.event_synchronize(mark.event) : c->cu.event_query(mark.event);
+    *is_passed = r == VTI_CU_SUCCESS;
+    if (!*is_passed) return r == VTI_CU_NOT_READY ? VT_OK : VT_EDEVICE;
+    pthread_mutex_lock(&c->mu);
+    if (f->done < mark.ticket) f->done = mark.ticket;
+    while (f->head < f->tail && f->mark[f->head % VTI_CUDA_N_MARK].ticket <= f->done) f->head++;
+    pthread_mutex_unlock(&c->mu);
+    return VT_OK;
 }
 
 void vti_cuda_fence_close(vti_cuda *c)

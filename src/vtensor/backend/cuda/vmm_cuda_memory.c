@@ -125,30 +125,6 @@ vti_cuda_chunk *vti_cuda_chunk_find(vti_cuda *c, uint64_t index)
     return chunk;
 }
 
-// Makes sure that there is a table.
-static vt_status chunks_open(vti_cuda *c)
-{
-    vti_cuda_chunks *t = &c->chunks;
-    pthread_mutex_lock(&c->mu);
-    if (!t->bucket) t->bucket = calloc(FIRST_BUCKETS, sizeof(vti_cuda_chunk *));
-    if (t->bucket && t->n_bucket == 0) t->n_bucket = FIRST_BUCKETS;
-    vt_status st = t->bucket ? VT_OK : VT_ENOMEM;
-    pthread_mutex_unlock(&c->mu);
-    return st;
-}
-
-// Takes over a list of records.
-static void chunks_add(vti_cuda *c, vti_cuda_chunk *list)
-{
-    pthread_mutex_lock(&c->mu);
-    for (vti_cuda_chunk *next; list; list = next) {
-        next = list->next;
-        link_chunk(&c->chunks, list);
-        if (++c->chunks.n > c->chunks.n_bucket) grow_table(&c->chunks);
-    }
-    pthread_mutex_unlock(&c->mu);
-}
-
 static vti_cuda_chunk *chunks_take(vti_cuda *c, uint64_t index)
 {
     pthread_mutex_lock(&c->mu);
@@ -238,14 +214,26 @@ static vt_status make_chunk(vti_cuda *c, uint64_t index, vti_cuda_chunk **list)
 
 vt_status vti_cuda_create(vti_cuda *c, uint64_t index, uint64_t n)
 {
+    vti_cuda_chunks *t = &c->chunks;
     vti_cuda_chunk *list = NULL;
-    vt_status st = chunks_open(c);
+    pthread_mutex_lock(&c->mu);
+    if (!t->bucket) t->bucket = calloc(FIRST_BUCKETS, sizeof(vti_cuda_chunk *));
+    if (t->bucket && t->n_bucket == 0) t->n_bucket = FIRST_BUCKETS;
+    vt_status st = t->bucket ? VT_OK : VT_ENOMEM;
+    pthread_mutex_unlock(&c->mu);
     for (uint64_t i = 0; i < n && st == VT_OK; i++) st = make_chunk(c, index + i, &list);
-    if (st == VT_OK)
-        chunks_add(c, list);
-    else
+    if (st != VT_OK) {
         discard_chunks(c, list);
-    return st;
+        return st;
+    }
+    pthread_mutex_lock(&c->mu);
+    for (vti_cuda_chunk *next; list; list = next) {
+        next = list->next;
+        link_chunk(t, list);
+        if (++t->n > t->n_bucket) grow_table(t);
+    }
+    pthread_mutex_unlock(&c->mu);
+    return VT_OK;
 }
 
 // If a handle cannot be released, those that are gone are created again, with any bytes.
@@ -288,35 +276,19 @@ static vt_status map_slice(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_
     return vti_cuda_status(c->cu.mem_map(addr, size_bytes, 0, s->handle, 0));
 }
 
-// The first n_mapped of n slices are mapped, with this status: opens all of them, or unmaps them.
-static vt_status end_map(vti_cuda *c, vti_cu_ptr addr, size_t each, uint64_t n_mapped, vt_status st)
+vt_status vti_cuda_map(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t first,
+                       const uint64_t *index, uint64_t n)
 {
+    const size_t each = vti_cuda_class(c, first)->slice_bytes;
     const vti_cu_access access = {
         .location = {.type = VTI_CU_LOCATION_DEVICE, .id = c->device},
         .flags = VTI_CU_ACCESS_READWRITE,
     };
-    if (st == VT_OK) st = vti_cuda_status(c->cu.mem_set_access(addr, n_mapped * each, &access, 1));
-    if (st != VT_OK && n_mapped > 0) (void)!vti_cuda_unmap(c, addr, n_mapped * each);
+    vt_status st = VT_OK;
+    uint64_t i = 0;
+    for (; i < n && st == VT_OK; i += st == VT_OK)
+        st = map_slice(c, addr + i * each, slice, index ? index[i] : first + i);
+    if (st == VT_OK) st = vti_cuda_status(c->cu.mem_set_access(addr, n * each, &access, 1));
+    if (st != VT_OK && i > 0) (void)!vti_cuda_unmap(c, addr, i * each);
     return st;
-}
-
-vt_status vti_cuda_map(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index, uint64_t n)
-{
-    const size_t each = vti_cuda_class(c, index)->slice_bytes;
-    vt_status st = VT_OK;
-    uint64_t i = 0;
-    for (; i < n && st == VT_OK; i += st == VT_OK)
-        st = map_slice(c, addr + i * each, slice, index + i);
-    return end_map(c, addr, each, i, st);
-}
-
-vt_status vti_cuda_map_each(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, const uint64_t *index,
-                            uint64_t n)
-{
-    const size_t each = vti_cuda_class(c, index[0])->slice_bytes;
-    vt_status st = VT_OK;
-    uint64_t i = 0;
-    for (; i < n && st == VT_OK; i += st == VT_OK)
-        st = map_slice(c, addr + i * each, slice, index[i]);
-    return end_map(c, addr, each, i, st);
 }

@@ -1,5 +1,4 @@
-// host_file.c - the files of the host backend: the memfd with every chunk, the swap, and those of
-// /proc and /sys; see vmm_host.h.
+// host_file.c - the swap file of the host backend, and the files of /proc and /sys.
 //
 // The swap:
 // - The file has no name from the start (O_TMPFILE), or if the file system does not support that,
@@ -208,9 +207,7 @@ vt_status vti_system_mapped(dev_t device, ino_t inode, uint64_t *size_bytes, uin
 
 // ---- Whole transfers
 
-// Whether a file may be this long. Beyond RLIMIT_FSIZE a call would not only fail: SIGXFSZ ends the
-// process.
-static bool file_may_reach(uint64_t end_bytes)
+bool vti_file_may_reach(uint64_t end_bytes)
 {
     struct rlimit lim;
     return getrlimit(RLIMIT_FSIZE, &lim) != 0 || end_bytes <= lim.rlim_cur;
@@ -240,216 +237,12 @@ bool vti_file_write(int fd, const void *src, size_t size_bytes, off_t offset)
     return true;
 }
 
-// fallocate, retried when a signal interrupts it. False: errno says why; nothing was done.
-static bool allocate_room(int fd, int mode, off_t offset, size_t size_bytes)
+bool vti_file_allocate(int fd, int mode, off_t offset, size_t size_bytes)
 {
     int rc;
     do rc = fallocate(fd, mode, offset, (off_t)size_bytes);
     while (rc != 0 && errno == EINTR);
     return rc == 0;
-}
-
-// ---- The memfd
-
-#ifndef MFD_NOEXEC_SEAL
-#    define MFD_NOEXEC_SEAL 0x0008U
-#endif
-
-enum {
-    STAT_BLOCK_BYTES = 512, // whatever st_blksize says
-    FILL_BYTES = 1 << 20,   // of one fallocate: about 100 us
-};
-
-// Linux before 6.3 does not know MFD_NOEXEC_SEAL; later ones may be configured to require it.
-static int open_memfd(unsigned flags)
-{
-    flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    int fd = memfd_create("vtensor", flags | MFD_NOEXEC_SEAL);
-    if (fd < 0 && errno == EINVAL) fd = memfd_create("vtensor", flags);
-    return fd;
-}
-
-// What an errno of memfd_create means.
-static const char *trouble_of(int error)
-{
-    static const struct {
-        int error;
-        const char *text;
-    } known[] = {
-        {EMFILE, "no file descriptor is left for a memfd (ulimit -n)"},
-        {ENFILE, "the system has no file left for a memfd (fs.file-max)"},
-        {EPERM, "the system forbids memfd_create (a seccomp filter?)"},
-        {EACCES, "the system forbids memfd_create (vm.memfd_noexec?)"},
-        {ENOSYS, "the system has no memfd_create"},
-        {ENOMEM, "the system has no memory for a memfd"},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (known[i].error == error) return known[i].text;
-    return "memfd_create fails";
-}
-
-const char *vti_chunk_file_trouble(void)
-{
-    int fd = open_memfd(0);
-    if (fd < 0) return trouble_of(errno);
-    close(fd);
-    if (!file_may_reach(INT64_MAX / 2)) return "the length of files is limited (ulimit -f)";
-    return NULL;
-}
-
-vt_status vti_chunk_file_open(vti_chunk_file *f, size_t unit_bytes, unsigned memfd_flags)
-{
-    *f = (vti_chunk_file){.fd = open_memfd(memfd_flags), .pid = getpid(), .unit_bytes = unit_bytes};
-    return f->fd >= 0 ? VT_OK : vti_system_status();
-}
-
-void vti_chunk_file_close(vti_chunk_file *f)
-{
-    close(f->fd);
-}
-
-bool vti_chunk_file_is_foreign(const vti_chunk_file *f)
-{
-    return getpid() != f->pid;
-}
-
-static vt_status file_resize(int fd, uint64_t size_bytes)
-{
-    if (!file_may_reach(size_bytes)) return VT_NOSPACE;
-    int rc;
-    do rc = ftruncate(fd, (off_t)size_bytes);
-    while (rc != 0 && errno == EINTR);
-    return rc == 0 ? VT_OK : vti_system_status();
-}
-
-// Adds a class at byte `end` of the file and index `first`, and moves both. False: the file would
-// be longer than an offset can say.
-static bool class_add(vti_chunk_file *f, const vt_vmm_class *c, size_t thp_bytes, uint64_t *end,
-                      uint64_t *first)
-{
-    assert(c->n_slice > 0 && c->n_index > 0 && c->slice_bytes > 0);
-    assert(c->slice_bytes % f->unit_bytes == 0);
-    bool is_huge = thp_bytes > 0 && c->slice_bytes % thp_bytes == 0;
-    uint64_t align = is_huge ? thp_bytes : f->unit_bytes;
-    uint64_t at = (*end + align - 1) / align * align;
-    if (at > INT64_MAX || c->n_index > ((uint64_t)INT64_MAX - at) / c->slice_bytes / c->n_slice)
-        return false;
-    f->cls[f->n_class++] = (vti_chunk_class){
-        c->n_slice, c->slice_bytes, *first, *first + c->n_index, at, is_huge,
-    };
-    if (is_huge) f->thp_bytes = thp_bytes;
-    *end = at + c->n_slice * c->n_index * c->slice_bytes;
-    *first += c->n_index;
-    return true;
-}
-
-vt_status vti_chunk_file_configure(vti_chunk_file *f, const vt_vmm_geometry *geo)
-{
-    assert(geo->n_class > 0 && geo->n_class <= VT_VMM_MAX_CLASS);
-    vti_chunk_file laid = {.fd = f->fd, .pid = f->pid, .unit_bytes = f->unit_bytes};
-    uint64_t end = 0, first = 0;
-    size_t thp_bytes = vti_system_thp_bytes();
-    // Transparent huge pages are larger than the granularity; reserved ones have none below.
-    if (f->unit_bytes != (size_t)sysconf(_SC_PAGESIZE) || thp_bytes <= f->unit_bytes) thp_bytes = 0;
-    for (uint32_t c = 0; c < geo->n_class; c++)
-        if (!class_add(&laid, &geo->cls[c], thp_bytes, &end, &first)) return VT_NOSPACE;
-    VT_TRY(file_resize(f->fd, end));
-    if (fcntl(f->fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
-        vt_status st = vti_system_status();
-        return file_resize(f->fd, 0) == VT_OK ? st : VT_EDEVICE;
-    }
-    *f = laid;
-    return VT_OK;
-}
-
-const vti_chunk_class *vti_chunk_class_of(const vti_chunk_file *f, uint64_t index)
-{
-    assert(f->n_class > 0 && index < f->cls[f->n_class - 1].end);
-    const vti_chunk_class *c = f->cls;
-    while (index >= c->end) c++;
-    return c;
-}
-
-off_t vti_chunk_offset(const vti_chunk_class *c, uint32_t slice, uint64_t index)
-{
-    assert(slice < c->n_slice && index >= c->first && index < c->end);
-    uint64_t position = slice * (c->end - c->first) + (index - c->first);
-    return (off_t)(c->offset + position * c->slice_bytes);
-}
-
-// Asks for huge pages under a range through a temporary mapping. It may fail: the range is filled
-// with small pages afterwards.
-static void prefer_huge(const vti_chunk_file *f, off_t offset, size_t size_bytes)
-{
-    size_t room_bytes = size_bytes + f->thp_bytes;
-    char *room = mmap(NULL, room_bytes, PROT_NONE, VTI_RESERVED_FLAGS, -1, 0);
-    if (room == MAP_FAILED) return;
-    char *at = room + (f->thp_bytes - (uintptr_t)room % f->thp_bytes);
-    void *p = mmap(at, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, f->fd, offset);
-    if (p != MAP_FAILED && madvise(p, size_bytes, MADV_HUGEPAGE) == 0)
-        (void)madvise(p, size_bytes, MADV_POPULATE_WRITE);
-    (void)munmap(room, room_bytes);
-}
-
-// In pieces, so that periodic signals cannot interrupt it forever.
-static vt_status slice_fill(const vti_chunk_file *f, const vti_chunk_class *c, uint32_t slice,
-                            uint64_t index, uint64_t n)
-{
-    off_t offset = vti_chunk_offset(c, slice, index);
-    size_t left = n * c->slice_bytes;
-    size_t most = f->unit_bytes > FILL_BYTES ? f->unit_bytes : FILL_BYTES;
-    if (c->is_huge) prefer_huge(f, offset, left);
-    while (left > 0) {
-        size_t piece = left < most ? left : most;
-        if (!allocate_room(f->fd, 0, offset, piece)) return vti_system_status();
-        offset += (off_t)piece;
-        left -= piece;
-    }
-    return VT_OK;
-}
-
-// Punching a hole in a hole does no harm.
-static vt_status slice_punch(const vti_chunk_file *f, const vti_chunk_class *c, uint32_t slice,
-                             uint64_t index, uint64_t n)
-{
-    bool is_done = allocate_room(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                 vti_chunk_offset(c, slice, index), n * c->slice_bytes);
-    return is_done ? VT_OK : vti_system_status();
-}
-
-vt_status vti_chunk_file_create(const vti_chunk_file *f, uint64_t index, uint64_t n)
-{
-    if (vti_chunk_file_is_foreign(f)) return VT_EDEVICE;
-    const vti_chunk_class *c = vti_chunk_class_of(f, index);
-    assert(n > 0 && n <= c->end - index);
-    vt_status st = VT_OK;
-    uint32_t s = 0;
-    while (s < c->n_slice && (st = slice_fill(f, c, s, index, n)) == VT_OK) s++;
-    if (st == VT_OK) return VT_OK;
-    for (uint32_t done = 0; done <= s; done++)
-        if (slice_punch(f, c, done, index, n) != VT_OK) st = VT_EDEVICE;
-    return st;
-}
-
-// On a memfd, punching whole pages cannot fail. If it does, what is gone already is filled again.
-vt_status vti_chunk_file_destroy(const vti_chunk_file *f, uint64_t index, uint64_t n)
-{
-    if (vti_chunk_file_is_foreign(f)) return VT_EDEVICE;
-    const vti_chunk_class *c = vti_chunk_class_of(f, index);
-    assert(n > 0 && n <= c->end - index);
-    uint32_t s = 0;
-    while (s < c->n_slice && slice_punch(f, c, s, index, n) == VT_OK) s++;
-    if (s == c->n_slice) return VT_OK;
-    while (s-- > 0) (void)slice_fill(f, c, s, index, n);
-    return VT_EDEVICE;
-}
-
-vt_status vti_chunk_file_resident(const vti_chunk_file *f, uint64_t *size_bytes)
-{
-    struct stat st;
-    if (fstat(f->fd, &st) != 0) return VT_EDEVICE;
-    *size_bytes = (uint64_t)st.st_blocks * STAT_BLOCK_BYTES;
-    return VT_OK;
 }
 
 // ---- The swap
@@ -488,7 +281,7 @@ static int open_nameless(const char *dir)
 vt_status vti_swap_file_open(vti_swap_file *f, const char *dir, uint64_t size_bytes)
 {
     assert(size_bytes > 0);
-    if (size_bytes > INT64_MAX || !file_may_reach(size_bytes)) return VT_NOSPACE;
+    if (size_bytes > INT64_MAX || !vti_file_may_reach(size_bytes)) return VT_NOSPACE;
     int fd = open_nameless(dir);
     if (fd < 0) return status_of_errno();
     *f = (vti_swap_file){.fd = fd, .size_bytes = size_bytes};
@@ -511,7 +304,7 @@ vt_status vti_swap_file_write(const vti_swap_file *f, uint64_t offset, const voi
                               size_t size_bytes, uint64_t *sum)
 {
     assert_inside(f, offset, size_bytes);
-    if (!file_may_reach(offset + size_bytes)) return VT_NOSPACE;
+    if (!vti_file_may_reach(offset + size_bytes)) return VT_NOSPACE;
     uint64_t so_far = 0;
     for (size_t done = 0; done < size_bytes; done += piece_length(size_bytes, done)) {
         const char *piece = (const char *)src + done;
@@ -547,7 +340,7 @@ void vti_swap_file_drop(const vti_swap_file *f, uint64_t offset, size_t size_byt
 {
     assert_inside(f, offset, size_bytes);
     int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-    (void)allocate_room(f->fd, mode, (off_t)offset, size_bytes);
+    (void)vti_file_allocate(f->fd, mode, (off_t)offset, size_bytes);
 }
 
 void vti_swap_file_close(vti_swap_file *f)

@@ -4,7 +4,9 @@
 //
 // Under what the engine does to a request: choices and beams are forked, sequences preempted,
 // swapped and computed again, prefixes found; see test_same_bits.c. The GPU is the stand-in for the
-// driver, with the kernels compiled for the CPU.
+// driver, with the kernels compiled for the CPU. Of the other managers the first and the last are
+// run, with FX_TEST_LONG all.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "standin/standin.h"
@@ -100,6 +102,7 @@ FX_TEST(test_managers_give_the_same_answers_on_two_devices)
     char what[128];
     rig *reference = open_gpus(TINY_BF16, "cuda:0,cuda:1", "batch-invariant");
     for (size_t i = 0; i < sizeof managers / sizeof *managers; i++) {
+        if (!suite_takes(i, 3)) continue;
         rig *r =
             open_managed(TINY_BF16, &(rig_device){"cuda:0,cuda:1", "batch-invariant", managers[i]});
         for (int kind = 0; kind < N_KIND; kind++)

@@ -5,6 +5,8 @@
 //   FX_SIM_TURNS=n test_sim                 runs worlds until n iterations have passed
 //   FX_SIM_FIRST=n                          from that seed on
 //   FX_SIM_SEED=n FX_SIM_TURNS=m test_sim   one world, m iterations before it ends
+//   FX_TEST_LONG=1 test_sim                 runs worlds until 300,000 iterations have passed
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/sim/sim.h"
@@ -12,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TURNS 300000 // of the default run
+#define TURNS 100000 // of the default run
 
 static uint64_t env_or(const char *name, uint64_t other)
 {
@@ -45,7 +47,8 @@ FX_TEST(test_worlds)
         return;
     }
     uint64_t seed = first;
-    while (t.iterations < (n_iteration ? n_iteration : TURNS)) run_one(seed++, 0, &t);
+    const uint64_t most = suite_is_long() ? 3 * TURNS : TURNS;
+    while (t.iterations < (n_iteration ? n_iteration : most)) run_one(seed++, 0, &t);
     print_totals(&t, seed - first);
 }
 

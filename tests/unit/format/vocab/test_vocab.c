@@ -1,15 +1,14 @@
-// Text to ids and back: hand-derived cases on a small vocabulary, a naive implementation of the
-// same rule on random vocabularies, and the vectors of a real one if it is available.
+// Text to ids and back: hand-derived cases on a small vocabulary, and the vectors of a real one if
+// it is available. (test_vocab_model.c compares with naive models on random vocabularies.)
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <unistd.h>
 
-#include "base/number/rng.h"
 #include "base/text/utf8.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_vocab.h"
+#include "unit/format/vocab/encoded.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -57,30 +56,29 @@ static fxi_vocab *load_small(void)
     return v;
 }
 
-static void expect_ids(const fxi_vocab *v, const char *text, unsigned flags, const int32_t *want,
-                       size_t n)
+static void expect_ids(const fxi_vocab *v, const char *text, const char *own_bytes, unsigned flags,
+                       const int32_t *want, size_t n)
 {
-    fxi_ids ids = {0};
-    fx_error err;
-    if (fxi_vocab_encode(v, text, strlen(text), flags, &ids, &err) != FX_OK)
-        fail_msg("'%s': %s", text, err.text);
+    fxi_ids ids = ids_of(v, text, strlen(text), own_bytes, flags);
     bool same = ids.n == n && (!n || !memcmp(ids.id, want, n * sizeof *want));
     for (size_t i = 0; !same && i < ids.n; i++) print_message("%d ", (int)ids.id[i]);
     if (!same) fail_msg("are not the ids of '%s'", text);
     fxi_ids_free(&ids);
 }
 
-#define EXPECT(v, text, flags, ...)                      \
-    do {                                                 \
-        const int32_t want_[] = {__VA_ARGS__};           \
-        expect_ids(v, text, flags, want_, COUNT(want_)); \
+// `marks` has an 'x' for every byte that may be part of a control token.
+#define EXPECT_MARKED(v, text, marks, flags, ...)               \
+    do {                                                        \
+        const int32_t want_[] = {__VA_ARGS__};                  \
+        expect_ids(v, text, marks, flags, want_, COUNT(want_)); \
     } while (0)
 
-static void test_merge_order(void **state)
+#define EXPECT(v, text, flags, ...) EXPECT_MARKED(v, text, NULL, flags, __VA_ARGS__)
+
+FX_TEST(test_merge_order)
 {
-    (void)state;
     fxi_vocab *v = load_small();
-    expect_ids(v, "", FXI_ENCODE_SPACE, NULL, 0);
+    expect_ids(v, "", NULL, FXI_ENCODE_SPACE, NULL, 0);
     EXPECT(v, "a", 0, OWN(A));
     EXPECT(v, "ab", 0, OWN(AB));
     EXPECT(v, "abc", 0, OWN(ABC));          // a|bc is worse than ab|c
@@ -93,9 +91,8 @@ static void test_merge_order(void **state)
     fxi_vocab_free(v);
 }
 
-static void test_spaces(void **state)
+FX_TEST(test_spaces)
 {
-    (void)state;
     fxi_vocab *v = load_small();
     EXPECT(v, "a", FXI_ENCODE_SPACE, OWN(SP_A));
     EXPECT(v, " a", 0, OWN(SP_A));
@@ -109,9 +106,8 @@ static void test_spaces(void **state)
     fxi_vocab_free(v);
 }
 
-static void test_byte_fallback(void **state)
+FX_TEST(test_byte_fallback)
 {
-    (void)state;
     fxi_vocab *v = load_small();
     EXPECT(v, "\xC3\xA9", 0, BYTE_ID(0xC3), BYTE_ID(0xA9));
     EXPECT(v, "a\xF0\x9F\xA6\x99z", 0, OWN(A), BYTE_ID(0xF0), BYTE_ID(0x9F), BYTE_ID(0xA6),
@@ -121,9 +117,8 @@ static void test_byte_fallback(void **state)
     fxi_vocab_free(v);
 }
 
-static void test_unknown_characters(void **state)
+FX_TEST(test_unknown_characters)
 {
-    (void)state;
     fxi_vocab *v;
     vocab_parts parts = {.own = own, .n_own = COUNT(own), .no_bytes = true};
     assert_int_equal(load_parts(&parts, &v, NULL), FX_OK);
@@ -132,9 +127,8 @@ static void test_unknown_characters(void **state)
 }
 
 // Neither byte tokens nor an unknown token: the character is dropped, the rest of the text stays.
-static void test_no_token_for_a_character(void **state)
+FX_TEST(test_no_token_for_a_character)
 {
-    (void)state;
     fxi_gguf *g;
     fxi_vocab *v;
     fxi_buf b = vocab_file(&(vocab_parts){.own = own, .n_own = COUNT(own), .no_bytes = true});
@@ -150,9 +144,8 @@ static void test_no_token_for_a_character(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_special_tokens(void **state)
+FX_TEST(test_special_tokens)
 {
-    (void)state;
     fxi_vocab *v = load_small();
     EXPECT(v, "a<tool>b", 0, OWN(A), OWN(TOOL), OWN(B));
     EXPECT(v, "<tool>x<tool>ab", 0, OWN(TOOL_X), OWN(TOOL),
@@ -167,51 +160,28 @@ static void test_special_tokens(void **state)
     fxi_vocab_free(v);
 }
 
-// `marks` has an 'x' for every byte that may be part of a control token.
-static void expect_marked(const fxi_vocab *v, const char *text, const char *marks,
-                          const int32_t *want, size_t n)
+FX_TEST(test_marked_text)
 {
-    fxi_ids ids = {0};
-    char mine[64];
-    assert_true(strlen(text) == strlen(marks) && strlen(text) <= sizeof mine);
-    for (size_t i = 0; marks[i]; i++) mine[i] = marks[i] == 'x';
-    assert_int_equal(fxi_vocab_encode_marked(v, text, mine, strlen(text), 0, &ids, NULL), FX_OK);
-    assert_int_equal(ids.n, n);
-    assert_memory_equal(ids.id, want, n * sizeof *want);
-    fxi_ids_free(&ids);
-}
-
-#define EXPECT_MARKED(v, text, marks, ...)                  \
-    do {                                                    \
-        const int32_t want_[] = {__VA_ARGS__};              \
-        expect_marked(v, text, marks, want_, COUNT(want_)); \
-    } while (0)
-
-static void test_marked_text(void **state)
-{
-    (void)state;
     fxi_vocab *v = load_small();
     const int32_t lt = BYTE_ID('<'), g = BYTE_ID('g'), o = BYTE_ID('o'), gt = BYTE_ID('>');
-    EXPECT_MARKED(v, "<go>", "xxxx", OWN(GO));
-    EXPECT_MARKED(v, "<go>", "xxx.", lt, g, o, gt);
-    EXPECT_MARKED(v, "<go>", ".xxx", lt, g, o, gt);
-    EXPECT_MARKED(v, "<go><go>", "....xxxx", lt, g, o, gt, OWN(GO));
-    EXPECT_MARKED(v, "<go>ab", "xxxxx.", OWN(GO), OWN(AB)); // other text is tokenized as one
-    EXPECT_MARKED(v, "<tool>x", ".......", OWN(TOOL_X));    // user-defined: always split off
+    EXPECT_MARKED(v, "<go>", "xxxx", 0, OWN(GO));
+    EXPECT_MARKED(v, "<go>", "xxx.", 0, lt, g, o, gt);
+    EXPECT_MARKED(v, "<go>", ".xxx", 0, lt, g, o, gt);
+    EXPECT_MARKED(v, "<go><go>", "....xxxx", 0, lt, g, o, gt, OWN(GO));
+    EXPECT_MARKED(v, "<go>ab", "xxxxx.", 0, OWN(GO), OWN(AB)); // other text is tokenized as one
+    EXPECT_MARKED(v, "<tool>x", ".......", 0, OWN(TOOL_X));    // user-defined: always split off
     fxi_vocab_free(v);
 }
 
 // A chat mark is a control token even if the file calls it user-defined.
-static void test_marks_are_control(void **state)
+FX_TEST(test_marks_are_control)
 {
-    (void)state;
     fxi_vocab *v = load_small();
     assert_true(fxi_vocab_control(v, OWN(IM_END)));
     assert_true(fxi_vocab_ends(v, OWN(IM_END)));
     assert_false(fxi_vocab_control(v, OWN(TOOL)));
     EXPECT(v, "<|im_end|>", FXI_ENCODE_CONTROL, OWN(IM_END));
-    fxi_ids ids = {0};
-    assert_int_equal(fxi_vocab_encode(v, "<|im_end|>", 10, 0, &ids, NULL), FX_OK);
+    fxi_ids ids = ids_of(v, "<|im_end|>", 10, NULL, 0);
     for (size_t i = 0; i < ids.n; i++) assert_false(fxi_vocab_control(v, ids.id[i]));
     fxi_ids_free(&ids);
     fxi_vocab_free(v);
@@ -227,9 +197,8 @@ static void expect_text(const fxi_vocab *v, int32_t id, const char *bytes, const
     assert_int_equal(fxi_vocab_find(v, piece, n), id);
 }
 
-static void test_questions(void **state)
+FX_TEST(test_questions)
 {
-    (void)state;
     fxi_vocab *v = load_small();
     assert_int_equal(fxi_vocab_size(v), ID_OWN + COUNT(own));
     assert_int_equal(fxi_vocab_bos(v), ID_BOS); // found by its piece
@@ -248,24 +217,21 @@ static void test_questions(void **state)
     fxi_vocab_free(v);
 }
 
-static void test_bad_utf8(void **state)
+FX_TEST(test_bad_utf8)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t at;
-    } bad[] = {
-        {"ab\xFFz", 2},
-        {"\x80", 0},
-        {"a\xC3", 1},
-        {"\xC0\xAF", 0},
-        {"a\xE0\x80\x80", 1},
-        {"\xED\xA0\x80", 0},
-        {"\xF4\x90\x80\x80", 0},
-        {"\xF0\x9F\xA6", 0},
-        {"\xF8\x88\x80\x80\x80", 0},
-        {"\xE2\x82\xACx\xE2\x28\xA1", 4},
-    };
+    } bad[] = {{"ab\xFFz", 2},
+               {"\x80", 0},
+               {"a\xC3", 1},
+               {"\xC0\xAF", 0},
+               {"a\xE0\x80\x80", 1},
+               {"\xED\xA0\x80", 0},
+               {"\xF4\x90\x80\x80", 0},
+               {"\xF0\x9F\xA6", 0},
+               {"\xF8\x88\x80\x80\x80", 0},
+               {"\xE2\x82\xACx\xE2\x28\xA1", 4}};
     fxi_vocab *v = load_small();
     for (size_t i = 0; i < COUNT(bad); i++) {
         fx_error err;
@@ -282,29 +248,26 @@ static void test_bad_utf8(void **state)
     fxi_vocab_free(v);
 }
 
-static void test_utf8_complete(void **state)
+FX_TEST(test_utf8_complete)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t complete;
-    } cases[] = {
-        {"", 0},
-        {"a", 1},
-        {"a\xC3", 1},
-        {"a\xC3\xA9", 3},
-        {"\xE2\x82", 0},
-        {"x\xE2", 1},
-        {"\xE2\x82\xAC", 3},
-        {"x\xF0\x9F\xA6", 1},
-        {"\xF0\x9F\xA6\x99", 4},
-        {"x\xFF", 2},
-        {"x\x80", 2},
-        {"x\xC0", 2},
-        {"x\xED\xA0", 3},
-        {"x\xE2\x28", 3},
-        {"\x80\x80\x80\x80", 4},
-    };
+    } cases[] = {{"", 0},
+                 {"a", 1},
+                 {"a\xC3", 1},
+                 {"a\xC3\xA9", 3},
+                 {"\xE2\x82", 0},
+                 {"x\xE2", 1},
+                 {"\xE2\x82\xAC", 3},
+                 {"x\xF0\x9F\xA6", 1},
+                 {"\xF0\x9F\xA6\x99", 4},
+                 {"x\xFF", 2},
+                 {"x\x80", 2},
+                 {"x\xC0", 2},
+                 {"x\xED\xA0", 3},
+                 {"x\xE2\x28", 3},
+                 {"\x80\x80\x80\x80", 4}};
     for (size_t i = 0; i < COUNT(cases); i++)
         assert_int_equal(fxi_utf8_complete(cases[i].text, strlen(cases[i].text)),
                          cases[i].complete);
@@ -314,9 +277,8 @@ static void test_utf8_complete(void **state)
 // Broken vocabularies
 //
 
-static void test_utf8_at(void **state)
+FX_TEST(test_utf8_at)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t n, n_bytes;
@@ -335,9 +297,8 @@ static void test_utf8_at(void **state)
     }
 }
 
-static void test_broken_vocabularies(void **state)
+FX_TEST(test_broken_vocabularies)
 {
-    (void)state;
     static const small_token bad_type[] = {{"x", 0, 7}}, bad_byte[] = {{"<0xGG>", 0, BYTE}},
                              nan_score[] = {{"x", NAN, 1}};
     static const struct {
@@ -364,9 +325,8 @@ static void test_broken_vocabularies(void **state)
     }
 }
 
-static void test_missing_keys(void **state)
+FX_TEST(test_missing_keys)
 {
-    (void)state;
     static const char *const keys[] = {"tokenizer.ggml.model", "tokenizer.ggml.tokens",
                                        "tokenizer.ggml.scores"};
     fxi_buf b = vocab_file(&(vocab_parts){0});
@@ -388,114 +348,6 @@ static void test_missing_keys(void **state)
 }
 
 //
-// Against a naive implementation
-//
-
-typedef struct naive {
-    const fxi_vocab *v;
-    const small_token *own;
-    fxi_str part[64]; // neighbours in the text
-    size_t n;
-} naive;
-
-// The test's own token that merging these two gives, -1: none.
-static int naive_merge(const naive *m, size_t i)
-{
-    int32_t id = fxi_vocab_find(m->v, m->part[i].p, m->part[i].n + m->part[i + 1].n);
-    return id < ID_OWN ? -1 : id - ID_OWN;
-}
-
-static bool naive_step(naive *m)
-{
-    size_t best = m->n;
-    float score = -INFINITY;
-    for (size_t i = 0; i + 1 < m->n; i++) {
-        int k = naive_merge(m, i);
-        if (k < 0 || m->own[k].score <= score) continue;
-        score = m->own[k].score;
-        best = i;
-    }
-    if (best == m->n) return false;
-    m->part[best].n += m->part[best + 1].n;
-    memmove(&m->part[best + 1], &m->part[best + 2], (m->n - best - 2) * sizeof *m->part);
-    m->n--;
-    return true;
-}
-
-// `escaped` has the space mark for spaces.
-static void naive_encode(naive *m, const char *escaped, fxi_ids *out)
-{
-    m->n = 0;
-    for (const char *c = escaped; *c; c += m->part[m->n++].n)
-        m->part[m->n] = (fxi_str){c, (size_t)fxi_utf8_len((unsigned char)*c)};
-    while (naive_step(m)) continue;
-    for (size_t i = 0; i < m->n; i++) {
-        int32_t id = fxi_vocab_find(m->v, m->part[i].p, m->part[i].n);
-        for (size_t k = 0; id < 0 && k < m->part[i].n; k++)
-            fxi_ids_add(out, BYTE_ID((unsigned char)m->part[i].p[k]));
-        if (id >= 0) fxi_ids_add(out, id);
-    }
-}
-
-static uint64_t draw(uint64_t seed, uint64_t *i, uint64_t below)
-{
-    return fxi_rng_u64(seed, 0, (*i)++) % below;
-}
-
-enum { RANDOM_OWN = 24 };
-
-static void random_text(uint64_t seed, uint64_t *i, size_t n, char *text, char *escaped)
-{
-    *text = *escaped = 0;
-    for (size_t k = 0; k < n; k++) {
-        uint64_t c = draw(seed, i, 4);
-        strcat(text, &"a\0b\0c\0 "[2 * c]);
-        strcat(escaped, c == 3 ? SP : &"a\0b\0c"[2 * c]);
-    }
-}
-
-// Pieces of one to four of the letters a, b, c and the space mark, with few distinct scores: ties
-// are common.
-static void random_tokens(uint64_t seed, uint64_t *i, small_token *t, char (*piece)[16])
-{
-    char unused[16];
-    for (int k = 0; k < RANDOM_OWN; k++) {
-        bool again = true;
-        while (again) {
-            random_text(seed, i, 1 + draw(seed, i, 4), unused, piece[k]);
-            again = false;
-            for (int j = 0; j < k; j++) again |= !strcmp(piece[j], piece[k]);
-        }
-        t[k] = (small_token){piece[k], -(float)draw(seed, i, 6), NORMAL};
-    }
-}
-
-static void compare_with_naive(uint64_t seed)
-{
-    char piece[RANDOM_OWN][16], text[64], escaped[192];
-    small_token t[RANDOM_OWN];
-    uint64_t i = 0;
-    random_tokens(seed, &i, t, piece);
-    fxi_vocab *v;
-    assert_int_equal(load_parts(&(vocab_parts){.own = t, .n_own = RANDOM_OWN}, &v, NULL), FX_OK);
-    for (int k = 0; k < 20; k++) {
-        naive m = {.v = v, .own = t};
-        fxi_ids want = {0};
-        random_text(seed, &i, 1 + draw(seed, &i, 40), text, escaped);
-        naive_encode(&m, escaped, &want);
-        expect_ids(v, text, 0, want.id, want.n);
-        fxi_ids_free(&want);
-    }
-    fxi_vocab_free(v);
-}
-
-static void test_against_naive(void **state)
-{
-    (void)state;
-    for (uint64_t seed = 0; seed < 200; seed++) compare_with_naive(seed);
-}
-
-//
 // Long texts
 //
 
@@ -503,9 +355,8 @@ static void check_long(const fxi_vocab *v, const char *unit, size_t n_unit, size
 {
     size_t n = strlen(unit), n_back = 0;
     char *text = malloc(n * n_unit);
-    fxi_ids ids = {0};
     for (size_t i = 0; i < n_unit; i++) memcpy(text + i * n, unit, n);
-    assert_int_equal(fxi_vocab_encode(v, text, n * n_unit, 0, &ids, NULL), FX_OK);
+    fxi_ids ids = ids_of(v, text, n * n_unit, NULL, 0);
     assert_int_equal(ids.n, n_id);
     for (size_t i = 0; i < ids.n; i++) {
         size_t n_bytes;
@@ -518,9 +369,8 @@ static void check_long(const fxi_vocab *v, const char *unit, size_t n_unit, size
     free(text);
 }
 
-static void test_long_texts(void **state)
+FX_TEST(test_long_texts)
 {
-    (void)state;
     enum { N = 1 << 18 };
     fxi_vocab *v = load_small();
     check_long(v, " abc", N, 2 * N); // words
@@ -570,7 +420,7 @@ static void check_real(const char *name)
         *end = *line_end = 0;
         for (char *rest; *line; line = rest) fxi_ids_add(&want, (int32_t)strtol(line, &rest, 10));
         line = line_end + 1;
-        expect_ids(v, text, FXI_ENCODE_SPACE, want.id, want.n);
+        expect_ids(v, text, NULL, FXI_ENCODE_SPACE, want.id, want.n);
         fxi_ids_free(&want);
     }
     assert_int_equal(n_text, 46); // the 47th, after the last separator, is empty
@@ -580,9 +430,8 @@ static void check_real(const char *name)
     fxi_vocab_free(v);
 }
 
-static void test_real_vectors(void **state)
+FX_TEST(test_real_vectors)
 {
-    (void)state;
     if (access(REAL "llama-spm.gguf", R_OK)) {
         print_message("skipped: ../shared/data not present\n");
         skip();
@@ -593,26 +442,4 @@ static void test_real_vectors(void **state)
     check_real("deepseek-llm");
 }
 
-FX_SUITE(test_vocab)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_merge_order),
-        cmocka_unit_test(test_spaces),
-        cmocka_unit_test(test_byte_fallback),
-        cmocka_unit_test(test_unknown_characters),
-        cmocka_unit_test(test_no_token_for_a_character),
-        cmocka_unit_test(test_special_tokens),
-        cmocka_unit_test(test_marked_text),
-        cmocka_unit_test(test_marks_are_control),
-        cmocka_unit_test(test_questions),
-        cmocka_unit_test(test_bad_utf8),
-        cmocka_unit_test(test_utf8_complete),
-        cmocka_unit_test(test_utf8_at),
-        cmocka_unit_test(test_broken_vocabularies),
-        cmocka_unit_test(test_missing_keys),
-        cmocka_unit_test(test_against_naive),
-        cmocka_unit_test(test_long_texts),
-        cmocka_unit_test(test_real_vectors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vocab)

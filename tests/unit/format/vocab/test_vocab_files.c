@@ -3,7 +3,7 @@
 // make_tokenizer_vectors.py). A folder's tokenizer, written as GGUF's keys and read again, gives
 // the same ids; so do the keys alone that other programs read, where they can. Rank files: special
 // tokens after the ranks, and the error line for a broken file.
-#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,28 +14,20 @@
 #include "format/vocab.h"
 #include "format/vocab/read/vocab_read.h"
 #include "format/vocab/vocab_write.h"
-#include "suite.h"
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
 
 // ---- vectors ------------------------------------------------------------------------------------
 
 #define FOLDER FX_SOURCE_DIR "/tests/vectors/tokenizers/"
 
-static json_t *load_cases(void)
-{
-    json_error_t e;
-    json_t *all = json_load_file(FOLDER "cases.json", JSON_ALLOW_NUL, &e);
-    if (!all) fail_msg("cases.json: %s", e.text);
-    return all;
-}
-
-static fxi_vocab *open_vocab(const json_t *entry)
+static fxi_vocab *open_vocab(const fxi_json *entry)
 {
     char path[512];
     fx_error err = {.text = ""};
     fxi_vocab *v;
-    snprintf(path, sizeof path, FOLDER "%s", json_string_value(json_object_get(entry, "file")));
-    if (fxi_vocab_open(path, json_string_value(json_object_get(entry, "pre")), NULL, &v, &err))
+    snprintf(path, sizeof path, FOLDER "%s", fxi_json_text(fxi_json_get(entry, "file")));
+    if (fxi_vocab_open(path, fxi_json_text(fxi_json_get(entry, "pre")), NULL, &v, &err))
         fail_msg("%s", err.text);
     return v;
 }
@@ -51,11 +43,11 @@ static void print_ids(const char *what, const int32_t *id, size_t n)
     print_message("\n");
 }
 
-static void expect_ids(place at, const json_t *want, const fxi_ids *got)
+static void expect_ids(place at, const fxi_json *want, const fxi_ids *got)
 {
     fxi_ids ids = {0};
-    for (size_t i = 0; i < json_array_size(want); i++)
-        assert_true(fxi_ids_add(&ids, (int32_t)json_integer_value(json_array_get(want, i))));
+    for (size_t i = 0; i < fxi_json_array_size(want); i++)
+        assert_true(fxi_ids_add(&ids, (int32_t)fxi_json_int(fxi_json_at(want, i))));
     if (ids.n != got->n || (ids.n && memcmp(ids.id, got->id, ids.n * sizeof *ids.id))) {
         print_ids("want", ids.id, ids.n);
         print_ids("got ", got->id, got->n);
@@ -64,60 +56,60 @@ static void expect_ids(place at, const json_t *want, const fxi_ids *got)
     fxi_ids_free(&ids);
 }
 
-static void check_decoded(place at, const fxi_vocab *v, const json_t *want, const fxi_ids *ids)
+static void check_decoded(place at, const fxi_vocab *v, const fxi_json *want, const fxi_ids *ids)
 {
     fxi_buf text = {0};
     if (!want) return; // the library decodes unknown tokens in its own way
     assert_true(fxi_vocab_decode(v, ids->id, ids->n, 0, &text));
-    if (text.n != json_string_length(want) ||
-        (text.n && memcmp(text.p, json_string_value(want), text.n)))
+    if (text.n != fxi_json_string(want).n ||
+        (text.n && memcmp(text.p, fxi_json_text(want), text.n)))
         fail_msg("%s: '%s' decoded is '%.*s', not '%s'", at.file, at.text, (int)text.n, text.p,
-                 json_string_value(want));
+                 fxi_json_text(want));
     fxi_buf_free(&text);
 }
 
 // The ids under the key, if the case has them, are those of the text with these flags.
-static bool check_ids(place at, const fxi_vocab *v, const json_t *c, const char *key,
+static bool check_ids(place at, const fxi_vocab *v, const fxi_json *c, const char *key,
                       unsigned flags, bool decoded)
 {
-    const json_t *want = json_object_get(c, key);
+    const fxi_json *want = fxi_json_get(c, key);
     fxi_ids ids = {0};
     if (!want) return false;
-    const size_t n = json_string_length(json_object_get(c, "text"));
+    const size_t n = fxi_json_string(fxi_json_get(c, "text")).n;
     assert_int_equal(fxi_vocab_encode(v, at.text, n, flags, &ids, NULL), FX_OK);
     expect_ids(at, want, &ids);
-    if (decoded) check_decoded(at, v, json_object_get(c, "decoded"), &ids);
+    if (decoded) check_decoded(at, v, fxi_json_get(c, "decoded"), &ids);
     fxi_ids_free(&ids);
     return true;
 }
 
-static void check_case(const char *file, const fxi_vocab *v, const json_t *c)
+static void check_case(const char *file, const fxi_vocab *v, const fxi_json *c)
 {
-    const place at = {file, json_string_value(json_object_get(c, "text"))};
+    const place at = {file, fxi_json_text(fxi_json_get(c, "text"))};
     const unsigned plain = FXI_ENCODE_SPACE, special = FXI_ENCODE_SPACE | FXI_ENCODE_CONTROL;
     check_ids(at, v, c, "both", plain, true);
     check_ids(at, v, c, "both", special, true);
     const bool has_special = check_ids(at, v, c, "ids", special, true);
     check_ids(at, v, c, "without_special", plain, !has_special);
-    assert_int_equal(json_integer_value(json_object_get(c, "n_around")),
+    assert_int_equal(fxi_json_int(fxi_json_get(c, "n_around")),
                      fxi_vocab_adds_bos(v) + fxi_vocab_adds_eos(v));
 }
 
-static void test_vectors(void **state)
+FX_TEST(test_vectors)
 {
-    (void)state;
-    json_t *all = load_cases();
+    fxi_json_doc all_doc = json_doc_file(FOLDER "cases.json");
+    const fxi_json *all = all_doc.root;
     size_t n_case = 0;
-    for (size_t i = 0; i < json_array_size(all); i++) {
-        const json_t *entry = json_array_get(all, i), *cases = json_object_get(entry, "cases");
-        const char *file = json_string_value(json_object_get(entry, "file"));
+    for (size_t i = 0; i < fxi_json_array_size(all); i++) {
+        const fxi_json *entry = fxi_json_at(all, i), *cases = fxi_json_get(entry, "cases");
+        const char *file = fxi_json_text(fxi_json_get(entry, "file"));
         fxi_vocab *v = open_vocab(entry);
-        for (size_t k = 0; k < json_array_size(cases); k++, n_case++)
-            check_case(file, v, json_array_get(cases, k));
+        for (size_t k = 0; k < fxi_json_array_size(cases); k++, n_case++)
+            check_case(file, v, fxi_json_at(cases, k));
         fxi_vocab_free(v);
     }
     assert_true(n_case > 400);
-    json_decref(all);
+    fxi_json_doc_free(&all_doc);
 }
 
 //
@@ -157,9 +149,8 @@ static void remove_all(const char *folder)
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void test_template(void **state)
+FX_TEST(test_template)
 {
-    (void)state;
     char folder[] = "/tmp/test-vocab-XXXXXX";
     assert_non_null(mkdtemp(folder));
     put_file(folder, "tokenizer.json",
@@ -174,9 +165,8 @@ static void test_template(void **state)
 }
 
 // A folder with nothing but formats that are not read says what to do.
-static void test_other_formats(void **state)
+FX_TEST(test_other_formats)
 {
-    (void)state;
     static const char *const names[] = {"tokenizer.model", "vocab.json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char folder[] = "/tmp/test-vocab-XXXXXX", path[512];
@@ -274,9 +264,8 @@ static void expect_same_ids(const char *file, const fxi_vocab *a, const fxi_voca
     }
 }
 
-static void test_a_tokenizer_survives_its_way_through_a_file(void **state)
+FX_TEST(test_a_tokenizer_survives_its_way_through_a_file)
 {
-    (void)state;
     static const char *const cases[] = {
         "after_bytes.json", "fallback.json",      "plain.json", "prefix_space.json",
         "unigram.json",     "unigram_first.json", "words.json", "bert.json",
@@ -308,9 +297,8 @@ static void hide_text(fxi_buf *head)
     *at = 'X';
 }
 
-static void test_keys_that_other_programs_read(void **state)
+FX_TEST(test_keys_that_other_programs_read)
 {
-    (void)state;
     fx_error err;
     fxi_vocab *direct;
     copy_as("fallback.json", "tokenizer.json");
@@ -326,9 +314,8 @@ static void test_keys_that_other_programs_read(void **state)
 }
 
 // Other programs expect a token for every row of the embedding.
-static void test_rows_without_a_token(void **state)
+FX_TEST(test_rows_without_a_token)
 {
-    (void)state;
     fxi_gguf *g;
     fx_error err;
     const fxi_gguf_kv *kv, *types;
@@ -366,9 +353,8 @@ static void expect_pre(const char *pattern, bool whole_words, const char *want)
 }
 
 // As the models' tokenizer.json files spell them.
-static void test_published_patterns_are_recognised(void **state)
+FX_TEST(test_published_patterns_are_recognised)
 {
-    (void)state;
     expect_pre("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
                "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
                true, "llama-bpe");
@@ -381,9 +367,8 @@ static void test_published_patterns_are_recognised(void **state)
     expect_pre("\\p{L}+|\\s", false, NULL);
 }
 
-static void test_every_name_is_recognised(void **state)
+FX_TEST(test_every_name_is_recognised)
 {
-    (void)state;
     static const char *const names[] = {"llama-bpe", "qwen2",          "gpt-2",       "smollm",
                                         "tekken",    "gpt-4o",         "gpt-4",       "stablelm2",
                                         "falcon",    "deepseek-coder", "deepseek-v3", "bloom"};
@@ -410,9 +395,8 @@ static fx_status read_ranks(const char *text, const char *pre, fxi_vocab_spec *s
     return fxi_vocab_read_ranks(text, strlen(text), pre, s, err);
 }
 
-static void test_ranks(void **state)
+FX_TEST(test_ranks)
 {
-    (void)state;
     static const char *const rank_texts[] = {
         three, "YWI= 2\r\nYQ== 0\r\n\r\nYg== 1", // another order, other line ends
     };
@@ -435,9 +419,8 @@ static void expect_special(const fxi_vocab_spec *s, int32_t id, const char *piec
     assert_int_equal(s->tok[id].type, FXI_TOKEN_CONTROL);
 }
 
-static void test_llama3(void **state)
+FX_TEST(test_llama3)
 {
-    (void)state;
     fxi_vocab_spec s;
     assert_int_equal(read_ranks(three, "llama-bpe", &s, NULL), FX_OK);
     assert_int_equal(s.n_tok, 3 + 256);
@@ -453,9 +436,8 @@ static void test_llama3(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-static void test_qwen(void **state)
+FX_TEST(test_qwen)
 {
-    (void)state;
     fxi_vocab_spec s;
     assert_int_equal(read_ranks(three, "qwen2", &s, NULL), FX_OK);
     assert_int_equal(s.n_tok, 3 + 208);
@@ -468,9 +450,8 @@ static void test_qwen(void **state)
 }
 
 // A special token that has a rank already keeps its id.
-static void test_special_among_ranks(void **state)
+FX_TEST(test_special_among_ranks)
 {
-    (void)state;
     fxi_vocab_spec s;
     assert_int_equal(read_ranks("YQ== 0\nPHxlbmRvZnRleHR8Pg== 1\n", "gpt-2", &s, NULL), FX_OK);
     assert_int_equal(s.n_tok, 2);
@@ -479,9 +460,8 @@ static void test_special_among_ranks(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-static void test_broken(void **state)
+FX_TEST(test_broken)
 {
-    (void)state;
     static const struct {
         const char *text, *pre, *error;
     } cases[] = {
@@ -509,22 +489,4 @@ static void test_broken(void **state)
     }
 }
 
-FX_SUITE(test_vocab_files)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_template),
-        cmocka_unit_test(test_other_formats),
-        cmocka_unit_test(test_a_tokenizer_survives_its_way_through_a_file),
-        cmocka_unit_test(test_keys_that_other_programs_read),
-        cmocka_unit_test(test_rows_without_a_token),
-        cmocka_unit_test(test_published_patterns_are_recognised),
-        cmocka_unit_test(test_every_name_is_recognised),
-        cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_llama3),
-        cmocka_unit_test(test_qwen),
-        cmocka_unit_test(test_special_among_ranks),
-        cmocka_unit_test(test_broken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vocab_files)

@@ -1,12 +1,12 @@
 // test_vocab_gguf.c - the kinds of vocabularies in GGUF files besides "llama" (test_vocab.c): gpt2,
 // t5 and bert, valid and broken. Pre-tokenizers by name, compared with the `tokenizers` package on
 // the models' own patterns (tests/vectors/pretokenizers.json, by make_pretokenizer_vectors.py).
-#include <jansson.h>
 
-#include "suite.h"
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/gguf_bytes.h"
 #include "unit/format/small_spec.h"
+#include "unit/format/vocab/encoded.h"
 
 // ---- kinds --------------------------------------------------------------------------------------
 
@@ -85,22 +85,15 @@ static fx_status load(const parts *p, fxi_vocab **v, fx_error *err)
     return st;
 }
 
-static void expect_ids(const fxi_vocab *v, const char *text, unsigned flags, const char *want)
+static fxi_vocab *load_sound(const parts *p)
 {
-    fxi_ids ids = {0};
-    fxi_buf got = {0};
-    assert_int_equal(fxi_vocab_encode(v, text, strlen(text), flags, &ids, NULL), FX_OK);
-    for (size_t i = 0; i < ids.n; i++)
-        assert_true(fxi_buf_fmt(&got, i ? " %d" : "%d", (int)ids.id[i]));
-    if (strcmp(got.p ? got.p : "", want)) fail_msg("'%s' became %s", text, got.p);
-    fxi_buf_free(&got);
-    fxi_ids_free(&ids);
+    fxi_vocab *v;
+    assert_int_equal(load(p, &v, NULL), FX_OK);
+    return v;
 }
 
-static void test_gpt2(void **state)
+FX_TEST(test_gpt2)
 {
-    (void)state;
-    fxi_vocab *v;
     const parts p = {.model = "gpt2",
                      .pre = "qwen2",
                      .merges = {"a b", "\u0120 ab", "1 1"},
@@ -109,24 +102,22 @@ static void test_gpt2(void **state)
                               "ab",
                               "11", "<|x|>", "\u00FC", "<u>"},
                      .types = {0, 0, 0, FXI_TOKEN_USER, FXI_TOKEN_USER, FXI_TOKEN_USER}};
-    assert_int_equal(load(&p, &v, NULL), FX_OK);
-    expect_ids(v, "ab ab11", 0, "256 257 49 49"); // one per digit
+    fxi_vocab *v = load_sound(&p);
+    expect_numbers(v, "ab ab11", 0, "256 257 49 49"); // one per digit
     fxi_vocab_free(v);
 }
 
-static void test_gpt2_specials(void **state)
+FX_TEST(test_gpt2_specials)
 {
-    (void)state;
-    fxi_vocab *v;
     const parts p = {.model = "gpt2",
                      .merges = {"\u00C3 \u00BC"},
                      .more = {"\u00C3\u00BC", "<|x|>", "\u00FC", "<u>"},
                      .types = {0, FXI_TOKEN_USER, FXI_TOKEN_USER, FXI_TOKEN_USER}};
-    assert_int_equal(load(&p, &v, NULL), FX_OK);
-    expect_ids(v, "\u00FC<u>", 0, "258 259"); // user-defined tokens are spelled plainly
-    assert_true(fxi_vocab_control(v, 257));   // spelled like a mark
-    expect_ids(v, "<|x|>", FXI_ENCODE_CONTROL, "257");
-    expect_ids(v, "<|x|>", 0, "60 124 120 124 62");
+    fxi_vocab *v = load_sound(&p);
+    expect_numbers(v, "\u00FC<u>", 0, "258 259"); // user-defined tokens are spelled plainly
+    assert_true(fxi_vocab_control(v, 257));       // spelled like a mark
+    expect_numbers(v, "<|x|>", FXI_ENCODE_CONTROL, "257");
+    expect_numbers(v, "<|x|>", 0, "60 124 120 124 62");
     size_t n;
     const char *text = fxi_vocab_bytes(v, 256, &n);
     assert_true(n == 2 && !memcmp(text, "\u00FC", 2));
@@ -134,33 +125,29 @@ static void test_gpt2_specials(void **state)
     fxi_vocab_free(v);
 }
 
-static void test_t5(void **state)
+FX_TEST(test_t5)
 {
-    (void)state;
-    fxi_vocab *v;
     const parts p = {.model = "t5",
                      .more = {"<unk>", SP, "a", SP "a", "</s>"},
                      .types = {FXI_TOKEN_UNKNOWN, 0, 0, 0, FXI_TOKEN_CONTROL}};
-    assert_int_equal(load(&p, &v, NULL), FX_OK);
-    expect_ids(v, "  a   aa ", FXI_ENCODE_SPACE, "3 3 2");
-    expect_ids(v, "xy a", FXI_ENCODE_SPACE, "1 0 3");
+    fxi_vocab *v = load_sound(&p);
+    expect_numbers(v, "  a   aa ", FXI_ENCODE_SPACE, "3 3 2");
+    expect_numbers(v, "xy a", FXI_ENCODE_SPACE, "1 0 3");
     assert_true(fxi_vocab_adds_eos(v) && fxi_vocab_eos(v) == 4 && fxi_vocab_ends(v, 4));
     fxi_vocab_free(v);
 }
 
 // A file without the name of its pre-tokenizer is cut by "default", three digits at a time, and
 // the vocabulary says so.
-static void test_missing_pre(void **state)
+FX_TEST(test_missing_pre)
 {
-    (void)state;
     static const struct {
         const char *pre, *ids;
     } cases[] = {{NULL, "256 49 49"}, {"default", "256 49 49"}, {"gpt-2", "256 256"}};
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab *v;
         const parts p = {.model = "gpt2", .pre = cases[i].pre, .merges = {"1 1"}, .more = {"11"}};
-        assert_int_equal(load(&p, &v, NULL), FX_OK);
-        expect_ids(v, "1111", 0, cases[i].ids);
+        fxi_vocab *v = load_sound(&p);
+        expect_numbers(v, "1111", 0, cases[i].ids);
         const char *warning = fxi_vocab_warning(v);
         if (cases[i].pre)
             assert_null(warning);
@@ -173,16 +160,14 @@ static void test_missing_pre(void **state)
 }
 
 // Text with marks for spaces, line by line; empty lines as they are.
-static void test_gemma4(void **state)
+FX_TEST(test_gemma4)
 {
-    (void)state;
-    fxi_vocab *v;
     const parts p = {.model = "gemma4",
                      .merges = {SP " a"},
                      .more = {SP, "a", SP "a", "<0x0A>", "\n\n", "<u>"},
                      .types = {0, 0, 0, FXI_TOKEN_BYTE, 0, FXI_TOKEN_USER}};
-    assert_int_equal(load(&p, &v, NULL), FX_OK);
-    expect_ids(v, "a a\na<u>\n\n a", 0, "1 2 3 1 5 4 2");
+    fxi_vocab *v = load_sound(&p);
+    expect_numbers(v, "a a\na<u>\n\n a", 0, "1 2 3 1 5 4 2");
     assert_null(fxi_vocab_warning(v));
     fxi_vocab_free(v);
 }
@@ -196,17 +181,15 @@ static void expect_text(const fxi_vocab *v, const int32_t *id, size_t n, const c
 }
 
 // Words by the longest pieces; a word that pieces do not spell is unknown; [CLS] and [SEP] around.
-static void test_bert(void **state)
+FX_TEST(test_bert)
 {
-    (void)state;
-    fxi_vocab *v;
     const parts p = {.model = "bert",
                      .more = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", SP "un", SP "hello", "able", "s",
                               SP ",", SP "\u4E2D"},
                      .types = {FXI_TOKEN_CONTROL, FXI_TOKEN_UNKNOWN, FXI_TOKEN_CONTROL}};
-    assert_int_equal(load(&p, &v, NULL), FX_OK);
-    expect_ids(v, " H\u00E9llo,  unables \x01un\u4E2D\u4E2D s un-able", 0,
-               "5 8 4 6 7 4 9 9 1 4 1 1");
+    fxi_vocab *v = load_sound(&p);
+    expect_numbers(v, " H\u00E9llo,  unables \x01un\u4E2D\u4E2D s un-able", 0,
+                   "5 8 4 6 7 4 9 9 1 4 1 1");
     assert_true(fxi_vocab_adds_bos(v) && fxi_vocab_adds_eos(v));
     assert_int_equal(fxi_vocab_bos(v), 2);
     assert_int_equal(fxi_vocab_eos(v), 3);
@@ -215,17 +198,15 @@ static void test_bert(void **state)
 }
 
 // Models of embeddings want their separator after a text.
-static void test_separator(void **state)
+FX_TEST(test_separator)
 {
-    (void)state;
     static const struct {
         const char *pre;
         bool adds;
     } cases[] = {{"gpt-2", false}, {"roberta-bpe", true}, {"jina-v2-code", true}};
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab *v;
         const parts p = {.model = "gpt2", .pre = cases[i].pre, .more = {"</s>"}, .eos = 257};
-        assert_int_equal(load(&p, &v, NULL), FX_OK);
+        fxi_vocab *v = load_sound(&p);
         assert_int_equal(fxi_vocab_adds_eos(v), cases[i].adds);
         assert_int_equal(fxi_vocab_eos(v), 256);
         fxi_vocab_free(v);
@@ -233,44 +214,40 @@ static void test_separator(void **state)
 }
 
 // Phi-3's marks swallow the white space after them.
-static void test_phi3(void **state)
+FX_TEST(test_phi3)
 {
-    (void)state;
-    fxi_vocab *v;
     const parts p = {.model = "llama",
                      .phi3 = true,
                      .more = {"<unk>", "<s>", "<|end|>", SP, "a", "\n"},
                      .types = {FXI_TOKEN_UNKNOWN, FXI_TOKEN_CONTROL, FXI_TOKEN_CONTROL}};
-    assert_int_equal(load(&p, &v, NULL), FX_OK);
-    expect_ids(v, "<s>\na<|end|>\n a", FXI_ENCODE_CONTROL | FXI_ENCODE_SPACE, "1 3 5 4 2 3 4");
+    fxi_vocab *v = load_sound(&p);
+    expect_numbers(v, "<s>\na<|end|>\n a", FXI_ENCODE_CONTROL | FXI_ENCODE_SPACE, "1 3 5 4 2 3 4");
     fxi_vocab_free(v);
 }
 
 // A space in front of every text between special tokens, or of the whole text only.
-static void test_space_schemes(void **state)
+FX_TEST(test_space_schemes)
 {
-    (void)state;
     static const struct {
         const char *scheme, *begun, *inside;
     } cases[] = {{NULL, "3 4 2 3 4", "2 3 4 2 3 4"},
                  {"always", "3 4 2 3 4", "2 3 4 2 3 4"},
                  {"first", "3 4 2 4", "2 4 2 4"}};
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab *v;
         const parts p = {.model = "llama",
                          .scheme = cases[i].scheme,
                          .more = {"<unk>", "<s>", "<|end|>", SP, "a"},
                          .types = {FXI_TOKEN_UNKNOWN, FXI_TOKEN_CONTROL, FXI_TOKEN_CONTROL}};
-        assert_int_equal(load(&p, &v, NULL), FX_OK);
-        expect_ids(v, "a<|end|>a", FXI_ENCODE_CONTROL | FXI_ENCODE_SPACE, cases[i].begun);
-        expect_ids(v, "<|end|>a<|end|>a", FXI_ENCODE_CONTROL | FXI_ENCODE_SPACE, cases[i].inside);
+        fxi_vocab *v = load_sound(&p);
+        expect_numbers(v, "a<|end|>a", FXI_ENCODE_CONTROL | FXI_ENCODE_SPACE, cases[i].begun);
+        expect_numbers(v, "<|end|>a<|end|>a", FXI_ENCODE_CONTROL | FXI_ENCODE_SPACE,
+                       cases[i].inside);
         fxi_vocab_free(v);
     }
 }
 
-static void test_broken(void **state)
+FX_TEST(test_broken)
 {
-    (void)state;
     static const struct {
         parts p;
         const char *says;
@@ -301,79 +278,43 @@ static void test_broken(void **state)
 
 // ---- pre-tokenizers by name ---------------------------------------------------------------------
 
-static json_t *load_vectors(void)
-{
-    json_error_t e;
-    json_t *all =
-        json_load_file(FX_SOURCE_DIR "/tests/vectors/pretokenizers.json", JSON_ALLOW_NUL, &e);
-    if (!all) fail_msg("pretokenizers.json: %s", e.text);
-    return all;
-}
-
-static fxi_vocab *make_vocab(const json_t *merges, const char *pre)
+static fxi_vocab *make_vocab(const fxi_json *merges, const char *pre)
 {
     fxi_vocab_spec s;
     fx_error err = {.text = ""};
     fxi_vocab_spec_init(&s, "test");
     s.kind = FXI_VOCAB_MERGES;
     add_printable_bytes(&s);
-    for (size_t i = 0; i < json_array_size(merges); i++) {
-        const json_t *m = json_array_get(merges, i);
-        add_pair_of(&s, json_string_value(json_array_get(m, 0)),
-                    json_string_value(json_array_get(m, 1)));
+    for (size_t i = 0; i < fxi_json_array_size(merges); i++) {
+        const fxi_json *m = fxi_json_at(merges, i);
+        add_pair_of(&s, fxi_json_text(fxi_json_at(m, 0)), fxi_json_text(fxi_json_at(m, 1)));
     }
     if (fxi_spec_add_pre(&s, str_of(pre), &err) != FX_OK) fail_msg("%s", err.text);
     return build_and_free(&s);
 }
 
-static void check_text(const char *pre, const fxi_vocab *v, const json_t *text, const char *want)
+static void check_text(const char *pre, const fxi_vocab *v, const fxi_json *text, const char *want)
 {
-    fxi_ids ids = {0};
-    fxi_buf got = {0};
-    assert_int_equal(
-        fxi_vocab_encode(v, json_string_value(text), json_string_length(text), 0, &ids, NULL),
-        FX_OK);
-    for (size_t i = 0; i < ids.n; i++)
-        assert_true(fxi_buf_fmt(&got, i ? " %d" : "%d", (int)ids.id[i]));
-    if (strcmp(got.p ? got.p : "", want))
-        fail_msg("%s: '%s'\n%s\n%s", pre, json_string_value(text), want, got.p ? got.p : "");
+    const char *p = fxi_json_text(text);
+    fxi_buf got = numbers_of(ids_of(v, p, fxi_json_string(text).n, NULL, 0));
+    if (strcmp(got.p, want)) fail_msg("%s: '%s'\n%s\n%s", pre, p, want, got.p);
     fxi_buf_free(&got);
-    fxi_ids_free(&ids);
 }
 
-static void test_pre_tokenizers(void **state)
+FX_TEST(test_pre_tokenizers)
 {
-    (void)state;
-    json_t *all = load_vectors();
-    const json_t *texts = json_object_get(all, "texts"), *merges = json_object_get(all, "merges");
-    json_t *ids = json_object_get(all, "ids"), *of_pre;
-    const char *pre;
-    assert_true(json_object_size(ids) >= 30 && json_array_size(texts) >= 20);
-    json_object_foreach(ids, pre, of_pre)
-    {
-        fxi_vocab *v = make_vocab(merges, pre);
-        for (size_t i = 0; i < json_array_size(texts); i++)
-            check_text(pre, v, json_array_get(texts, i),
-                       json_string_value(json_array_get(of_pre, i)));
+    fxi_json_doc all_doc = json_doc_file(FX_SOURCE_DIR "/tests/vectors/pretokenizers.json");
+    const fxi_json *all = all_doc.root;
+    const fxi_json *texts = fxi_json_get(all, "texts"), *merges = fxi_json_get(all, "merges");
+    const fxi_json *ids = fxi_json_get(all, "ids");
+    assert_true(fxi_json_object_size(ids) >= 30 && fxi_json_array_size(texts) >= 20);
+    for (fxi_json_iter it = fxi_json_members(ids); fxi_json_next(&it);) {
+        fxi_vocab *v = make_vocab(merges, it.key);
+        for (size_t i = 0; i < fxi_json_array_size(texts); i++)
+            check_text(it.key, v, fxi_json_at(texts, i), fxi_json_text(fxi_json_at(it.value, i)));
         fxi_vocab_free(v);
     }
-    json_decref(all);
+    fxi_json_doc_free(&all_doc);
 }
 
-FX_SUITE(test_vocab_gguf)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),
-        cmocka_unit_test(test_gpt2_specials),
-        cmocka_unit_test(test_t5),
-        cmocka_unit_test(test_missing_pre),
-        cmocka_unit_test(test_separator),
-        cmocka_unit_test(test_gemma4),
-        cmocka_unit_test(test_bert),
-        cmocka_unit_test(test_phi3),
-        cmocka_unit_test(test_space_schemes),
-        cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_pre_tokenizers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vocab_gguf)

@@ -602,10 +602,10 @@ static void test_broken_json(void **state)
     static const struct {
         const char *json, *text;
     } cases[] = {
-        {"", "t.json: line 1: "},
-        {"{\n'model':", "t.json: line 2: "},
+        {"", "t.json: line 1, column "},
+        {"{\n'model':", "t.json: line 2, column "},
         {"[]", "t.json: not a JSON object"},
-        {"{'model':'\xFF'}", "t.json: line 1: "},
+        {"{'model':'\xFF'}", "t.json: line 1, column "},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         fxi_vocab_spec s;

@@ -6,9 +6,9 @@
 
 #include "base/number/rng.h"
 #include "base/text/utf8.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
+#include "unit/format/vocab/encoded.h"
 
 // ---- models -------------------------------------------------------------------------------------
 
@@ -34,13 +34,6 @@ static void expect_same(const fxi_ids *got, const fxi_ids *want, const char *tex
     bool same = got->n == want->n && !memcmp(got->id, want->id, got->n * sizeof *got->id);
     for (size_t i = 0; !same && i < got->n; i++) print_message("%d ", (int)got->id[i]);
     if (!same) fail_msg("seed %llu: are not the ids of '%s'", (unsigned long long)seed, text);
-}
-
-static void encode(const fxi_vocab *v, const char *text, size_t n, fxi_ids *out)
-{
-    fx_error err;
-    if (fxi_vocab_encode(v, text, n, FXI_ENCODE_SPACE, out, &err) != FX_OK)
-        fail_msg("%s", err.text);
 }
 
 //
@@ -98,11 +91,11 @@ static void compare_merges(uint64_t seed, bool bytes)
     random_merges(&d, &s);
     assert_int_equal(fxi_vocab_build(&s, &v, NULL), FX_OK);
     for (int k = 0; k < 20; k++) {
-        fxi_ids want = {0}, got = {0};
+        fxi_ids want = {0};
         random_text(&d, 1 + roll(&d, k < 10 ? 20 : MAX_TEXT), text);
         for (const char *c = text; *c; c++) fxi_ids_add(&want, *c - 'a');
         naive_merge(&s, &want);
-        encode(v, text, strlen(text), &got);
+        fxi_ids got = ids_of(v, text, strlen(text), NULL, FXI_ENCODE_SPACE);
         expect_same(&got, &want, text, seed);
         fxi_ids_free(&want);
         fxi_ids_free(&got);
@@ -111,38 +104,105 @@ static void compare_merges(uint64_t seed, bool bytes)
     fxi_vocab_spec_free(&s);
 }
 
-static void test_merges(void **state)
+FX_TEST(test_merges)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) compare_merges(seed, seed & 1);
 }
 
-// Ranks of a rank file: the joined text must be a piece, whatever its halves are.
-static void test_scores_of_bytes(void **state)
+// By the definition of kind SCORES: of all neighbours whose joined text is a piece, the pair of the
+// highest score, the leftmost of equals. A character that is no piece becomes byte tokens.
+static void naive_scores(const fxi_vocab_spec *s, const char *text, fxi_ids *out)
 {
-    (void)state;
+    fxi_str part[MAX_TEXT];
+    size_t n = 0;
+    for (const char *c = text; *c; c += part[n++].n)
+        part[n] = (fxi_str){c, (size_t)fxi_utf8_len((unsigned char)*c)};
+    for (;;) {
+        size_t best = n;
+        double score = -INFINITY;
+        for (size_t i = 0; i + 1 < n; i++) {
+            const int32_t id = fxi_spec_find(s, (fxi_str){part[i].p, part[i].n + part[i + 1].n});
+            if (id < 0 || s->tok[id].score <= score) continue;
+            score = s->tok[id].score;
+            best = i;
+        }
+        if (best == n) break;
+        part[best].n += part[best + 1].n;
+        n--;
+        memmove(&part[best + 1], &part[best + 2], (n - best - 1) * sizeof *part);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const int32_t id = fxi_spec_find(s, part[i]);
+        if (id >= 0) fxi_ids_add(out, id);
+        for (size_t k = 0; id < 0 && k < part[i].n; k++) {
+            char piece[8];
+            snprintf(piece, sizeof piece, "<0x%02X>", (unsigned char)part[i].p[k]);
+            fxi_ids_add(out, find_in_spec(s, piece));
+        }
+    }
+}
+
+static void random_units(dice *d, size_t n, char *out)
+{
+    static const char *const units[] = {"a", "b", "c", SP};
+    *out = 0;
+    for (size_t i = 0; i < n; i++) strcat(out, units[roll(d, 4)]);
+}
+
+// Pieces of one to four units with few distinct scores: ties are common.
+static void compare_scores(uint64_t seed)
+{
+    static const char *const bytes[] = {"<0x61>", "<0x62>", "<0x63>", "<0xE2>", "<0x96>", "<0x81>"};
+    dice d = {.seed = seed};
+    char text[MAX_TEXT + 1];
+    fxi_vocab *v;
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, "test");
+    s.byte_fallback = true;
+    for (size_t i = 0; i < 6; i++) add_piece(&s, bytes[i], 0, FXI_TOKEN_BYTE);
+    while (s.n_tok < N_PIECE) {
+        random_units(&d, 1 + roll(&d, 4), text);
+        if (fxi_spec_find(&s, str_of(text)) < 0)
+            add_piece(&s, text, -(double)roll(&d, 6), FXI_TOKEN_NORMAL);
+    }
+    assert_int_equal(fxi_vocab_build(&s, &v, NULL), FX_OK);
+    for (int k = 0; k < 20; k++) {
+        fxi_ids want = {0};
+        random_units(&d, 1 + roll(&d, 40), text);
+        naive_scores(&s, text, &want);
+        fxi_ids got = ids_of(v, text, strlen(text), NULL, 0);
+        expect_same(&got, &want, text, seed);
+        fxi_ids_free(&want);
+        fxi_ids_free(&got);
+    }
+    fxi_vocab_free(v);
+    fxi_vocab_spec_free(&s);
+}
+
+FX_TEST(test_scores)
+{
+    for (uint64_t seed = 0; seed < 200; seed++) compare_scores(seed);
+}
+
+// Ranks of a rank file: the joined text must be a piece, whatever its halves are.
+FX_TEST(test_scores_of_bytes)
+{
     fxi_vocab_spec s;
     fxi_vocab_spec_init(&s, "test");
     s.unit_bytes = true;
     const char *const pieces[] = {"\xC3", "\xA9", "a", "\xC3\xA9", "\xA9\xC3", "a\xC3\xA9"};
     for (int i = 0; i < 6; i++) add_piece(&s, pieces[i], -i, FXI_TOKEN_NORMAL);
     fxi_vocab *v = build_and_free(&s);
-    fxi_ids ids = {0};
-    encode(v,
-           "\xC3\xA9\xC3\xA9"
-           "a\xC3\xA9",
-           7, &ids);
-    const int32_t want[] = {3, 3, 5};
-    assert_int_equal(ids.n, 3);
-    assert_memory_equal(ids.id, want, sizeof want);
-    fxi_ids_free(&ids);
+    expect_numbers(v,
+                   "\u00E9\u00E9"
+                   "a\u00E9",
+                   FXI_ENCODE_SPACE, "3 3 5");
     fxi_vocab_free(v);
 }
 
 // No text becomes a control token by merges.
-static void test_no_merge_makes_a_control_token(void **state)
+FX_TEST(test_no_merge_makes_a_control_token)
 {
-    (void)state;
     fxi_vocab_spec s;
     fxi_vocab_spec_init(&s, "test");
     s.kind = FXI_VOCAB_MERGES;
@@ -152,8 +212,7 @@ static void test_no_merge_makes_a_control_token(void **state)
     add_pair_of(&s, "<s", ">");
     s.whole_words = true;
     fxi_vocab *v = build_and_free(&s);
-    fxi_ids ids = {0};
-    encode(v, "<s>", 3, &ids);
+    fxi_ids ids = ids_of(v, "<s>", 3, NULL, FXI_ENCODE_SPACE);
     for (size_t i = 0; i < ids.n; i++) assert_int_not_equal(ids.id[i], bos);
     fxi_ids_free(&ids);
     fxi_vocab_free(v);
@@ -196,11 +255,10 @@ static void compare_unigram(uint64_t seed)
             if (!fxi_str_compare(s.tok[i].piece, s.tok[k].piece)) s.tok[k].score = s.tok[i].score;
     assert_int_equal(fxi_vocab_build(&s, &v, NULL), FX_OK);
     for (int k = 0; k < 20; k++) {
-        fxi_ids got = {0};
         fxi_buf back = {0};
         double sum = 0;
         random_text(&d, 1 + roll(&d, MAX_TEXT), text);
-        encode(v, text, strlen(text), &got);
+        fxi_ids got = ids_of(v, text, strlen(text), NULL, FXI_ENCODE_SPACE);
         for (size_t i = 0; i < got.n; i++) sum += s.tok[got.id[i]].score;
         assert_true(sum == naive_best(&s, text)); // sums of multiples of 1/64 are exact
         assert_true(fxi_vocab_decode(v, got.id, got.n, 0, &back));
@@ -212,41 +270,31 @@ static void compare_unigram(uint64_t seed)
     fxi_vocab_spec_free(&s);
 }
 
-static void test_unigram(void **state)
+FX_TEST(test_unigram)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) compare_unigram(seed);
 }
 
 // Of equal sums the first path found stays; a character without a piece costs 10 more than the
 // worst piece, and adjacent ones are one unknown token.
-static void test_unigram_ties_and_unknowns(void **state)
+FX_TEST(test_unigram_ties_and_unknowns)
 {
-    (void)state;
     fxi_vocab_spec s;
     fxi_vocab_spec_init(&s, "test");
     s.kind = FXI_VOCAB_UNIGRAM;
     s.fuse_unknown = true;
     s.unk = add_piece(&s, "<unk>", 0, FXI_TOKEN_UNKNOWN);
-    const int32_t a = add_piece(&s, "a", -2, FXI_TOKEN_NORMAL);
-    const int32_t aa = add_piece(&s, "aa", -2, FXI_TOKEN_NORMAL);
-    const int32_t axx = add_piece(&s, "a??", -21, FXI_TOKEN_NORMAL);
+    add_piece(&s, "a", -2, FXI_TOKEN_NORMAL);
+    add_piece(&s, "aa", -2, FXI_TOKEN_NORMAL);
+    add_piece(&s, "a??", -21, FXI_TOKEN_NORMAL);
     add_piece(&s, "worst", -4, FXI_TOKEN_NORMAL);
     fxi_vocab *v = build_and_free(&s);
-    fxi_ids ids = {0};
-    encode(v,
-           "aaa\xC3\xA9\xE2\x82\xAC"
-           "a",
-           9, &ids);
-    const int32_t want[] = {a, aa, 0,
-                            a}; // the path to byte 3 from byte 1 was found before that from 2
-    assert_int_equal(ids.n, 4);
-    assert_memory_equal(ids.id, want, sizeof want);
-    ids.n = 0;
-    encode(v, "a??", 3, &ids); // -2 - 31 - 31 is worse than -21
-    assert_int_equal(ids.n, 1);
-    assert_int_equal(ids.id[0], axx);
-    fxi_ids_free(&ids);
+    // The path to byte 3 from byte 1 was found before that from 2.
+    expect_numbers(v,
+                   "aaa\u00E9\u20AC"
+                   "a",
+                   FXI_ENCODE_SPACE, "1 2 0 1");
+    expect_numbers(v, "a??", FXI_ENCODE_SPACE, "3"); // -2 - 31 - 31 is worse than -21
     fxi_vocab_free(v);
 }
 
@@ -279,15 +327,13 @@ static fxi_vocab *doubling(fxi_vocab_kind kind, bool bytes, const char *pattern)
     return build_and_free(&s);
 }
 
-static void test_megabyte_of_one_letter(void **state)
+FX_TEST(test_megabyte_of_one_letter)
 {
-    (void)state;
     char *text = malloc(LONG);
     memset(text, 'a', LONG);
     for (int kind = 0; kind < FXI_VOCAB_N_KIND; kind++) {
         fxi_vocab *v = doubling((fxi_vocab_kind)kind, kind == FXI_VOCAB_MERGES, "[ab]+(?!x)|a*b");
-        fxi_ids ids = {0};
-        encode(v, text, LONG, &ids);
+        fxi_ids ids = ids_of(v, text, LONG, NULL, FXI_ENCODE_SPACE);
         assert_int_equal(ids.n, kind == FXI_VOCAB_UNIGRAM ? LONG : LONG / 16);
         fxi_ids_free(&ids);
         fxi_vocab_free(v);
@@ -296,9 +342,8 @@ static void test_megabyte_of_one_letter(void **state)
 }
 
 // A pattern that needs memory for each character fails at its limit, with a clear error.
-static void test_pattern_beyond_its_limits(void **state)
+FX_TEST(test_pattern_beyond_its_limits)
 {
-    (void)state;
     char *text = malloc(LONG);
     memset(text, 'a', LONG);
     fxi_vocab *v = doubling(FXI_VOCAB_MERGES, true, "(?:a|b)+(?!x)");
@@ -320,19 +365,9 @@ static void test_pattern_beyond_its_limits(void **state)
 // The pieces of a text, each followed by a bar.
 static void expect_pieces(const fxi_vocab *v, const char *text, unsigned flags, const char *want)
 {
-    fxi_ids ids = {0};
-    fxi_buf got = {0};
-    fx_error err = {.text = ""};
-    if (fxi_vocab_encode(v, text, strlen(text), flags, &ids, &err) != FX_OK)
-        fail_msg("'%s': %s", text, err.text);
-    for (size_t i = 0; i < ids.n; i++) {
-        size_t n;
-        const char *p = fxi_vocab_piece(v, ids.id[i], &n);
-        assert_true(fxi_buf_add(&got, p, n) && fxi_buf_str(&got, "|"));
-    }
-    if (strcmp(got.n ? got.p : "", want)) fail_msg("'%s' became %s", text, got.n ? got.p : "");
+    fxi_buf got = pieces_of(v, ids_of(v, text, strlen(text), NULL, flags), "%.*s|", NULL);
+    if (strcmp(got.p, want)) fail_msg("'%s' became %s", text, got.p);
     fxi_buf_free(&got);
-    fxi_ids_free(&ids);
 }
 
 static void add_pieces(fxi_vocab_spec *s, const char *const *piece, size_t n)
@@ -358,9 +393,8 @@ static fxi_vocab *words_of(const char *inside, size_t max_word, bool unk)
     return build_and_free(&s);
 }
 
-static void test_longest_pieces(void **state)
+FX_TEST(test_longest_pieces)
 {
-    (void)state;
     static const struct {
         const char *inside;
         size_t max_word;
@@ -387,9 +421,8 @@ static void test_longest_pieces(void **state)
 //
 
 // They are dropped before anything merges, in words of any length; one with byte tokens stays.
-static void test_dropped_characters(void **state)
+FX_TEST(test_dropped_characters)
 {
-    (void)state;
     for (int bytes = 0; bytes < 2; bytes++) {
         fxi_vocab_spec s;
         fxi_vocab_spec_init(&s, "test");
@@ -408,9 +441,8 @@ static void test_dropped_characters(void **state)
 }
 
 // Unknown neighbours are one before byte tokens are tried, in a unigram model that fuses them.
-static void test_fused_unknown(void **state)
+FX_TEST(test_fused_unknown)
 {
-    (void)state;
     fxi_vocab_spec s;
     fxi_vocab_spec_init(&s, "test");
     s.kind = FXI_VOCAB_UNIGRAM;
@@ -428,9 +460,8 @@ static void test_fused_unknown(void **state)
 // Steps that change words
 //
 
-static void test_changed_words(void **state)
+FX_TEST(test_changed_words)
 {
-    (void)state;
     fxi_vocab_spec s;
     fxi_vocab_spec_init(&s, "test");
     s.kind = FXI_VOCAB_WORDS;
@@ -453,9 +484,8 @@ static void test_changed_words(void **state)
 
 // The mark in front goes to the beginning of the input: not to a word after it, nor to a text
 // whose beginning a step took away, but to every word that comes from the first character.
-static void test_front(void **state)
+FX_TEST(test_front)
 {
-    (void)state;
     static const struct {
         fxi_norm_kind kind;
         const char *from, *to, *text, *want;
@@ -538,9 +568,8 @@ static fxi_vocab *joined(fxi_join_kind join, const char *inside, bool tidies)
     return build_and_free(&s);
 }
 
-static void test_joined(void **state)
+FX_TEST(test_joined)
 {
-    (void)state;
     static const struct {
         fxi_join_kind join;
         const char *inside;
@@ -565,32 +594,12 @@ static void test_joined(void **state)
     }
 }
 
-static void test_joined_control_tokens(void **state)
+FX_TEST(test_joined_control_tokens)
 {
-    (void)state;
     fxi_vocab *v = joined(FXI_JOIN_WORDS, "##", true);
     expect_joined(v, "[SEP]|un|##able|[SEP]", FXI_DECODE_CONTROL, "[SEP] unable [SEP]");
     expect_joined(v, "un|[SEP]|.", FXI_DECODE_CONTROL, "un [SEP].");
     fxi_vocab_free(v);
 }
 
-FX_SUITE(test_vocab_model)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_merges),
-        cmocka_unit_test(test_scores_of_bytes),
-        cmocka_unit_test(test_no_merge_makes_a_control_token),
-        cmocka_unit_test(test_unigram),
-        cmocka_unit_test(test_unigram_ties_and_unknowns),
-        cmocka_unit_test(test_megabyte_of_one_letter),
-        cmocka_unit_test(test_pattern_beyond_its_limits),
-        cmocka_unit_test(test_longest_pieces),
-        cmocka_unit_test(test_dropped_characters),
-        cmocka_unit_test(test_fused_unknown),
-        cmocka_unit_test(test_changed_words),
-        cmocka_unit_test(test_front),
-        cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_joined_control_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vocab_model)

@@ -137,7 +137,7 @@ static inline attn_call attn_call_plan(const batch *b, int n_block, int n_want, 
                           .n_kv_head = s->n_kv_head,
                           .window = s->window,
                           .n_block = n_block,
-                          .max_part = fxi_cuda_plan_parts(s->n_head, b->n_row, 2048),
+                          .max_part = s->n_head * b->n_row * fxi_attn_n_segment(2048),
                           .is_wide = is_wide};
     attn_call c = {.n = (size_t)(b->n_row * s->n_head * s->head_dim)};
     c.q = random_floats(c.n, EVEN, 1), c.out = floats(c.n);

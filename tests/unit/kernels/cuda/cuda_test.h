@@ -28,8 +28,7 @@ static inline void launch(fxi_cuda_kernel_id id, const void *args)
     if (!g.grid[0] || !g.grid[1] || !g.grid[2]) return;
     const emu_size grid = {g.grid[0], g.grid[1], g.grid[2]};
     const emu_size block = {g.block[0], g.block[1], g.block[2]};
-    const int fault =
-        emu_rig_run(library, k->name, grid, block, g.shared_bytes, (void *[]){(void *)args});
+    const int fault = emu_rig_run(library, k->name, grid, block, g.shared_bytes, args);
     if (fault) fail_msg("%s: fault %d\n%s", k->name, fault, fault < 0 ? "" : library->faults());
 }
 

@@ -38,24 +38,22 @@ static inline vt_status open_vmm(void)
     return vt_vmm_cuda_open(&cfg, &vmm, &why);
 }
 
-static inline int rig_setup(void **state)
+VT_FIXTURE(rig_setup)
 {
-    (void)state;
     standin_reset();
     standin_use_context(0);
-    if (open_vmm() != VT_OK || vmm->ops->configure(vmm, &rig_geometry) != VT_OK) return -1;
-    return vmm->ops->reserve(vmm, N_PLACE * SLICE, &base) == VT_OK ? 0 : -1;
+    assert_ok(open_vmm());
+    assert_ok(vmm->ops->configure(vmm, &rig_geometry));
+    assert_ok(vmm->ops->reserve(vmm, N_PLACE * SLICE, &base));
 }
 
-static inline int rig_teardown(void **state)
+VT_FIXTURE(rig_teardown)
 {
-    (void)state;
     standin_fail(NULL, 0, 0, 0);
     standin_use_context(0);
-    if (vmm->ops->unreserve(vmm, base, N_PLACE * SLICE) != VT_OK) return -1;
+    assert_ok(vmm->ops->unreserve(vmm, base, N_PLACE * SLICE));
     vmm->ops->close(vmm);
     standin_assert_empty();
-    return 0;
 }
 
 static inline vt_status map(int at, uint32_t slice, uint64_t index, uint64_t n)
@@ -145,7 +143,5 @@ static inline uint64_t fence(void)
     assert_true(ticket > 0);
     return ticket;
 }
-
-#define ON_STANDIN(test) cmocka_unit_test_setup_teardown(test, rig_setup, rig_teardown)
 
 #endif

@@ -61,23 +61,22 @@ static inline vt_status fetch(uintptr_t dst, uint32_t slice, uint64_t index, siz
 }
 
 // Chunks 5 and 6 are created; slice 1 of both is mapped at addr. A swap is open.
-static inline int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     vt_vmm_geometry geo = {.n_class = 1, .cls = {{N_SLICE, SLICE, N_INDEX}}};
     vmm = vt_fake_open();
-    if (!vmm || vmm->ops->configure(vmm, &geo) != VT_OK) return -1;
+    assert_ok(vmm->ops->configure(vmm, &geo));
     vt_fake_set_epitaph(vmm, &end);
-    if (vmm->ops->reserve(vmm, ROOM, &addr) != VT_OK || create(5, 2) != VT_OK) return -1;
-    if (vmm->ops->swap_open(vmm, NULL, 8 * SLICE) != VT_OK) return -1;
-    return map(addr, 1, 5, 2) == VT_OK && vt_fake_look(vmm).n_violation == 0 ? 0 : -1;
+    assert_ok(vmm->ops->reserve(vmm, ROOM, &addr));
+    assert_ok(create(5, 2));
+    assert_ok(vmm->ops->swap_open(vmm, NULL, 8 * SLICE));
+    assert_ok(map(addr, 1, 5, 2));
+    assert_int_equal(vt_fake_look(vmm).n_violation, 0);
 }
 
-static inline int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     vmm->ops->close(vmm);
-    return 0;
 }
 
 // The one breach found so far is this, and it changed nothing.

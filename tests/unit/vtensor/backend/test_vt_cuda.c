@@ -17,9 +17,8 @@ static bool is_readable(uintptr_t addr)
     return readable;
 }
 
-static void test_tells_what_it_is(void **state)
+FX_TEST(test_tells_what_it_is)
 {
-    (void)state;
     assert_string_equal(vmm->ops->name, "cuda");
     assert_int_equal(vmm->ops->granularity(vmm), STANDIN_GRANULARITY);
     assert_true(vmm->ops->max_runs(vmm) == UINT64_MAX);
@@ -28,9 +27,8 @@ static void test_tells_what_it_is(void **state)
     assert_null(vmm->ops->store);
 }
 
-static void test_memory_comes_and_goes(void **state)
+FX_TEST(test_memory_comes_and_goes)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 3, 5));
     assert_ok(vmm->ops->create(vmm, FAR, 2));
     assert_int_equal(resident(), 7 * N_SLICE * SLICE);
@@ -44,9 +42,8 @@ static void test_memory_comes_and_goes(void **state)
 }
 
 // More chunks than the table has buckets at first, strewn over the indices.
-static void test_many_chunks_are_found_again(void **state)
+FX_TEST(test_many_chunks_are_found_again)
 {
-    (void)state;
     enum { N = 150 };
     const uint64_t step = N_INDEX / N;
     for (uint64_t i = 0; i < N; i++) assert_ok(vmm->ops->create(vmm, i * step, 1));
@@ -63,9 +60,8 @@ static void test_many_chunks_are_found_again(void **state)
     }
 }
 
-static void test_bytes_belong_to_chunk_and_slice(void **state)
+FX_TEST(test_bytes_belong_to_chunk_and_slice)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, FAR, 2));
     for (int s = 0; s < N_SLICE; s++) {
         assert_ok(map(2 * s, (uint32_t)s, FAR, 2));
@@ -85,9 +81,8 @@ static void test_bytes_belong_to_chunk_and_slice(void **state)
     assert_ok(vmm->ops->destroy(vmm, FAR, 2));
 }
 
-static void test_an_alias_shows_the_same_bytes(void **state)
+FX_TEST(test_an_alias_shows_the_same_bytes)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 7, 2));
     assert_ok(map(0, 0, 7, 2));
     memset((void *)place(1), 'k', SLICE);
@@ -101,9 +96,8 @@ static void test_an_alias_shows_the_same_bytes(void **state)
     assert_ok(vmm->ops->destroy(vmm, 7, 2));
 }
 
-static void test_access_is_set_once_for_a_run(void **state)
+FX_TEST(test_access_is_set_once_for_a_run)
 {
-    (void)state;
     uint64_t maps = standin_calls("cuMemMap"), accesses = standin_calls("cuMemSetAccess");
     uint64_t unmaps = standin_calls("cuMemUnmap");
     assert_ok(vmm->ops->create(vmm, 0, 8));
@@ -117,9 +111,8 @@ static void test_access_is_set_once_for_a_run(void **state)
 }
 
 // Chunks that are no neighbours, one of them twice.
-static void test_access_is_set_once_for_many_chunks(void **state)
+FX_TEST(test_access_is_set_once_for_many_chunks)
 {
-    (void)state;
     static const uint64_t index[] = {5, FAR, 2, 5, 3};
     enum { N = sizeof index / sizeof *index };
     assert_ok(vmm->ops->create(vmm, 2, 4));
@@ -140,9 +133,8 @@ static void test_access_is_set_once_for_many_chunks(void **state)
     assert_ok(vmm->ops->destroy(vmm, FAR, 1));
 }
 
-static void test_what_is_not_mapped_faults(void **state)
+FX_TEST(test_what_is_not_mapped_faults)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
     assert_false(is_readable(place(0)));
     assert_ok(map(0, 0, 0, 2));
@@ -156,9 +148,8 @@ static void test_what_is_not_mapped_faults(void **state)
 }
 
 // Slices of two lengths, side by side; unmapping ends mappings of both.
-static void test_classes_have_chunks_of_their_own(void **state)
+FX_TEST(test_classes_have_chunks_of_their_own)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, BROAD - 1, 1));
     assert_ok(vmm->ops->create(vmm, BROAD, 2));
     assert_int_equal(resident(), N_SLICE * SLICE + 2 * WIDE);
@@ -182,9 +173,8 @@ static void test_classes_have_chunks_of_their_own(void **state)
     assert_int_equal(resident(), 0);
 }
 
-static void test_fetch_reads_what_is_mapped_nowhere(void **state)
+FX_TEST(test_fetch_reads_what_is_mapped_nowhere)
 {
-    (void)state;
     create_filled(0, 1, 's');
     create_filled(1, 1, 'd');
     assert_ok(map(5, 1, 1, 1));
@@ -198,9 +188,8 @@ static void test_fetch_reads_what_is_mapped_nowhere(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void test_copies_are_one_piece_of_work(void **state)
+FX_TEST(test_copies_are_one_piece_of_work)
 {
-    (void)state;
     create_filled(0, 2, 's');
     create_filled(2, 1, 'd');
     assert_ok(map(0, 0, 0, 2));
@@ -222,9 +211,8 @@ static void test_copies_are_one_piece_of_work(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 3));
 }
 
-static void test_zero_takes_any_range(void **state)
+FX_TEST(test_zero_takes_any_range)
 {
-    (void)state;
     create_filled(0, 2, 'z');
     assert_ok(map(0, 0, 0, 2));
     assert_ok(vmm->ops->zero(vmm, place(1) - 5, 11, VT_VMM_NOW));
@@ -236,9 +224,8 @@ static void test_zero_takes_any_range(void **state)
 }
 
 // The context of another device is current; it is again afterwards.
-static void test_a_foreign_context_comes_back(void **state)
+FX_TEST(test_a_foreign_context_comes_back)
 {
-    (void)state;
     standin_use_context(1);
     assert_ok(vmm->ops->create(vmm, 0, 1));
     assert_ok(map(0, 0, 0, 1));
@@ -247,9 +234,8 @@ static void test_a_foreign_context_comes_back(void **state)
     assert_int_equal(standin_context_depth(), 1);
 }
 
-static void test_memory_runs_out(void **state)
+FX_TEST(test_memory_runs_out)
 {
-    (void)state;
     uintptr_t addr;
     standin_limit_memory(4 * N_SLICE * SLICE + SLICE);
     assert_ok(vmm->ops->create(vmm, 0, 2));
@@ -263,9 +249,8 @@ static void test_memory_runs_out(void **state)
 }
 
 // It needs a granule of each to try read-only access.
-static void test_close_takes_what_is_left(void **state)
+FX_TEST(test_close_takes_what_is_left)
 {
-    (void)state;
     vt_vmm *first = vmm;
     uint64_t sum;
     assert_ok(open_vmm());
@@ -290,9 +275,8 @@ static void test_close_takes_what_is_left(void **state)
 }
 
 // The copy reads a window of the backend that is closed.
-static void test_close_waits_for_its_windows(void **state)
+FX_TEST(test_close_waits_for_its_windows)
 {
-    (void)state;
     vt_vmm *first = vmm;
     create_filled(0, 1, 'd');
     assert_ok(map(0, 0, 0, 1));
@@ -339,9 +323,8 @@ static vt_status work_on_far_half(void)
     return is_passed ? st : VT_EINVAL;
 }
 
-static void test_two_threads_work_at_once(void **state)
+FX_TEST(test_two_threads_work_at_once)
 {
-    (void)state;
     errand e;
     awaited = fence();
     send(&e, work_on_far_half);
@@ -366,9 +349,8 @@ static void use_copy(void *of)
     if (!is_refused || standin_calls(NULL) != calls) _exit(1);
 }
 
-static void test_a_child_leaves_the_parents_memory(void **state)
+FX_TEST(test_a_child_leaves_the_parents_memory)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 1));
     assert_ok(map(0, 0, 0, 1));
     memset((void *)place(0), 0x5a, SLICE);
@@ -379,27 +361,4 @@ static void test_a_child_leaves_the_parents_memory(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 1));
 }
 
-FX_SUITE(test_vt_cuda)
-{
-    const struct CMUnitTest tests[] = {
-        ON_STANDIN(test_tells_what_it_is),
-        ON_STANDIN(test_memory_comes_and_goes),
-        ON_STANDIN(test_many_chunks_are_found_again),
-        ON_STANDIN(test_bytes_belong_to_chunk_and_slice),
-        ON_STANDIN(test_an_alias_shows_the_same_bytes),
-        ON_STANDIN(test_access_is_set_once_for_a_run),
-        ON_STANDIN(test_access_is_set_once_for_many_chunks),
-        ON_STANDIN(test_what_is_not_mapped_faults),
-        ON_STANDIN(test_classes_have_chunks_of_their_own),
-        ON_STANDIN(test_fetch_reads_what_is_mapped_nowhere),
-        ON_STANDIN(test_copies_are_one_piece_of_work),
-        ON_STANDIN(test_zero_takes_any_range),
-        ON_STANDIN(test_a_foreign_context_comes_back),
-        ON_STANDIN(test_memory_runs_out),
-        ON_STANDIN(test_close_takes_what_is_left),
-        ON_STANDIN(test_close_waits_for_its_windows),
-        ON_STANDIN(test_two_threads_work_at_once),
-        ON_STANDIN(test_a_child_leaves_the_parents_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_cuda, rig_setup, rig_teardown)

@@ -320,9 +320,8 @@ static void end_trials(void)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void test_every_call_of_the_driver_may_fail(void **state)
+FX_TEST_WITH(test_every_call_of_the_driver_may_fail, rig_setup, rig_teardown)
 {
-    (void)state;
     const int results[] = {STANDIN_OUT_OF_MEMORY, STANDIN_UNKNOWN};
     prepare_trials();
     for (size_t t = 0; t < sizeof trials / sizeof trials[0]; t++) {
@@ -336,9 +335,8 @@ static void test_every_call_of_the_driver_may_fail(void **state)
 
 // From some call on nothing works any longer, as after a fault of a kernel: every status is an
 // error, and nothing crashes.
-static void test_a_dead_device_is_reported(void **state)
+FX_TEST_WITH(test_a_dead_device_is_reported, rig_setup, rig_teardown)
 {
-    (void)state;
     prepare_trials();
     standin_fail(NULL, 0, UINT64_MAX, STANDIN_UNKNOWN);
     extra = base;
@@ -355,9 +353,8 @@ static void test_a_dead_device_is_reported(void **state)
 
 // A handle cannot be released, and those before it cannot be had again: what is left is counted,
 // and goes with a later attempt.
-static void test_a_half_destroyed_chunk_goes_later(void **state)
+FX_TEST_WITH(test_a_half_destroyed_chunk_goes_later, rig_setup, rig_teardown)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
     standin_fail("cuMemRelease", 4, 1, STANDIN_UNKNOWN);
     standin_limit_memory(0);
@@ -370,9 +367,8 @@ static void test_a_half_destroyed_chunk_goes_later(void **state)
 }
 
 // A window stays mapped when the driver does not give it up, until it does.
-static void test_a_stuck_window_is_emptied_later(void **state)
+FX_TEST_WITH(test_a_stuck_window_is_emptied_later, rig_setup, rig_teardown)
 {
-    (void)state;
     create_filled(0, 2, 's');
     assert_ok(map(0, 0, 0, 1));
     for (int i = 0; i < 2; i++) {
@@ -398,9 +394,8 @@ static void test_a_stuck_window_is_emptied_later(void **state)
 }
 
 // A chunk that a window still holds is not destroyed by halves.
-static void test_a_stuck_window_keeps_its_chunk(void **state)
+FX_TEST_WITH(test_a_stuck_window_keeps_its_chunk, rig_setup, rig_teardown)
 {
-    (void)state;
     create_filled(0, 2, 's');
     assert_ok(map(0, 0, 0, 1));
     standin_fail("cuMemUnmap", 0, 2, STANDIN_UNKNOWN);
@@ -415,9 +410,8 @@ static void test_a_stuck_window_keeps_its_chunk(void **state)
 }
 
 // The slot of the ring was used before, by a ticket that is passed long since.
-static void test_a_fence_that_reaches_no_driver_is_safe(void **state)
+FX_TEST_WITH(test_a_fence_that_reaches_no_driver_is_safe, rig_setup, rig_teardown)
 {
-    (void)state;
     for (int i = 0; i < 200; i++) assert_true(passed(fence(), true));
     standin_launch(NULL, 0, 0, 0);
     standin_fail("cuCtxGetCurrent", 0, 1, STANDIN_UNKNOWN);
@@ -441,9 +435,8 @@ static void expect_refusal(const char *reason)
     assert_int_equal(n_open, 0);
 }
 
-static void test_open_says_what_is_missing(void **state)
+FX_TEST(test_open_says_what_is_missing)
 {
-    (void)state;
     standin_reset();
     standin_use_context(0);
     library_is_missing = true;
@@ -463,9 +456,8 @@ static void test_open_says_what_is_missing(void **state)
     expect_refusal("the current CUDA context belongs to another device");
 }
 
-static void test_open_wants_a_device_that_exists(void **state)
+FX_TEST(test_open_wants_a_device_that_exists)
 {
-    (void)state;
     standin_reset();
     standin_use_context(0);
     vt_vmm_cuda_config cfg = {.device = 7};
@@ -495,9 +487,8 @@ static void fail_to_open(vt_status (*open)(void))
     }
 }
 
-static void test_open_may_fail_at_every_call(void **state)
+FX_TEST(test_open_may_fail_at_every_call)
 {
-    (void)state;
     standin_reset();
     standin_use_context(0);
     fail_to_open(open_vmm);
@@ -534,9 +525,8 @@ static void fail_and_repeat(vt_status (*run)(void), int result)
     }
 }
 
-static void test_what_is_done_once_may_fail_at_every_call(void **state)
+FX_TEST(test_what_is_done_once_may_fail_at_every_call)
 {
-    (void)state;
     vt_status (*const once[])(void) = {try_swap_open, await_once};
     standin_reset();
     standin_use_context(0);
@@ -546,19 +536,4 @@ static void test_what_is_done_once_may_fail_at_every_call(void **state)
     }
 }
 
-FX_SUITE(test_vt_cuda_fault)
-{
-    const struct CMUnitTest tests[] = {
-        ON_STANDIN(test_every_call_of_the_driver_may_fail),
-        ON_STANDIN(test_a_dead_device_is_reported),
-        ON_STANDIN(test_a_half_destroyed_chunk_goes_later),
-        ON_STANDIN(test_a_stuck_window_is_emptied_later),
-        ON_STANDIN(test_a_stuck_window_keeps_its_chunk),
-        ON_STANDIN(test_a_fence_that_reaches_no_driver_is_safe),
-        cmocka_unit_test(test_open_says_what_is_missing),
-        cmocka_unit_test(test_open_wants_a_device_that_exists),
-        cmocka_unit_test(test_open_may_fail_at_every_call),
-        cmocka_unit_test(test_what_is_done_once_may_fail_at_every_call),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_cuda_fault)

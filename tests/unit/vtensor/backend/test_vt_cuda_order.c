@@ -21,9 +21,8 @@ static vt_status await_ticket(void)
 }
 
 // The calls that an owner makes in a step, while the step before still runs.
-static void test_the_owner_waits_for_nothing(void **state)
+FX_TEST(test_the_owner_waits_for_nothing)
 {
-    (void)state;
     uintptr_t addr = 0;
     create_filled(0, 2, 's');
     assert_ok(map(0, 0, 0, 1));
@@ -52,9 +51,8 @@ static void test_the_owner_waits_for_nothing(void **state)
 }
 
 // They would wait for ever if they waited for the kernel.
-static void test_what_is_done_now_waits_for_itself_alone(void **state)
+FX_TEST(test_what_is_done_now_waits_for_itself_alone)
 {
-    (void)state;
     uint64_t sum;
     create_filled(0, 1, 's');
     assert_ok(vmm->ops->create(vmm, 1, 1));
@@ -75,9 +73,8 @@ static void test_what_is_done_now_waits_for_itself_alone(void **state)
 }
 
 // A kernel, a copy of what it writes, wiping of that, and a kernel that writes into the copy.
-static void test_queued_work_keeps_its_place(void **state)
+FX_TEST(test_queued_work_keeps_its_place)
 {
-    (void)state;
     create_filled(0, 2, 'o');
     assert_ok(map(0, 0, 0, 1));
     assert_ok(map(4, 0, 1, 1));
@@ -99,9 +96,8 @@ static void test_queued_work_keeps_its_place(void **state)
 }
 
 // As many windows as copies are queued, and no more afterwards.
-static void test_windows_are_used_again(void **state)
+FX_TEST(test_windows_are_used_again)
 {
-    (void)state;
     enum { N = 20 };
     create_filled(0, 2, 's');
     assert_ok(map(4, 0, 1, 1));
@@ -125,9 +121,8 @@ static void test_windows_are_used_again(void **state)
 }
 
 // Nobody asks for tickets: the backend gives one to every few windows.
-static void test_windows_need_no_tickets_of_the_manager(void **state)
+FX_TEST(test_windows_need_no_tickets_of_the_manager)
 {
-    (void)state;
     create_filled(0, 2, 's');
     assert_ok(map(4, 0, 1, 1));
     uint64_t before = standin_look().n_reservation, events = standin_calls("cuEventRecord");
@@ -140,9 +135,8 @@ static void test_windows_need_no_tickets_of_the_manager(void **state)
 }
 
 // The copies are done, as whoever destroys knows, but no ticket has said so to the backend.
-static void test_destroy_takes_chunks_out_of_windows(void **state)
+FX_TEST(test_destroy_takes_chunks_out_of_windows)
 {
-    (void)state;
     create_filled(0, 5, 's');
     assert_ok(map(4, 0, 4, 1));
     for (uint64_t i = 0; i < 4; i++) assert_ok(fetch_queued(4, i));
@@ -171,9 +165,8 @@ static vt_status copy_many_now(void)
     return st;
 }
 
-static void test_two_threads_share_the_windows(void **state)
+FX_TEST(test_two_threads_share_the_windows)
 {
-    (void)state;
     errand e;
     create_filled(0, 2, 's');
     assert_ok(vmm->ops->create(vmm, 2, 2));
@@ -193,9 +186,8 @@ static void test_two_threads_share_the_windows(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 4));
 }
 
-static void test_a_fence_is_passed_when_its_work_is_done(void **state)
+FX_TEST(test_a_fence_is_passed_when_its_work_is_done)
 {
-    (void)state;
     assert_true(passed(0, false));
     assert_true(passed(fence(), false)); // nothing was given
     standin_launch(NULL, 0, 0, 0);
@@ -212,9 +204,8 @@ static void test_a_fence_is_passed_when_its_work_is_done(void **state)
     assert_true(passed(first, true));
 }
 
-static void test_another_thread_sleeps_until_a_fence_is_passed(void **state)
+FX_TEST(test_another_thread_sleeps_until_a_fence_is_passed)
 {
-    (void)state;
     errand e;
     standin_launch(NULL, 0, 0, 0);
     awaited = fence();
@@ -228,9 +219,8 @@ static void test_another_thread_sleeps_until_a_fence_is_passed(void **state)
 }
 
 // More fences than there are marks: the newest mark answers for those that came last.
-static void test_no_fence_is_forgotten(void **state)
+FX_TEST(test_no_fence_is_forgotten)
 {
-    (void)state;
     enum { N = 200, N_MARK = 64 };
     uint64_t ticket[N];
     for (int i = 0; i < N; i++) {
@@ -260,9 +250,8 @@ static void pass_the_ring(void)
 }
 
 // The ring is full, so the newest mark is set again; meanwhile another thread finds all passed.
-static void test_a_mark_may_pass_while_it_is_set_again(void **state)
+FX_TEST(test_a_mark_may_pass_while_it_is_set_again)
 {
-    (void)state;
     for (int i = 0; i < 64; i++) {
         standin_launch(NULL, 0, 0, 0);
         last_of_ring = fence();
@@ -281,9 +270,8 @@ static void test_a_mark_may_pass_while_it_is_set_again(void **state)
 }
 
 // However many tickets there were, those that are not passed have marks of their own.
-static void test_marks_are_used_again(void **state)
+FX_TEST(test_marks_are_used_again)
 {
-    (void)state;
     for (int i = 0; i < 200; i++) {
         standin_launch(NULL, 0, 0, 0);
         uint64_t first = fence();
@@ -300,9 +288,8 @@ static void test_marks_are_used_again(void **state)
 
 // Whoever asks in order, oldest first, and stops at the first that is not passed, asks the driver
 // once for each mark that is passed, and once more.
-static void test_tickets_are_asked_for_cheaply(void **state)
+FX_TEST(test_tickets_are_asked_for_cheaply)
 {
-    (void)state;
     enum { N = 60 };
     uint64_t ticket[N];
     int at = 0;
@@ -324,9 +311,8 @@ static void test_tickets_are_asked_for_cheaply(void **state)
 }
 
 // The mark could not be set. Whoever asks sets one, behind what was submitted meanwhile.
-static void test_a_ticket_without_a_mark_gets_one(void **state)
+FX_TEST(test_a_ticket_without_a_mark_gets_one)
 {
-    (void)state;
     const char *const needed[] = {"cuEventCreate", "cuEventRecord", "cuStreamIsCapturing"};
     for (int i = 0; i < 3; i++) {
         standin_launch(NULL, 0, 0, 0);
@@ -378,9 +364,8 @@ static void close_side(side_rig *r)
     standin_drop_stream(r->unknown);
 }
 
-static void test_a_ticket_covers_all_streams(void **state)
+FX_TEST(test_a_ticket_covers_all_streams)
 {
-    (void)state;
     side_rig r = open_side();
     void *streams[] = {r.main, r.beside[0], r.beside[1]};
     for (int i = 0; i < 3; i++) {
@@ -403,9 +388,8 @@ static void test_a_ticket_covers_all_streams(void **state)
 }
 
 // The event may go at once, and tickets of before do not wait for it.
-static void test_a_ticket_waits_for_events(void **state)
+FX_TEST(test_a_ticket_waits_for_events)
 {
-    (void)state;
     void *unknown = standin_new_stream(false);
     standin_launch(NULL, 0, 0, 0);
     uint64_t before = fence();
@@ -430,9 +414,8 @@ static void test_a_ticket_waits_for_events(void **state)
 }
 
 // Marks are in another stream from then on; those of before come first nevertheless.
-static void test_tickets_stay_in_order_when_events_come(void **state)
+FX_TEST(test_tickets_stay_in_order_when_events_come)
 {
-    (void)state;
     void *event = standin_new_event(NULL);
     standin_launch(NULL, 0, 0, 0);
     uint64_t before = fence();
@@ -448,18 +431,16 @@ static void test_tickets_stay_in_order_when_events_come(void **state)
     standin_drop_event(event);
 }
 
-static void test_only_a_gpu_awaits_events(void **state)
+FX_TEST(test_only_a_gpu_awaits_events)
 {
-    (void)state;
     static const vt_vmm_ops no_ops;
     vt_vmm other = {&no_ops};
     assert_int_equal(vt_vmm_cuda_await(&other, NULL), VT_EINVAL);
 }
 
 // Queued work would become a part of the graph.
-static void test_nothing_is_queued_into_a_capture(void **state)
+FX_TEST(test_nothing_is_queued_into_a_capture)
 {
-    (void)state;
     side_rig r = open_side();
     create_filled(0, 2, 's');
     assert_ok(map(0, 0, 1, 1));
@@ -480,9 +461,8 @@ static void test_nothing_is_queued_into_a_capture(void **state)
 }
 
 // The default stream is unusable while a stream that it is ordered with is captured.
-static void test_nothing_is_queued_beside_a_blocking_capture(void **state)
+FX_TEST(test_nothing_is_queued_beside_a_blocking_capture)
 {
-    (void)state;
     void *blocking = standin_new_stream(true), *other = standin_new_stream(false);
     create_filled(0, 1, 's');
     assert_ok(map(0, 0, 0, 1));
@@ -504,9 +484,8 @@ static void test_nothing_is_queued_beside_a_blocking_capture(void **state)
 }
 
 // What is captured is not submitted, and the driver cannot say what was submitted before.
-static void test_a_ticket_outlasts_a_capture(void **state)
+FX_TEST(test_a_ticket_outlasts_a_capture)
 {
-    (void)state;
     side_rig r = open_side();
     void *streams[] = {r.main, r.beside[0]};
     for (int i = 0; i < 2; i++) {
@@ -532,9 +511,8 @@ static void begin_late_capture(void)
 }
 
 // It begins after the stream was asked: the event goes into the graph and marks nothing.
-static void test_a_capture_may_begin_at_any_moment(void **state)
+FX_TEST(test_a_capture_may_begin_at_any_moment)
 {
-    (void)state;
     side_rig r = open_side();
     void *streams[] = {r.main, r.beside[0]};
     for (int i = 0; i < 2; i++) {
@@ -555,9 +533,8 @@ static void test_a_capture_may_begin_at_any_moment(void **state)
 
 // The newest mark of a full ring is set again, and goes into the graph; its own ticket needs it no
 // less.
-static void test_a_full_ring_survives_a_capture(void **state)
+FX_TEST(test_a_full_ring_survives_a_capture)
 {
-    (void)state;
     vt_vmm *first = vmm;
     uint64_t ticket[65];
     captured_late = standin_new_stream(false);
@@ -601,9 +578,8 @@ static vt_status work_as_a_mapper(void)
 
 // A stream that the backend does not know is captured in global mode meanwhile, which the driver
 // would break if a call were made in the usual mode.
-static void test_no_call_breaks_a_capture(void **state)
+FX_TEST(test_no_call_breaks_a_capture)
 {
-    (void)state;
     errand e;
     side_rig r = open_side();
     create_filled(0, 1, 's');
@@ -629,33 +605,4 @@ static void test_no_call_breaks_a_capture(void **state)
     close_side(&r);
 }
 
-FX_SUITE(test_vt_cuda_order)
-{
-    const struct CMUnitTest tests[] = {
-        ON_STANDIN(test_the_owner_waits_for_nothing),
-        ON_STANDIN(test_what_is_done_now_waits_for_itself_alone),
-        ON_STANDIN(test_queued_work_keeps_its_place),
-        ON_STANDIN(test_windows_are_used_again),
-        ON_STANDIN(test_windows_need_no_tickets_of_the_manager),
-        ON_STANDIN(test_destroy_takes_chunks_out_of_windows),
-        ON_STANDIN(test_two_threads_share_the_windows),
-        ON_STANDIN(test_a_fence_is_passed_when_its_work_is_done),
-        ON_STANDIN(test_another_thread_sleeps_until_a_fence_is_passed),
-        ON_STANDIN(test_no_fence_is_forgotten),
-        ON_STANDIN(test_a_mark_may_pass_while_it_is_set_again),
-        ON_STANDIN(test_marks_are_used_again),
-        ON_STANDIN(test_tickets_are_asked_for_cheaply),
-        ON_STANDIN(test_a_ticket_without_a_mark_gets_one),
-        ON_STANDIN(test_a_ticket_covers_all_streams),
-        ON_STANDIN(test_a_ticket_waits_for_events),
-        ON_STANDIN(test_tickets_stay_in_order_when_events_come),
-        ON_STANDIN(test_only_a_gpu_awaits_events),
-        ON_STANDIN(test_nothing_is_queued_into_a_capture),
-        ON_STANDIN(test_nothing_is_queued_beside_a_blocking_capture),
-        ON_STANDIN(test_a_ticket_outlasts_a_capture),
-        ON_STANDIN(test_a_capture_may_begin_at_any_moment),
-        ON_STANDIN(test_a_full_ring_survives_a_capture),
-        ON_STANDIN(test_no_call_breaks_a_capture),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_cuda_order, rig_setup, rig_teardown)

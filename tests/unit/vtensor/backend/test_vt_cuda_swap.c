@@ -31,23 +31,22 @@ enum { N_LONG = 108 };
 
 static uintptr_t long_at;
 
-static int long_setup(void **state)
+VT_FIXTURE(long_setup)
 {
-    if (rig_setup(state) != 0) return -1;
-    bool ok = vmm->ops->reserve(vmm, LONG, &long_at) == VT_OK &&
-              vmm->ops->create(vmm, BROAD, N_LONG) == VT_OK &&
-              vmm->ops->map(vmm, long_at, 0, BROAD, N_LONG, VT_VMM_WRITE) == VT_OK &&
-              vmm->ops->swap_open(vmm, NULL, 2 * LONG) == VT_OK;
-    return ok ? 0 : -1;
+    rig_setup_run();
+    assert_ok(vmm->ops->reserve(vmm, LONG, &long_at));
+    assert_ok(vmm->ops->create(vmm, BROAD, N_LONG));
+    assert_ok(vmm->ops->map(vmm, long_at, 0, BROAD, N_LONG, VT_VMM_WRITE));
+    assert_ok(vmm->ops->swap_open(vmm, NULL, 2 * LONG));
 }
 
-static int long_teardown(void **state)
+VT_FIXTURE(long_teardown)
 {
     standin_fail(NULL, 0, 0, 0);
-    bool ok = vmm->ops->unmap(vmm, long_at, LONG) == VT_OK &&
-              vmm->ops->destroy(vmm, BROAD, N_LONG) == VT_OK &&
-              vmm->ops->unreserve(vmm, long_at, LONG) == VT_OK;
-    return ok ? rig_teardown(state) : -1;
+    assert_ok(vmm->ops->unmap(vmm, long_at, LONG));
+    assert_ok(vmm->ops->destroy(vmm, BROAD, N_LONG));
+    assert_ok(vmm->ops->unreserve(vmm, long_at, LONG));
+    rig_teardown_run();
 }
 
 // No two stages, and no two patterns, have the same bytes.
@@ -75,9 +74,8 @@ static vt_status read_long(uint64_t *sum)
     return vmm->ops->swap_read(vmm, long_at, 0, LONG, sum);
 }
 
-static void test_long_ranges_go_round_the_ring(void **state)
+FX_TEST_WITH(test_long_ranges_go_round_the_ring, long_setup, long_teardown)
 {
-    (void)state;
     uint64_t out[2], in;
     for (unsigned i = 0; i < 2; i++) {
         write_pattern(i);
@@ -94,9 +92,8 @@ static void test_long_ranges_go_round_the_ring(void **state)
 }
 
 // However much is swapped, and however often.
-static void test_little_memory_is_pinned_and_only_once(void **state)
+FX_TEST_WITH(test_little_memory_is_pinned_and_only_once, long_setup, long_teardown)
 {
-    (void)state;
     uint64_t sum;
     for (int i = 0; i < 3; i++) {
         assert_ok(write_long(&sum));
@@ -109,18 +106,16 @@ static void test_little_memory_is_pinned_and_only_once(void **state)
     assert_int_equal(standin_calls("cuMemFreeHost"), 0);
 }
 
-static void test_a_small_swap_pins_no_more_than_twice_its_size(void **state)
+FX_TEST_WITH(test_a_small_swap_pins_no_more_than_twice_its_size, rig_setup, rig_teardown)
 {
-    (void)state;
     assert_ok(vmm->ops->swap_open(vmm, NULL, SLICE));
     assert_int_equal(standin_look().pinned_bytes, 2 * SLICE);
 }
 
 // While one piece is worked on, the next is on its way: it was started before the first was waited
 // for.
-static void test_transfers_overlap_with_the_work_of_the_host(void **state)
+FX_TEST_WITH(test_transfers_overlap_with_the_work_of_the_host, long_setup, long_teardown)
 {
-    (void)state;
     uint64_t sum;
     uint64_t copies = standin_calls("cuMemcpyDtoHAsync_v2");
     standin_fail("cuEventSynchronize", 0, 1, STANDIN_UNKNOWN);
@@ -149,9 +144,8 @@ static void fail_each_call(vt_status (*run)(uint64_t *), uint64_t good_sum, int 
     }
 }
 
-static void test_every_call_of_a_long_move_may_fail(void **state)
+FX_TEST_WITH(test_every_call_of_a_long_move_may_fail, long_setup, long_teardown)
 {
-    (void)state;
     write_pattern(7);
     uint64_t good_sum = sum_of_device();
     fail_each_call(write_long, good_sum, STANDIN_OUT_OF_MEMORY);
@@ -161,9 +155,8 @@ static void test_every_call_of_a_long_move_may_fail(void **state)
 }
 
 // Two neighbours that end within a granule: one goes, the other stays.
-static void test_a_swapped_range_may_end_anywhere(void **state)
+FX_TEST_WITH(test_a_swapped_range_may_end_anywhere, rig_setup, rig_teardown)
 {
-    (void)state;
     uint64_t out[2], in;
     const size_t gran = STANDIN_GRANULARITY;
     assert_ok(vmm->ops->create(vmm, 0, 1));
@@ -198,9 +191,8 @@ static size_t pages_in_swap(size_t size_bytes)
 }
 
 // Memory comes with what is written, and goes with what is dropped, also after a failure.
-static void test_what_is_dropped_returns_to_the_system(void **state)
+FX_TEST_WITH(test_what_is_dropped_returns_to_the_system, long_setup, long_teardown)
 {
-    (void)state;
     uint64_t sum;
     assert_int_equal(pages_in_swap(STAGE), 0);
     assert_ok(vmm->ops->swap_write(vmm, SLICE, long_at, SLICE, &sum));
@@ -212,9 +204,8 @@ static void test_what_is_dropped_returns_to_the_system(void **state)
     assert_int_equal(pages_in_swap(STAGE), 0);
 }
 
-static void test_a_bit_that_turns_in_the_swap_is_seen(void **state)
+FX_TEST_WITH(test_a_bit_that_turns_in_the_swap_is_seen, long_setup, long_teardown)
 {
-    (void)state;
     uint64_t out, in;
     write_pattern(3);
     assert_ok(write_long(&out));
@@ -225,9 +216,8 @@ static void test_a_bit_that_turns_in_the_swap_is_seen(void **state)
 
 // The kernel that wrote what is swapped out has ended, and another runs elsewhere: both copies
 // would wait for ever if they waited for it.
-static void test_swapping_waits_for_no_kernel(void **state)
+FX_TEST_WITH(test_swapping_waits_for_no_kernel, rig_setup, rig_teardown)
 {
-    (void)state;
     uint64_t sum;
     assert_ok(vmm->ops->create(vmm, 0, 2));
     assert_ok(vmm->ops->swap_open(vmm, NULL, SLICE));
@@ -246,9 +236,8 @@ static void test_swapping_waits_for_no_kernel(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void test_a_swap_may_find_no_memory(void **state)
+FX_TEST_WITH(test_a_swap_may_find_no_memory, rig_setup, rig_teardown)
 {
-    (void)state;
     standin_limit_pinned(STAGE);
     assert_int_equal(vmm->ops->swap_open(vmm, NULL, 2 * LONG), VT_NOSPACE);
     assert_int_equal(standin_look().n_pinned, 0);
@@ -260,21 +249,4 @@ static void test_a_swap_may_find_no_memory(void **state)
     assert_ok(vmm->ops->swap_open(vmm, NULL, SLICE));
 }
 
-#define ON_LONG(test) cmocka_unit_test_setup_teardown(test, long_setup, long_teardown)
-
-FX_SUITE(test_vt_cuda_swap)
-{
-    const struct CMUnitTest tests[] = {
-        ON_LONG(test_long_ranges_go_round_the_ring),
-        ON_LONG(test_little_memory_is_pinned_and_only_once),
-        ON_STANDIN(test_a_small_swap_pins_no_more_than_twice_its_size),
-        ON_LONG(test_transfers_overlap_with_the_work_of_the_host),
-        ON_LONG(test_every_call_of_a_long_move_may_fail),
-        ON_STANDIN(test_a_swapped_range_may_end_anywhere),
-        ON_LONG(test_what_is_dropped_returns_to_the_system),
-        ON_LONG(test_a_bit_that_turns_in_the_swap_is_seen),
-        ON_STANDIN(test_swapping_waits_for_no_kernel),
-        ON_STANDIN(test_a_swap_may_find_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_cuda_swap)

@@ -4,9 +4,8 @@
 #include "suite.h"
 
 #define BREACH(name, call, what)   \
-    static void name(void **state) \
+    FX_TEST(name)                  \
     {                              \
-        (void)state;               \
         assert_breach(call, what); \
     }
 
@@ -60,9 +59,8 @@ BREACH(swap_unmapped, vmm->ops->swap_write(vmm, 0, addr + SLICE, 2 * SLICE, &sum
 BREACH(swap_unwritten, vmm->ops->swap_read(vmm, addr, 0, SLICE, &sum),
        "swap read of what was never written")
 
-static void test_call_before_configure(void **state)
+FX_TEST(test_call_before_configure)
 {
-    (void)state;
     vt_vmm *other = vt_fake_open();
     assert_non_null(other);
     assert_int_equal(other->ops->reserve(other, PAGE, &(uintptr_t){0}), VT_EINVAL);
@@ -72,9 +70,8 @@ static void test_call_before_configure(void **state)
     other->ops->close(other);
 }
 
-static void test_an_address_that_is_gone_stays_gone(void **state)
+FX_TEST(test_an_address_that_is_gone_stays_gone)
 {
-    (void)state;
     for (int i = 0; i < 100; i++) { // so that old ones are forgotten meanwhile
         uintptr_t at;
         assert_ok(vmm->ops->reserve(vmm, SLICE, &at));
@@ -87,9 +84,8 @@ static void test_an_address_that_is_gone_stays_gone(void **state)
     assert_ok(vmm->ops->unreserve(vmm, addr, ROOM));
 }
 
-static void test_a_slice_may_be_mapped_many_times(void **state)
+FX_TEST(test_a_slice_may_be_mapped_many_times)
 {
-    (void)state;
     for (int i = 2; i < 8; i++)
         assert_ok(vmm->ops->map(vmm, addr + (size_t)i * SLICE, 1, 5, 1, VT_VMM_ALIAS));
     assert_int_equal(vt_fake_look(vmm).n_run, 7);
@@ -102,9 +98,8 @@ static void test_a_slice_may_be_mapped_many_times(void **state)
     assert_ok(destroy(5, 2));
 }
 
-static void test_runs_are_counted_as_the_host_merges_them(void **state)
+FX_TEST(test_runs_are_counted_as_the_host_merges_them)
 {
-    (void)state;
     uint64_t size_bytes, n;
     assert_ok(create(7, 2));
     assert_ok(map(addr + 4 * SLICE, 1, 8, 1));
@@ -129,9 +124,8 @@ static void test_runs_are_counted_as_the_host_merges_them(void **state)
     assert_no_breach();
 }
 
-static void test_dirt_is_known_to_the_byte(void **state)
+FX_TEST(test_dirt_is_known_to_the_byte)
 {
-    (void)state;
     vt_fake_touch(vmm, addr + 100, 50);
     assert_true(vt_fake_is_zero(vmm, addr, 100));
     assert_true(vt_fake_is_zero(vmm, addr + 150, 2 * SLICE - 150));
@@ -147,9 +141,8 @@ static void test_dirt_is_known_to_the_byte(void **state)
     assert_no_breach();
 }
 
-static void test_dirt_stays_with_the_chunk_until_it_is_destroyed(void **state)
+FX_TEST(test_dirt_stays_with_the_chunk_until_it_is_destroyed)
 {
-    (void)state;
     vt_fake_touch(vmm, addr, 2 * SLICE);
     assert_ok(unmap(addr, 2 * SLICE));
     assert_ok(map(addr + SLICE, 1, 6, 1));
@@ -165,9 +158,8 @@ static void test_dirt_stays_with_the_chunk_until_it_is_destroyed(void **state)
     assert_no_breach();
 }
 
-static void test_fetch_brings_dirt_along(void **state)
+FX_TEST(test_fetch_brings_dirt_along)
 {
-    (void)state;
     vt_fake_touch(vmm, addr + PAGE - 10, 20); // chunk 5, across its two pages
     assert_ok(create(9, 1));
     assert_ok(map(addr + 4 * SLICE, 0, 9, 1));
@@ -182,9 +174,8 @@ static void test_fetch_brings_dirt_along(void **state)
     assert_no_breach();
 }
 
-static void test_swap_keeps_dirt_and_sums(void **state)
+FX_TEST(test_swap_keeps_dirt_and_sums)
 {
-    (void)state;
     uint64_t back;
     vt_fake_touch(vmm, addr + 7, 9);
     assert_ok(vmm->ops->swap_write(vmm, SLICE, addr, 2 * SLICE, &sum));
@@ -205,16 +196,14 @@ static void test_swap_keeps_dirt_and_sums(void **state)
                   "swap read of what was never written");
 }
 
-static void test_a_drop_outside_the_swap_is_a_breach(void **state)
+FX_TEST(test_a_drop_outside_the_swap_is_a_breach)
 {
-    (void)state;
     vmm->ops->swap_drop(vmm, 8 * SLICE, PAGE);
     assert_breach(VT_EINVAL, "swap out of range");
 }
 
-static void test_unmap_under_a_kernel_is_a_breach(void **state)
+FX_TEST(test_unmap_under_a_kernel_is_a_breach)
 {
-    (void)state;
     uint64_t ticket;
     vt_fake_set_async(vmm, true);
     vt_fake_run(vmm, addr + SLICE + 100, 1);
@@ -230,9 +219,8 @@ static void test_unmap_under_a_kernel_is_a_breach(void **state)
     assert_ok(unmap(addr + SLICE, SLICE));
 }
 
-static void test_a_fence_is_for_what_was_given_before_it(void **state)
+FX_TEST(test_a_fence_is_for_what_was_given_before_it)
 {
-    (void)state;
     uint64_t first, second;
     vt_fake_set_async(vmm, true);
     assert_ok(vmm->ops->fence(vmm, &first));
@@ -248,16 +236,14 @@ static void test_a_fence_is_for_what_was_given_before_it(void **state)
     assert_ok(unmap(addr, SLICE));
 }
 
-static void test_a_kernel_must_not_read_what_is_not_mapped(void **state)
+FX_TEST(test_a_kernel_must_not_read_what_is_not_mapped)
 {
-    (void)state;
     vt_fake_run(vmm, addr + 2 * SLICE - 1, 2);
     assert_breach(VT_EINVAL, "access to what is not mapped");
 }
 
-static void test_without_async_nothing_runs(void **state)
+FX_TEST(test_without_async_nothing_runs)
 {
-    (void)state;
     uint64_t ticket = 9;
     vt_fake_run(vmm, addr, SLICE);
     assert_ok(vmm->ops->fence(vmm, &ticket));
@@ -270,9 +256,8 @@ static void test_without_async_nothing_runs(void **state)
 
 // ---- classes
 
-static void test_each_class_has_its_own_shape(void **state)
+FX_TEST(test_each_class_has_its_own_shape)
 {
-    (void)state;
     vt_vmm_geometry geo = {.n_class = 3, .cls = {{2, PAGE, 4}, {1, 3 * PAGE, 2}, {1, PAGE, 9}}};
     uint64_t bytes, n;
     vt_vmm *v = vt_fake_open();
@@ -305,9 +290,8 @@ static void test_each_class_has_its_own_shape(void **state)
     v->ops->close(v);
 }
 
-static void test_geometries_out_of_range_are_breaches(void **state)
+FX_TEST(test_geometries_out_of_range_are_breaches)
 {
-    (void)state;
     static const vt_vmm_geometry bad[] = {
         {.n_class = 0},
         {.n_class = VT_VMM_MAX_CLASS + 1},
@@ -327,9 +311,8 @@ static void test_geometries_out_of_range_are_breaches(void **state)
 
 // ---- create without wiping
 
-static void test_created_chunks_may_be_dirty(void **state)
+FX_TEST(test_created_chunks_may_be_dirty)
 {
-    (void)state;
     assert_true(vmm->ops->creates_zeroed(vmm));
     vt_fake_set_dirty_create(vmm, true);
     assert_false(vmm->ops->creates_zeroed(vmm));
@@ -346,9 +329,8 @@ static void test_created_chunks_may_be_dirty(void **state)
     assert_no_breach();
 }
 
-static void test_chunks_are_limited_when_asked_for(void **state)
+FX_TEST(test_chunks_are_limited_when_asked_for)
 {
-    (void)state;
     vt_fake_set_max_chunks(vmm, 4);
     assert_int_equal(create(N_INDEX - 3, 3), VT_NOSPACE);
     assert_ok(create(N_INDEX - 2, 2));
@@ -357,9 +339,8 @@ static void test_chunks_are_limited_when_asked_for(void **state)
     assert_no_breach();
 }
 
-static void test_many_chunks_far_apart(void **state)
+FX_TEST(test_many_chunks_far_apart)
 {
-    (void)state;
     uint64_t size_bytes;
     for (uint64_t i = 0; i < 1000; i++) assert_ok(create((i << 30) + 7, 1));
     for (uint64_t i = 0; i < 1000; i++) assert_int_equal(create((i << 30) + 7, 1), VT_EINVAL);
@@ -370,67 +351,4 @@ static void test_many_chunks_far_apart(void **state)
     assert_int_equal(size_bytes, 2 * N_SLICE * SLICE);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-FX_SUITE(test_vt_fake)
-{
-    const struct CMUnitTest tests[] = {
-        T(configured_twice),
-        T(reserve_half_a_page),
-        T(unreserve_mapped),
-        T(unreserve_part),
-        T(unreserve_inside),
-        T(create_beyond),
-        T(create_nothing),
-        T(create_again),
-        T(destroy_mapped),
-        T(destroy_missing),
-        T(destroy_beyond),
-        T(map_over),
-        T(map_missing),
-        T(map_no_slice),
-        T(map_odd),
-        T(map_outside),
-        T(map_no_use),
-        T(unmap_half),
-        T(unmap_shifted),
-        T(unmap_reserved),
-        T(unmap_outside),
-        T(protect_half),
-        T(protect_shifted),
-        T(protect_reserved),
-        T(protect_no_use),
-        T(fetch_missing),
-        T(fetch_self),
-        T(fetch_beyond),
-        T(fetch_no_slice),
-        T(fetch_unmapped),
-        T(zero_unmapped),
-        T(store_unlimited),
-        T(ticket_unknown),
-        T(swap_twice),
-        T(swap_beyond),
-        T(swap_odd),
-        T(swap_unmapped),
-        T(swap_unwritten),
-        T(test_call_before_configure),
-        T(test_an_address_that_is_gone_stays_gone),
-        T(test_a_slice_may_be_mapped_many_times),
-        T(test_runs_are_counted_as_the_host_merges_them),
-        T(test_dirt_is_known_to_the_byte),
-        T(test_dirt_stays_with_the_chunk_until_it_is_destroyed),
-        T(test_fetch_brings_dirt_along),
-        T(test_swap_keeps_dirt_and_sums),
-        T(test_a_drop_outside_the_swap_is_a_breach),
-        T(test_unmap_under_a_kernel_is_a_breach),
-        T(test_a_fence_is_for_what_was_given_before_it),
-        T(test_a_kernel_must_not_read_what_is_not_mapped),
-        T(test_without_async_nothing_runs),
-        T(test_each_class_has_its_own_shape),
-        T(test_geometries_out_of_range_are_breaches),
-        T(test_created_chunks_may_be_dirty),
-        T(test_chunks_are_limited_when_asked_for),
-        T(test_many_chunks_far_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_fake, setup, teardown)

@@ -18,9 +18,8 @@ static void protect_the_first(void)
 }
 
 #define BREACH_OF_READ(name, call)                                 \
-    static void name(void **state)                                 \
+    FX_TEST(name)                                                  \
     {                                                              \
-        (void)state;                                               \
         protect_the_first();                                       \
         assert_breach(call, "writing what is mapped for reading"); \
     }
@@ -44,9 +43,8 @@ BREACH_OF_READ(queue_zero_read_only, zero(addr, 1, VT_VMM_QUEUED))
 BREACH_OF_READ(fetch_into_read_only, fetch(addr, 0, 6, 0, PAGE))
 BREACH_OF_READ(swap_into_read_only, vmm->ops->swap_read(vmm, addr, 0, PAGE, &sum))
 
-static void test_what_is_mapped_for_reading_is_read(void **state)
+FX_TEST(test_what_is_mapped_for_reading_is_read)
 {
-    (void)state;
     uint64_t ticket;
     vt_fake_set_async(vmm, true);
     vt_fake_touch(vmm, addr, SLICE);
@@ -65,9 +63,8 @@ static void test_what_is_mapped_for_reading_is_read(void **state)
     assert_no_breach();
 }
 
-static void test_protecting_what_a_kernel_writes_is_a_breach(void **state)
+FX_TEST(test_protecting_what_a_kernel_writes_is_a_breach)
 {
-    (void)state;
     uint64_t ticket;
     vt_fake_set_async(vmm, true);
     vt_fake_run_writing(vmm, addr + SLICE - 1, 1);
@@ -79,17 +76,15 @@ static void test_protecting_what_a_kernel_writes_is_a_breach(void **state)
     assert_ok(protect(addr, SLICE, VT_VMM_READ));
 }
 
-static void test_slices_of_unlike_access_are_protected_one_by_one(void **state)
+FX_TEST(test_slices_of_unlike_access_are_protected_one_by_one)
 {
-    (void)state;
     assert_ok(protect(addr, SLICE, VT_VMM_READ));
     assert_int_equal(protect(addr, 2 * SLICE, VT_VMM_WRITE), VT_EINVAL);
     assert_string_equal(vt_fake_look(vmm).violation, "protect of slices with unlike access");
 }
 
-static void test_runs_end_where_access_changes(void **state)
+FX_TEST(test_runs_end_where_access_changes)
 {
-    (void)state;
     assert_ok(create(7, 4));
     assert_ok(map(addr + 2 * SLICE, 1, 7, 1));
     assert_ok(vmm->ops->map(vmm, addr + 3 * SLICE, 1, 8, 1, VT_VMM_ALIAS));
@@ -109,9 +104,8 @@ static void test_runs_end_where_access_changes(void **state)
     assert_no_breach();
 }
 
-static void test_a_device_may_be_unable_to_protect(void **state)
+FX_TEST(test_a_device_may_be_unable_to_protect)
 {
-    (void)state;
     assert_true(vmm->ops->can_protect(vmm));
     vt_fake_set_can_protect(vmm, false);
     assert_false(vmm->ops->can_protect(vmm));
@@ -130,9 +124,8 @@ static void finish_all(void)
     vt_fake_finish(vmm, ticket);
 }
 
-static void test_queued_work_takes_effect_behind_kernels_and_waits_for_none(void **state)
+FX_TEST(test_queued_work_takes_effect_behind_kernels_and_waits_for_none)
 {
-    (void)state;
     vt_fake_set_async(vmm, true);
     vt_fake_run_writing(vmm, addr, SLICE);
     assert_false(vt_fake_is_zero(vmm, addr, SLICE));
@@ -148,9 +141,8 @@ static void test_queued_work_takes_effect_behind_kernels_and_waits_for_none(void
 }
 
 #define BREACH_OF_ORDER(name, work, call, what) \
-    static void name(void **state)              \
+    FX_TEST(name)                               \
     {                                           \
-        (void)state;                            \
         vt_fake_set_async(vmm, true);           \
         work;                                   \
         assert_breach(call, what);              \
@@ -208,9 +200,8 @@ BREACH_OF_ORDER(store_under_a_kernel, limit_and_run(false, addr + SLICE + 9), st
                 writes_used)
 
 // A kernel uses slices 0 and 2 of a chunk at neighbouring addresses, but not slice 1.
-static void test_what_lies_between_in_the_chunk_is_not_used(void **state)
+FX_TEST(test_what_lies_between_in_the_chunk_is_not_used)
 {
-    (void)state;
     uintptr_t at = addr + 4 * SLICE;
     assert_ok(create(9, 1));
     assert_ok(map(at, 0, 9, 1));
@@ -230,9 +221,8 @@ static void test_what_lies_between_in_the_chunk_is_not_used(void **state)
 }
 
 // The chunk is known by whatever address; here kernel and wiping use different ones.
-static void test_order_is_for_bytes_not_for_addresses(void **state)
+FX_TEST(test_order_is_for_bytes_not_for_addresses)
 {
-    (void)state;
     uintptr_t alias = addr + 4 * SLICE;
     assert_ok(map(alias, 1, 5, 2));
     vt_fake_set_async(vmm, true);
@@ -245,9 +235,8 @@ static void test_order_is_for_bytes_not_for_addresses(void **state)
     assert_int_equal(vt_fake_look(vmm).n_violation, 2);
 }
 
-static void test_the_source_of_a_queued_copy_is_held_until_it_is_done(void **state)
+FX_TEST(test_the_source_of_a_queued_copy_is_held_until_it_is_done)
 {
-    (void)state;
     uint64_t ticket;
     assert_ok(create(9, 1));
     assert_ok(map(addr + 4 * SLICE, 2, 9, 1));
@@ -267,9 +256,8 @@ static void test_the_source_of_a_queued_copy_is_held_until_it_is_done(void **sta
     assert_int_equal(vt_fake_look(vmm).n_wait, 0);
 }
 
-static void test_unmap_under_queued_wiping_is_a_breach(void **state)
+FX_TEST(test_unmap_under_queued_wiping_is_a_breach)
 {
-    (void)state;
     vt_fake_set_async(vmm, true);
     assert_ok(zero(addr + SLICE, 1, VT_VMM_QUEUED));
     assert_ok(unmap(addr, SLICE));
@@ -278,9 +266,8 @@ static void test_unmap_under_queued_wiping_is_a_breach(void **state)
     assert_ok(unmap(addr + SLICE, SLICE));
 }
 
-static void test_waits_are_counted(void **state)
+FX_TEST(test_waits_are_counted)
 {
-    (void)state;
     uint64_t ticket;
     assert_ok(vmm->ops->passed(vmm, 0, true, &flag)); // ticket 0 has always passed
     vt_fake_set_async(vmm, true);
@@ -308,9 +295,8 @@ static void *queue_from_beside(void *arg)
                               vmm->ops->fence(vmm, &ticket) == VT_EINVAL);
 }
 
-static void test_only_the_owner_queues(void **state)
+FX_TEST(test_only_the_owner_queues)
 {
-    (void)state;
     pthread_t beside;
     void *as_wanted;
     vt_fake_set_async(vmm, true);
@@ -320,41 +306,4 @@ static void test_only_the_owner_queues(void **state)
     assert_int_equal(vt_fake_look(vmm).n_violation, 3);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-FX_SUITE(test_vt_fake_order)
-{
-    const struct CMUnitTest tests[] = {
-        T(touch_read_only),
-        T(kernel_writes_read_only),
-        T(zero_read_only),
-        T(queue_zero_read_only),
-        T(fetch_into_read_only),
-        T(swap_into_read_only),
-        T(test_what_is_mapped_for_reading_is_read),
-        T(test_protecting_what_a_kernel_writes_is_a_breach),
-        T(test_slices_of_unlike_access_are_protected_one_by_one),
-        T(test_runs_end_where_access_changes),
-        T(test_a_device_may_be_unable_to_protect),
-        T(test_queued_work_takes_effect_behind_kernels_and_waits_for_none),
-        T(zero_under_a_kernel),
-        T(fetch_under_a_kernel),
-        T(swap_write_of_what_a_kernel_writes),
-        T(swap_read_under_a_kernel),
-        T(zero_before_a_queued_zero),
-        T(zero_before_a_queued_copy_arrives),
-        T(zero_before_a_queued_copy_has_read),
-        T(fetch_into_what_a_queued_copy_reads),
-        T(fetch_what_a_queued_zero_wipes),
-        T(fetch_what_a_kernel_writes),
-        T(store_what_a_kernel_writes),
-        T(store_under_a_kernel),
-        T(test_what_lies_between_in_the_chunk_is_not_used),
-        T(test_order_is_for_bytes_not_for_addresses),
-        T(test_the_source_of_a_queued_copy_is_held_until_it_is_done),
-        T(test_unmap_under_queued_wiping_is_a_breach),
-        T(test_waits_are_counted),
-        T(test_only_the_owner_queues),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_fake_order, setup, teardown)

@@ -8,12 +8,12 @@
 
 #include "vmm_fault.h"
 
-static int setup_fault(void **state)
+VT_FIXTURE(setup_fault)
 {
-    if (setup(state) != 0) return -1;
+    setup_run();
     vt_fake_set_max_runs(vmm, 1000); // so that it has store
     vmm = vt_fault_open(vmm);
-    return vmm ? 0 : -1;
+    assert_non_null(vmm);
 }
 
 // Every call that managers make again and again and that may fail, in order, with statuses of the
@@ -43,9 +43,8 @@ static vt_status call(int which)
 
 enum { N_CALL = 15, N_CALL_OF_SPACE = 5, CALL_RESIDENT = 10 };
 
-static void test_every_call_can_be_made_to_fail(void **state)
+FX_TEST(test_every_call_can_be_made_to_fail)
 {
-    (void)state;
     for (int i = 0; i < N_CALL; i++) {
         vt_fault_arm(vmm, 1, 1, VT_EDEVICE);
         if (i > 0)
@@ -65,9 +64,8 @@ static void test_every_call_can_be_made_to_fail(void **state)
     assert_int_equal(vt_fault_calls(vmm), 0);
 }
 
-static void test_chance_answers_as_the_contract_allows(void **state)
+FX_TEST(test_chance_answers_as_the_contract_allows)
 {
-    (void)state;
     vt_fault_arm_random(vmm, 5, 1);
     for (int i = 0; i < N_CALL; i++) {
         int n_space = 0;
@@ -87,9 +85,8 @@ static void *call_from_beside(void *which)
     return (void *)(intptr_t)call(*(int *)which);
 }
 
-static void test_calls_wait_at_the_gate(void **state)
+FX_TEST(test_calls_wait_at_the_gate)
 {
-    (void)state;
     static const struct {
         int which;
         bool fails;
@@ -130,9 +127,8 @@ static void *work(void *arg)
     return (void *)(uintptr_t)n_bad;
 }
 
-static void test_two_threads_may_call_at_once(void **state)
+FX_TEST(test_two_threads_may_call_at_once)
 {
-    (void)state;
     pthread_t thread[2];
     void *n_bad;
     vt_fault_set_delay(vmm, 3, 20);
@@ -144,18 +140,7 @@ static void test_two_threads_may_call_at_once(void **state)
     }
     vmm->ops->close(vmm);
     assert_true(end.n_violation == 0 && end.n_created == 2 && end.n_mapped == 2);
-    assert_int_equal(setup_fault(state), 0);
+    setup_fault_run();
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup_fault, teardown)
-
-FX_SUITE(test_vt_fault_calls)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_every_call_can_be_made_to_fail),
-        T(test_chance_answers_as_the_contract_allows),
-        T(test_calls_wait_at_the_gate),
-        T(test_two_threads_may_call_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_fault_calls, setup_fault, teardown)

@@ -21,23 +21,20 @@ static vt_vmm *vmm;
 static size_t page, slice;
 static uintptr_t addr; // a reservation of N_INDEX slices
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
-    if (vt_vmm_host_open(&vmm) != VT_OK) return -1;
+    assert_ok(vt_vmm_host_open(&vmm));
     page = vmm->ops->granularity(vmm);
     slice = 4 * page;
     vt_vmm_geometry geo = {.n_class = 1, .cls = {{N_SLICE, slice, N_INDEX}}};
-    if (vmm->ops->configure(vmm, &geo) != VT_OK) return -1;
-    return vmm->ops->reserve(vmm, N_INDEX * slice, &addr) == VT_OK ? 0 : -1;
+    assert_ok(vmm->ops->configure(vmm, &geo));
+    assert_ok(vmm->ops->reserve(vmm, N_INDEX * slice, &addr));
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
-    if (vmm->ops->unreserve(vmm, addr, N_INDEX * slice) != VT_OK) return -1;
+    assert_ok(vmm->ops->unreserve(vmm, addr, N_INDEX * slice));
     vmm->ops->close(vmm);
-    return 0;
 }
 
 static uint64_t resident(void)
@@ -47,9 +44,8 @@ static uint64_t resident(void)
     return size_bytes;
 }
 
-static void test_memory_comes_and_goes(void **state)
+FX_TEST(test_memory_comes_and_goes)
 {
-    (void)state;
     assert_int_equal(resident(), 0);
     assert_ok(vmm->ops->create(vmm, 3, 5));
     assert_int_equal(resident(), 5 * N_SLICE * slice);
@@ -62,9 +58,8 @@ static void test_memory_comes_and_goes(void **state)
     assert_int_equal(resident(), 0);
 }
 
-static void test_bytes_belong_to_chunk_and_slice(void **state)
+FX_TEST(test_bytes_belong_to_chunk_and_slice)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 8, 2));
     for (uint32_t s = 0; s < N_SLICE; s++) {
         assert_ok(vmm->ops->map(vmm, addr + 2 * s * slice, s, 8, 2, VT_VMM_WRITE));
@@ -83,9 +78,8 @@ static void test_bytes_belong_to_chunk_and_slice(void **state)
     assert_ok(vmm->ops->destroy(vmm, 8, 2));
 }
 
-static void test_created_again_is_zero_again(void **state)
+FX_TEST(test_created_again_is_zero_again)
 {
-    (void)state;
     static const char zero[64];
     assert_true(vmm->ops->creates_zeroed(vmm));
     for (int round = 0; round < 2; round++) {
@@ -99,9 +93,8 @@ static void test_created_again_is_zero_again(void **state)
     }
 }
 
-static void test_fetch_and_zero_take_any_bytes(void **state)
+FX_TEST(test_fetch_and_zero_take_any_bytes)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
     assert_ok(vmm->ops->map(vmm, addr, 2, 1, 1, VT_VMM_WRITE));
     memcpy((char *)addr + 5, "tokens", 6);
@@ -119,9 +112,8 @@ static void test_fetch_and_zero_take_any_bytes(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void test_copies_of_any_bytes_are_one_call(void **state)
+FX_TEST(test_copies_of_any_bytes_are_one_call)
 {
-    (void)state;
     char *p = (char *)addr;
     assert_ok(vmm->ops->create(vmm, 0, 2));
     assert_ok(vmm->ops->map(vmm, addr, 2, 0, 2, VT_VMM_WRITE));
@@ -140,9 +132,8 @@ static void test_copies_of_any_bytes_are_one_call(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void test_store_reaches_what_is_mapped_nowhere(void **state)
+FX_TEST(test_store_reaches_what_is_mapped_nowhere)
 {
-    (void)state;
     char *p = (char *)addr;
     assert_ok(vmm->ops->create(vmm, 0, 3));
     assert_ok(vmm->ops->map(vmm, addr, 2, 0, 1, VT_VMM_WRITE));
@@ -159,9 +150,8 @@ static void test_store_reaches_what_is_mapped_nowhere(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 3));
 }
 
-static void test_a_slice_may_be_mapped_at_many_addresses(void **state)
+FX_TEST(test_a_slice_may_be_mapped_at_many_addresses)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 4, 2));
     assert_ok(vmm->ops->map(vmm, addr, 1, 4, 2, VT_VMM_WRITE));
     for (uint32_t i = 2; i < 20; i += 2)
@@ -202,9 +192,8 @@ static void close_classes(vt_vmm *v, uintptr_t at)
     v->ops->close(v);
 }
 
-static void test_each_class_has_chunks_of_its_own_shape(void **state)
+FX_TEST(test_each_class_has_chunks_of_its_own_shape)
 {
-    (void)state;
     static const struct {
         uint64_t index;
         uint32_t n_slice, n_page;
@@ -243,9 +232,8 @@ static void test_each_class_has_chunks_of_its_own_shape(void **state)
     close_classes(v, at);
 }
 
-static void test_neighbours_of_any_class_merge(void **state)
+FX_TEST(test_neighbours_of_any_class_merge)
 {
-    (void)state;
     vt_vmm *v;
     uintptr_t at = open_classes(&v);
     uint64_t bytes, n;
@@ -291,9 +279,8 @@ static bool write_faults(uintptr_t at)
 }
 
 // Two spans share chunks 4 and 5, and one of them writes on in chunk 6.
-static void test_a_stray_write_into_shared_memory_faults_where_it_happens(void **state)
+FX_TEST(test_a_stray_write_into_shared_memory_faults_where_it_happens)
 {
-    (void)state;
     uintptr_t other = addr + 8 * slice;
     assert_true(vmm->ops->can_protect(vmm));
     assert_ok(vmm->ops->create(vmm, 4, 3));
@@ -320,9 +307,8 @@ static void test_a_stray_write_into_shared_memory_faults_where_it_happens(void *
     assert_ok(vmm->ops->destroy(vmm, 4, 3));
 }
 
-static void test_access_parts_a_run_and_joins_it_again(void **state)
+FX_TEST(test_access_parts_a_run_and_joins_it_again)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 8));
     assert_ok(vmm->ops->map(vmm, addr, 0, 0, 4, VT_VMM_WRITE));
     assert_ok(vmm->ops->map(vmm, addr + 4 * slice, 0, 4, 2, VT_VMM_ALIAS));
@@ -357,9 +343,8 @@ static void leave_free(char *room, size_t n_used, size_t n)
 }
 
 // Two runs that are not neighbours; protect has to split both.
-static void test_protect_without_a_mapping_left_is_no_space_and_changes_nothing(void **state)
+FX_TEST(test_protect_without_a_mapping_left_is_no_space_and_changes_nothing)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 8));
     assert_ok(vmm->ops->map(vmm, addr, 0, 0, 4, VT_VMM_WRITE));
     assert_ok(vmm->ops->map(vmm, addr + 4 * slice, 1, 4, 4, VT_VMM_WRITE));
@@ -384,9 +369,8 @@ static void test_protect_without_a_mapping_left_is_no_space_and_changes_nothing(
     assert_ok(vmm->ops->destroy(vmm, 0, 8));
 }
 
-static void test_nothing_runs_beside_the_caller(void **state)
+FX_TEST(test_nothing_runs_beside_the_caller)
 {
-    (void)state;
     uint64_t ticket = 1;
     bool is_passed = false;
     assert_ok(vmm->ops->fence(vmm, &ticket));
@@ -404,9 +388,8 @@ static void test_nothing_runs_beside_the_caller(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void test_mapped_is_what_the_system_says(void **state)
+FX_TEST(test_mapped_is_what_the_system_says)
 {
-    (void)state;
     vt_vmm *other; // has the same name, and must not count
     vt_vmm_geometry geo = {.n_class = 1, .cls = {{1, page, 9}}};
     uintptr_t at;
@@ -433,9 +416,8 @@ static void test_mapped_is_what_the_system_says(void **state)
 }
 
 // Every other chunk, so that no two mappings merge, as many as the manager may ever make.
-static void test_tens_of_thousands_of_mappings_are_counted(void **state)
+FX_TEST(test_tens_of_thousands_of_mappings_are_counted)
 {
-    (void)state;
     vt_vmm_geometry geo = {.n_class = 1, .cls = {{1, page, UINT64_C(1) << 40}}};
     vt_vmm *big;
     uintptr_t at;
@@ -456,9 +438,8 @@ static void test_tens_of_thousands_of_mappings_are_counted(void **state)
     big->ops->close(big);
 }
 
-static void test_more_than_a_file_can_name_is_no_space(void **state)
+FX_TEST(test_more_than_a_file_can_name_is_no_space)
 {
-    (void)state;
     const uint64_t half = (UINT64_C(1) << 62) / page; // chunks of a page that are half of all
     vt_vmm_geometry geo = {.n_class = 1, .cls = {{8, page, UINT64_C(1) << 50}}};
     vt_vmm_geometry sum = {.n_class = 2, .cls = {{1, page, half}, {1, page, half}}};
@@ -476,9 +457,8 @@ static void test_more_than_a_file_can_name_is_no_space(void **state)
     other->ops->close(other);
 }
 
-static void test_swap_gives_back_what_it_took(void **state)
+FX_TEST(test_swap_gives_back_what_it_took)
 {
-    (void)state;
     uint64_t sum, back;
     assert_ok(vmm->ops->swap_open(vmm, ".", 100 * slice));
     assert_ok(vmm->ops->create(vmm, 0, 2));
@@ -494,9 +474,8 @@ static void test_swap_gives_back_what_it_took(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void test_neighbours_merge_into_one_mapping(void **state)
+FX_TEST(test_neighbours_merge_into_one_mapping)
 {
-    (void)state;
     uint64_t before = maps_of_memfd();
     assert_ok(vmm->ops->create(vmm, 10, 8));
     for (uint32_t i = 0; i < 8; i++)
@@ -524,9 +503,8 @@ static size_t n_present(uintptr_t at, size_t size_bytes)
     return n;
 }
 
-static void test_what_will_be_written_is_present(void **state)
+FX_TEST(test_what_will_be_written_is_present)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 8));
     assert_ok(vmm->ops->map(vmm, addr, 0, 0, 8, VT_VMM_WRITE));
     assert_ok(vmm->ops->map(vmm, addr + 8 * slice, 0, 0, 8, VT_VMM_ALIAS));
@@ -538,9 +516,8 @@ static void test_what_will_be_written_is_present(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 8));
 }
 
-static void test_what_is_only_reserved_faults(void **state)
+FX_TEST(test_what_is_only_reserved_faults)
 {
-    (void)state;
     assert_true(read_faults((const void *)addr));
     assert_ok(vmm->ops->create(vmm, 0, 1));
     assert_ok(vmm->ops->map(vmm, addr, 0, 0, 1, VT_VMM_WRITE));
@@ -551,24 +528,21 @@ static void test_what_is_only_reserved_faults(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 1));
 }
 
-static void test_more_than_the_address_space_is_no_space(void **state)
+FX_TEST(test_more_than_the_address_space_is_no_space)
 {
-    (void)state;
     uintptr_t at;
     assert_int_equal(vmm->ops->reserve(vmm, (size_t)1 << 60, &at), VT_NOSPACE);
 }
 
-static void test_the_limit_of_runs_leaves_room(void **state)
+FX_TEST(test_the_limit_of_runs_leaves_room)
 {
-    (void)state;
     uint64_t n = vmm->ops->max_runs(vmm);
     assert_true(n > 0 && 2 * n < max_map_count());
 }
 
 // RLIMIT_FSIZE would make ftruncate raise SIGXFSZ.
-static void test_a_limit_on_files_is_no_space(void **state)
+FX_TEST(test_a_limit_on_files_is_no_space)
 {
-    (void)state;
     struct rlimit old, low;
     vt_vmm *other;
     vt_vmm_geometry geo = {.n_class = 1, .cls = {{1, page, 100}}};
@@ -594,9 +568,8 @@ static uint64_t number_in(const char *path)
     return n;
 }
 
-static void test_pages_set_aside_are_of_a_size_there_is(void **state)
+FX_TEST(test_pages_set_aside_are_of_a_size_there_is)
 {
-    (void)state;
     vt_vmm *huge = vmm;
     static const size_t none[] = {0, 12345, 3 << 20, 4096, (size_t)1 << 62};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -605,9 +578,8 @@ static void test_pages_set_aside_are_of_a_size_there_is(void **state)
     }
 }
 
-static void test_pages_set_aside_serve(void **state)
+FX_TEST(test_pages_set_aside_serve)
 {
-    (void)state;
     vt_vmm *huge;
     uint64_t n = number_in("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"), bytes, maps;
     if (n < 4) skip();
@@ -646,36 +618,4 @@ static void test_pages_set_aside_serve(void **state)
     huge->ops->close(huge);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-FX_SUITE(test_vt_host)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_memory_comes_and_goes),
-        T(test_bytes_belong_to_chunk_and_slice),
-        T(test_created_again_is_zero_again),
-        T(test_fetch_and_zero_take_any_bytes),
-        T(test_copies_of_any_bytes_are_one_call),
-        T(test_store_reaches_what_is_mapped_nowhere),
-        T(test_a_slice_may_be_mapped_at_many_addresses),
-        T(test_each_class_has_chunks_of_its_own_shape),
-        T(test_neighbours_of_any_class_merge),
-        T(test_a_stray_write_into_shared_memory_faults_where_it_happens),
-        T(test_access_parts_a_run_and_joins_it_again),
-        T(test_protect_without_a_mapping_left_is_no_space_and_changes_nothing),
-        T(test_nothing_runs_beside_the_caller),
-        T(test_mapped_is_what_the_system_says),
-        T(test_tens_of_thousands_of_mappings_are_counted),
-        T(test_more_than_a_file_can_name_is_no_space),
-        T(test_swap_gives_back_what_it_took),
-        T(test_pages_set_aside_are_of_a_size_there_is),
-        T(test_pages_set_aside_serve),
-        T(test_neighbours_merge_into_one_mapping),
-        T(test_what_will_be_written_is_present),
-        T(test_what_is_only_reserved_faults),
-        T(test_more_than_the_address_space_is_no_space),
-        T(test_the_limit_of_runs_leaves_room),
-        T(test_a_limit_on_files_is_no_space),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_host, setup, teardown)

@@ -34,24 +34,20 @@ static vti_cu_result open_at(vti_cu_ptr at, size_t size_bytes)
     return cuMemSetAccess(at, size_bytes, &a, 1);
 }
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     standin_reset();
     standin_use_context(0);
     vti_cu_prop p = prop();
-    bool ok = cuMemAddressReserve(&base, 8 * G, 0, 0, 0) == VTI_CU_SUCCESS &&
-              cuMemCreate(&one, G, &p, 0) == VTI_CU_SUCCESS &&
-              cuMemCreate(&two, 2 * G, &p, 0) == VTI_CU_SUCCESS;
-    return ok ? 0 : -1;
+    assert_int_equal(cuMemAddressReserve(&base, 8 * G, 0, 0, 0), VTI_CU_SUCCESS);
+    assert_int_equal(cuMemCreate(&one, G, &p, 0), VTI_CU_SUCCESS);
+    assert_int_equal(cuMemCreate(&two, 2 * G, &p, 0), VTI_CU_SUCCESS);
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     standin_use_context(0);
     standin_reset();
-    return 0;
 }
 
 static void look(void)
@@ -77,9 +73,8 @@ static void assert_refused(vti_cu_result r)
         assert_refused(call); \
     } while (0)
 
-static void test_odd_sizes_and_flags(void **state)
+FX_TEST(test_odd_sizes_and_flags)
 {
-    (void)state;
     vti_cu_ptr at;
     vti_cu_handle h;
     vti_cu_prop p = prop(), host = prop(), far = prop(), exported = prop();
@@ -98,9 +93,8 @@ static void test_odd_sizes_and_flags(void **state)
     REFUSED(cuMemCreate(&h, G, &exported, 0));
 }
 
-static void test_a_handle_is_mapped_whole_where_nothing_is(void **state)
+FX_TEST(test_a_handle_is_mapped_whole_where_nothing_is)
 {
-    (void)state;
     REFUSED(cuMemMap(base, G, 0, two, 0));             // a part
     REFUSED(cuMemMap(base, 2 * G, G, two, 0));         // an offset
     REFUSED(cuMemMap(base, G, 0, one, 1));             // flags
@@ -115,9 +109,8 @@ static void test_a_handle_is_mapped_whole_where_nothing_is(void **state)
     assert_done(cuMemMap(base + 3 * G, 2 * G, 0, two, 0)); // an alias
 }
 
-static void test_access_comes_before_touch(void **state)
+FX_TEST(test_access_comes_before_touch)
 {
-    (void)state;
     char *p = (char *)(uintptr_t)base;
     vti_cu_access none = access_to(0), both = access_to(VTI_CU_ACCESS_READWRITE);
     assert_true(read_faults(p));
@@ -137,9 +130,8 @@ static void test_access_comes_before_touch(void **state)
     assert_true(read_faults(p)); // it is lost when a mapping goes
 }
 
-static void test_mappings_are_unmapped_whole(void **state)
+FX_TEST(test_mappings_are_unmapped_whole)
 {
-    (void)state;
     assert_done(cuMemMap(base, 2 * G, 0, two, 0));
     assert_done(cuMemMap(base + 2 * G, G, 0, one, 0));
     REFUSED(cuMemUnmap(base, G));
@@ -155,9 +147,8 @@ static void test_mappings_are_unmapped_whole(void **state)
     REFUSED(cuMemAddressFree(base, 8 * G));
 }
 
-static void test_memory_lives_as_long_as_handle_or_mapping(void **state)
+FX_TEST(test_memory_lives_as_long_as_handle_or_mapping)
 {
-    (void)state;
     char *p = (char *)(uintptr_t)base;
     assert_done(cuMemMap(base, 2 * G, 0, two, 0));
     assert_done(open_at(base, 2 * G));
@@ -173,18 +164,16 @@ static void test_memory_lives_as_long_as_handle_or_mapping(void **state)
     assert_int_equal(standin_look().n_memory, 0);
 }
 
-static void test_fresh_memory_is_garbage(void **state)
+FX_TEST(test_fresh_memory_is_garbage)
 {
-    (void)state;
     assert_done(cuMemMap(base, G, 0, one, 0));
     assert_done(open_at(base, G));
     const char *p = (const char *)(uintptr_t)base;
     assert_true(p[0] != 0 && p[G - 1] != 0);
 }
 
-static void test_what_is_limited_runs_out(void **state)
+FX_TEST(test_what_is_limited_runs_out)
 {
-    (void)state;
     vti_cu_handle h;
     vti_cu_ptr at;
     void *pinned;
@@ -201,9 +190,8 @@ static void test_what_is_limited_runs_out(void **state)
     assert_int_equal(standin_look().n_breach, 0); // that is no breach
 }
 
-static void test_a_context_is_needed(void **state)
+FX_TEST(test_a_context_is_needed)
 {
-    (void)state;
     vti_cu_handle h;
     vti_cu_prop p = prop();
     standin_use_context(-1);
@@ -212,9 +200,8 @@ static void test_a_context_is_needed(void **state)
     REFUSED(cuMemUnmap(base, G));
 }
 
-static void test_work_is_done_late_and_on_memory_that_is_there(void **state)
+FX_TEST(test_work_is_done_late_and_on_memory_that_is_there)
 {
-    (void)state;
     char *p = (char *)(uintptr_t)base, local[8] = {0};
     void *pinned;
     vti_cu_stream s;
@@ -250,9 +237,8 @@ static void test_work_is_done_late_and_on_memory_that_is_there(void **state)
 }
 
 // A GPU ends the context of a kernel that reads a mapping whose access is set meanwhile.
-static void test_access_is_set_under_no_work(void **state)
+FX_TEST(test_access_is_set_under_no_work)
 {
-    (void)state;
     assert_done(cuMemMap(base, G, 0, one, 0));
     assert_done(cuMemMap(base + 2 * G, G, 0, one, 0));
     assert_done(open_at(base, G));
@@ -274,9 +260,8 @@ static void *wait_elsewhere(void *arg)
     return NULL;
 }
 
-static void test_waits_are_counted_for_each_thread(void **state)
+FX_TEST(test_waits_are_counted_for_each_thread)
 {
-    (void)state;
     pthread_t thread;
     char byte;
     uint64_t elsewhere;
@@ -302,9 +287,8 @@ static void test_waits_are_counted_for_each_thread(void **state)
     assert_int_equal(standin_waits(), 0);
 }
 
-static void test_a_stream_waits_for_an_event(void **state)
+FX_TEST(test_a_stream_waits_for_an_event)
 {
-    (void)state;
     char *p = (char *)(uintptr_t)base;
     void *first = standin_new_stream(false), *second = standin_new_stream(false);
     assert_done(cuMemMap(base, G, 0, one, 0));
@@ -327,9 +311,8 @@ static void test_a_stream_waits_for_an_event(void **state)
     standin_drop_stream(second);
 }
 
-static void test_a_captured_stream_is_left_alone(void **state)
+FX_TEST(test_a_captured_stream_is_left_alone)
 {
-    (void)state;
     vti_cu_stream s = standin_new_stream(false);
     vti_cu_capture_status status = VTI_CU_CAPTURE_NONE;
     vti_cu_capture_mode mode = VTI_CU_CAPTURE_MODE_RELAXED;
@@ -357,9 +340,8 @@ static void test_a_captured_stream_is_left_alone(void **state)
     standin_drop_stream(s);
 }
 
-static void test_only_relaxed_threads_disregard_captures(void **state)
+FX_TEST(test_only_relaxed_threads_disregard_captures)
 {
-    (void)state;
     vti_cu_handle h;
     vti_cu_prop p = prop();
     vti_cu_capture_mode mode = VTI_CU_CAPTURE_MODE_RELAXED, odd = 3;
@@ -379,9 +361,8 @@ static void test_only_relaxed_threads_disregard_captures(void **state)
 }
 
 // A blocking stream is ordered with the default one.
-static void test_the_default_stream_suffers_from_blocking_captures(void **state)
+FX_TEST(test_the_default_stream_suffers_from_blocking_captures)
 {
-    (void)state;
     vti_cu_capture_status status;
     vti_cu_event event;
     void *s = standin_new_stream(true);
@@ -398,26 +379,4 @@ static void test_the_default_stream_suffers_from_blocking_captures(void **state)
     standin_drop_stream(s);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-FX_SUITE(test_vt_standin)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_odd_sizes_and_flags),
-        T(test_a_handle_is_mapped_whole_where_nothing_is),
-        T(test_access_comes_before_touch),
-        T(test_mappings_are_unmapped_whole),
-        T(test_memory_lives_as_long_as_handle_or_mapping),
-        T(test_fresh_memory_is_garbage),
-        T(test_what_is_limited_runs_out),
-        T(test_a_context_is_needed),
-        T(test_work_is_done_late_and_on_memory_that_is_there),
-        T(test_access_is_set_under_no_work),
-        T(test_waits_are_counted_for_each_thread),
-        T(test_a_stream_waits_for_an_event),
-        T(test_a_captured_stream_is_left_alone),
-        T(test_only_relaxed_threads_disregard_captures),
-        T(test_the_default_stream_suffers_from_blocking_captures),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_standin, setup, teardown)

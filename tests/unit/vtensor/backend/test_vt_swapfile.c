@@ -79,27 +79,24 @@ static vti_swap_file file;
 static uint8_t out[SIZE], in[SIZE];
 static char dir[64];
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     on_pwrite = on_pread = on_fallocate = (ambush){0};
     at_most = 0;
     no_tmpfile = false;
     for (size_t i = 0; i < SIZE; i++) out[i] = (uint8_t)(i * 2654435761u >> 13);
     memset(in, 0, SIZE);
     strcpy(dir, "/dev/shm/swapfile-XXXXXX");
-    if (!mkdtemp(dir) && !mkdtemp(strcpy(dir, "./swapfile-XXXXXX"))) return -1;
-    return vti_swap_file_open(&file, dir, 2 * (uint64_t)FAR) == VT_OK ? 0 : -1;
+    assert_true(mkdtemp(dir) || mkdtemp(strcpy(dir, "./swapfile-XXXXXX")));
+    assert_ok(vti_swap_file_open(&file, dir, 2 * (uint64_t)FAR));
 }
 
 // The directory is empty before the file is closed already.
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
-    if (rmdir(dir) != 0) return -1;
+    assert_int_equal(rmdir(dir), 0);
     vti_swap_file_close(&file);
     vti_swap_file_close(&file); // of one that is not open
-    return 0;
 }
 
 // Other file systems than tmpfs may tell late, compress, or not know how to give room back.
@@ -122,9 +119,8 @@ static void assert_comes_back(void)
     assert_memory_equal(in, out, SIZE);
 }
 
-static void test_what_was_written_comes_back(void **state)
+FX_TEST(test_what_was_written_comes_back)
 {
-    (void)state;
     assert_comes_back();
     assert_true(takes(SIZE));
     vti_swap_file_drop(&file, FAR, SIZE);
@@ -132,9 +128,8 @@ static void test_what_was_written_comes_back(void **state)
     assert_comes_back();
 }
 
-static void test_nobody_else_gets_at_the_file(void **state)
+FX_TEST(test_nobody_else_gets_at_the_file)
 {
-    (void)state;
     struct stat st;
     assert_int_equal(fstat(file.fd, &st), 0);
     assert_int_equal(st.st_nlink, 0);
@@ -142,7 +137,7 @@ static void test_nobody_else_gets_at_the_file(void **state)
     assert_int_equal(fcntl(file.fd, F_GETFD), FD_CLOEXEC);
 }
 
-static void test_a_system_without_nameless_files_serves_too(void **state)
+FX_TEST(test_a_system_without_nameless_files_serves_too)
 {
     test_nobody_else_gets_at_the_file(state);
     vti_swap_file_close(&file);
@@ -152,9 +147,8 @@ static void test_a_system_without_nameless_files_serves_too(void **state)
     assert_comes_back();
 }
 
-static void test_a_damaged_byte_changes_the_checksum(void **state)
+FX_TEST(test_a_damaged_byte_changes_the_checksum)
 {
-    (void)state;
     uint64_t sum, back;
     static const size_t where[] = {0, 1, SIZE / 2 + 77, SIZE - 1};
     assert_ok(vti_swap_file_write(&file, 0, out, SIZE, &sum));
@@ -173,9 +167,8 @@ static void test_a_damaged_byte_changes_the_checksum(void **state)
     assert_int_not_equal(sum, back);
 }
 
-static void test_signals_and_short_calls_are_borne(void **state)
+FX_TEST(test_signals_and_short_calls_are_borne)
 {
-    (void)state;
     at_most = 1001;
     on_pwrite = on_pread = (ambush){.first = 3, .n = 20, .with = EINTR};
     assert_comes_back();
@@ -185,9 +178,8 @@ static void test_signals_and_short_calls_are_borne(void **state)
     assert_true(takes(0));
 }
 
-static void test_a_full_disk_is_no_space(void **state)
+FX_TEST(test_a_full_disk_is_no_space)
 {
-    (void)state;
     static const int full[] = {ENOSPC, EDQUOT, EFBIG};
     uint64_t sum = 77;
     for (size_t i = 0; i < sizeof full / sizeof *full; i++) {
@@ -199,9 +191,8 @@ static void test_a_full_disk_is_no_space(void **state)
     assert_comes_back();
 }
 
-static void test_a_broken_disk_is_a_fault(void **state)
+FX_TEST(test_a_broken_disk_is_a_fault)
 {
-    (void)state;
     uint64_t sum = 77;
     on_pwrite = (ambush){.first = 5, .n = 1, .with = EIO};
     assert_int_equal(vti_swap_file_write(&file, 0, out, SIZE, &sum), VT_EDEVICE);
@@ -215,9 +206,8 @@ static void test_a_broken_disk_is_a_fault(void **state)
     vti_swap_file_drop(&file, FAR, SIZE); // nothing to be done, and nothing to be told
 }
 
-static void test_a_directory_that_is_not_there_is_a_fault(void **state)
+FX_TEST(test_a_directory_that_is_not_there_is_a_fault)
 {
-    (void)state;
     vti_swap_file other = {.fd = -1};
     char path[5000];
     for (int i = 0; i < 2; i++) {
@@ -231,9 +221,8 @@ static void test_a_directory_that_is_not_there_is_a_fault(void **state)
 }
 
 // RLIMIT_FSIZE would make pwrite raise SIGXFSZ.
-static void test_a_limit_on_files_is_no_space(void **state)
+FX_TEST(test_a_limit_on_files_is_no_space)
 {
-    (void)state;
     struct rlimit old, low;
     vti_swap_file other = {.fd = -1};
     uint64_t sum;
@@ -250,20 +239,4 @@ static void test_a_limit_on_files_is_no_space(void **state)
     assert_int_equal(vti_swap_file_open(&other, dir, (uint64_t)INT64_MAX + 1), VT_NOSPACE);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-FX_SUITE(test_vt_swapfile)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_what_was_written_comes_back),
-        T(test_nobody_else_gets_at_the_file),
-        T(test_a_system_without_nameless_files_serves_too),
-        T(test_a_damaged_byte_changes_the_checksum),
-        T(test_signals_and_short_calls_are_borne),
-        T(test_a_full_disk_is_no_space),
-        T(test_a_broken_disk_is_a_fault),
-        T(test_a_directory_that_is_not_there_is_a_fault),
-        T(test_a_limit_on_files_is_no_space),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_swapfile, setup, teardown)

@@ -148,25 +148,23 @@ int __wrap_open(const char *path, int flags, ...)
 static vt_vmm *vmm;
 static uintptr_t addr;
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     vt_vmm_geometry geo = {.n_class = 1, .cls = {{N_SLICE, SLICE, N_INDEX}}};
     on_fallocate = on_mmap = on_memfd = on_mprotect = on_munmap = on_pread = on_pwrite =
         (ambush){0};
     shmem_enabled = maps = nr_hugepages = NULL;
     mmap_unmaps_first = false;
     mprotect_changes = 0;
-    if (vt_vmm_host_open(&vmm) != VT_OK || vmm->ops->configure(vmm, &geo) != VT_OK) return -1;
-    return vmm->ops->reserve(vmm, BIG * SLICE, &addr) == VT_OK ? 0 : -1;
+    assert_ok(vt_vmm_host_open(&vmm));
+    assert_ok(vmm->ops->configure(vmm, &geo));
+    assert_ok(vmm->ops->reserve(vmm, BIG * SLICE, &addr));
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
-    if (vmm->ops->unreserve(vmm, addr, BIG * SLICE) != VT_OK) return -1;
+    assert_ok(vmm->ops->unreserve(vmm, addr, BIG * SLICE));
     vmm->ops->close(vmm);
-    return 0;
 }
 
 static uint64_t resident(void)
@@ -176,9 +174,8 @@ static uint64_t resident(void)
     return size_bytes;
 }
 
-static void test_create_is_all_or_nothing(void **state)
+FX_TEST(test_create_is_all_or_nothing)
 {
-    (void)state;
     static const struct {
         int with;
         vt_status want;
@@ -194,9 +191,8 @@ static void test_create_is_all_or_nothing(void **state)
     assert_ok(vmm->ops->destroy(vmm, 7, BIG));
 }
 
-static void test_signals_are_borne(void **state)
+FX_TEST(test_signals_are_borne)
 {
-    (void)state;
     on_fallocate = (ambush){.first = 1, .n = 5, .with = EINTR};
     assert_ok(vmm->ops->create(vmm, 0, 2));
     assert_int_equal(resident(), 2 * N_SLICE * SLICE);
@@ -205,9 +201,8 @@ static void test_signals_are_borne(void **state)
     assert_int_equal(resident(), 0);
 }
 
-static void test_destroy_is_all_or_nothing(void **state)
+FX_TEST(test_destroy_is_all_or_nothing)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
     for (int i = 0; i < N_SLICE; i++) {
         on_fallocate = (ambush){.first = i, .n = 1, .with = ENOMEM};
@@ -225,9 +220,8 @@ static bool is_taken(uintptr_t at, size_t size_bytes)
     return p == MAP_FAILED && errno == EEXIST;
 }
 
-static void test_a_failed_map_leaves_the_addresses_reserved(void **state)
+FX_TEST(test_a_failed_map_leaves_the_addresses_reserved)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
     for (int i = 0; i < 2; i++) {
         mmap_unmaps_first = i == 1;
@@ -243,9 +237,8 @@ static void test_a_failed_map_leaves_the_addresses_reserved(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void test_a_failed_unmap_leaves_the_mapping(void **state)
+FX_TEST(test_a_failed_unmap_leaves_the_mapping)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 1));
     assert_ok(vmm->ops->map(vmm, addr, 0, 0, 1, VT_VMM_WRITE));
     memset((void *)addr, 42, SLICE);
@@ -267,9 +260,8 @@ static bool is_writable(uintptr_t at)
     return can;
 }
 
-static void test_a_failed_protect_leaves_the_access(void **state)
+FX_TEST(test_a_failed_protect_leaves_the_access)
 {
-    (void)state;
     static const struct {
         int n, with;
         vt_status want;
@@ -294,9 +286,8 @@ static void test_a_failed_protect_leaves_the_access(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 3));
 }
 
-static void test_fetch_bears_signals_and_short_reads(void **state)
+FX_TEST(test_fetch_bears_signals_and_short_reads)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
     assert_ok(vmm->ops->map(vmm, addr, 1, 0, 2, VT_VMM_WRITE));
     memset((void *)addr, 42, SLICE);
@@ -309,9 +300,8 @@ static void test_fetch_bears_signals_and_short_reads(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
-static void test_store_bears_signals_and_short_writes(void **state)
+FX_TEST(test_store_bears_signals_and_short_writes)
 {
-    (void)state;
     assert_ok(vmm->ops->create(vmm, 0, 2));
     assert_ok(vmm->ops->map(vmm, addr, 1, 0, 2, VT_VMM_WRITE));
     memset((void *)addr, 42, SLICE);
@@ -347,9 +337,8 @@ static void map_and_count(bool by_advice)
     no_populate_advice = false;
 }
 
-static void test_old_systems_populate_by_mmap(void **state)
+FX_TEST(test_old_systems_populate_by_mmap)
 {
-    (void)state;
     map_and_count(false);
     map_and_count(true);
 }
@@ -369,9 +358,8 @@ static uint64_t file_offset_of(uintptr_t at)
 
 // The calls alone; whether the system then gives such pages is its own affair. Class 0 has slices
 // of small pages, so that class 1 begins at the next whole huge page of the file.
-static void test_transparent_huge_pages_are_asked_for(void **state)
+FX_TEST(test_transparent_huge_pages_are_asked_for)
 {
-    (void)state;
     enum { HUGE = 2 << 20 };
     vt_vmm_geometry geo = {.n_class = 2, .cls = {{1, SLICE, 3}, {2, HUGE, 64}}};
     vt_vmm *other;
@@ -416,9 +404,8 @@ static void test_transparent_huge_pages_are_asked_for(void **state)
 
 // The file of this test has small pages, but nothing below a huge page is asked of it, and nothing
 // is written to it but through mappings.
-static void test_reserved_huge_pages_are_the_unit_of_all(void **state)
+FX_TEST(test_reserved_huge_pages_are_the_unit_of_all)
 {
-    (void)state;
     enum { HUGE = 2 << 20 };
     vt_vmm_geometry geo = {.n_class = 2, .cls = {{1, HUGE, 3}, {2, 2 * HUGE, 8}}};
     vt_vmm *other;
@@ -454,9 +441,8 @@ static void test_reserved_huge_pages_are_the_unit_of_all(void **state)
     other->ops->close(other);
 }
 
-static void test_advice_is_given_where_something_is_to_be_gained(void **state)
+FX_TEST(test_advice_is_given_where_something_is_to_be_gained)
 {
-    (void)state;
     static const char *const off[] = {"always within_size advise [never] deny force\n", "[deny]"};
     static const char *const on[] = {"always within_size [advise] never deny force\n",
                                      "[always] never",
@@ -477,9 +463,8 @@ static void test_advice_is_given_where_something_is_to_be_gained(void **state)
     }
 }
 
-static void test_maps_are_read_whatever_stands_in_them(void **state)
+FX_TEST(test_maps_are_read_whatever_stands_in_them)
 {
-    (void)state;
     struct stat me;
     assert_int_equal(fstat(last_memfd, &me), 0);
     char text[40000], mine[64];
@@ -499,9 +484,8 @@ static void test_maps_are_read_whatever_stands_in_them(void **state)
     assert_int_equal(n, 2);
 }
 
-static void test_maps_that_make_no_sense_are_not_counted(void **state)
+FX_TEST(test_maps_that_make_no_sense_are_not_counted)
 {
-    (void)state;
     static const char *const broken[] = {
         "hello\n", "1000-2000\n",          "1000-2000 rw-s 0 00:01 \n", "1000-2000 rw-s 0 0001 5\n",
         "\n",      "1000 2000 r 0 0:1 1\n"};
@@ -513,9 +497,8 @@ static void test_maps_that_make_no_sense_are_not_counted(void **state)
     }
 }
 
-static void test_opening_answers_what_the_system_says(void **state)
+FX_TEST(test_opening_answers_what_the_system_says)
 {
-    (void)state;
     vt_vmm *other;
     on_memfd = (ambush){.n = 1, .with = EINVAL}; // a system without MFD_NOEXEC_SEAL
     assert_ok(vt_vmm_host_open(&other));
@@ -528,9 +511,8 @@ static void test_opening_answers_what_the_system_says(void **state)
     assert_null(other);
 }
 
-static void test_trouble_is_named_in_a_line(void **state)
+FX_TEST(test_trouble_is_named_in_a_line)
 {
-    (void)state;
     static const struct {
         int with;
         const char *says;
@@ -548,27 +530,4 @@ static void test_trouble_is_named_in_a_line(void **state)
     assert_null(vt_vmm_host_trouble());
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-FX_SUITE(test_vt_syscall)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_create_is_all_or_nothing),
-        T(test_signals_are_borne),
-        T(test_destroy_is_all_or_nothing),
-        T(test_a_failed_map_leaves_the_addresses_reserved),
-        T(test_a_failed_unmap_leaves_the_mapping),
-        T(test_a_failed_protect_leaves_the_access),
-        T(test_fetch_bears_signals_and_short_reads),
-        T(test_store_bears_signals_and_short_writes),
-        T(test_old_systems_populate_by_mmap),
-        T(test_transparent_huge_pages_are_asked_for),
-        T(test_reserved_huge_pages_are_the_unit_of_all),
-        T(test_advice_is_given_where_something_is_to_be_gained),
-        T(test_maps_are_read_whatever_stands_in_them),
-        T(test_maps_that_make_no_sense_are_not_counted),
-        T(test_opening_answers_what_the_system_says),
-        T(test_trouble_is_named_in_a_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_syscall, setup, teardown)

@@ -1,6 +1,6 @@
 // test_vt_checksum.c - the checksum of the swap: its definition, and what it must find.
+#include "assert_vt.h"
 #include "suite.h"
-#include "unit/cmocka_all.h"
 
 #include <string.h>
 
@@ -10,11 +10,9 @@ enum { SIZE = 4096 + 8 };
 
 static uint8_t bytes[SIZE];
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     for (size_t i = 0; i < SIZE; i++) bytes[i] = (uint8_t)(i * 2654435761u >> 11);
-    return 0;
 }
 
 static uint64_t spread(uint64_t word)
@@ -36,18 +34,16 @@ static uint64_t by_definition(const uint8_t *p, size_t size_bytes)
     return size_bytes % 8 == 0 ? sum : sum * 0x9e3779b97f4a7c1b + spread(size_bytes % 8);
 }
 
-static void test_it_is_what_it_is_defined_to_be(void **state)
+FX_TEST(test_it_is_what_it_is_defined_to_be)
 {
-    (void)state;
     for (size_t n = 0; n < 200; n++)
         for (size_t from = 0; from < 3; from++)
             assert_int_equal(vt_vmm_checksum(0, bytes + from, n), by_definition(bytes + from, n));
     assert_true(vt_vmm_checksum(0, "12345678", 8) == 0xd685ace1fca3732b);
 }
 
-static void test_pieces_make_no_difference(void **state)
+FX_TEST(test_pieces_make_no_difference)
 {
-    (void)state;
     uint64_t whole = vt_vmm_checksum(0, bytes, SIZE - 3);
     for (size_t a = 0; a <= 128; a += 8)
         for (size_t b = 0; b <= 128; b += 8) {
@@ -57,9 +53,8 @@ static void test_pieces_make_no_difference(void **state)
         }
 }
 
-static void test_every_single_bit_counts(void **state)
+FX_TEST(test_every_single_bit_counts)
 {
-    (void)state;
     uint64_t sum = vt_vmm_checksum(0, bytes, SIZE - 5);
     for (size_t i = 0; i < 8 * (SIZE - 5); i++) {
         bytes[i / 8] ^= (uint8_t)(1u << i % 8);
@@ -68,9 +63,8 @@ static void test_every_single_bit_counts(void **state)
     }
 }
 
-static void test_every_byte_and_its_values_count(void **state)
+FX_TEST(test_every_byte_and_its_values_count)
 {
-    (void)state;
     uint64_t sum = vt_vmm_checksum(0, bytes, 71);
     for (size_t i = 0; i < 71; i++)
         for (int more = 1; more < 256; more++) {
@@ -80,9 +74,8 @@ static void test_every_byte_and_its_values_count(void **state)
         }
 }
 
-static void test_the_order_of_words_counts(void **state)
+FX_TEST(test_the_order_of_words_counts)
 {
-    (void)state;
     uint64_t sum = vt_vmm_checksum(0, bytes, SIZE), a, b;
     for (size_t i = 0; i < SIZE; i += 8)
         for (size_t k = i + 8; k < SIZE; k += 40) {
@@ -96,9 +89,8 @@ static void test_the_order_of_words_counts(void **state)
         }
 }
 
-static void test_zeros_and_lengths_count(void **state)
+FX_TEST(test_zeros_and_lengths_count)
 {
-    (void)state;
     static const uint8_t zero[256];
     uint64_t seen[256];
     for (size_t n = 0; n < 256; n++) {
@@ -107,14 +99,4 @@ static void test_zeros_and_lengths_count(void **state)
     }
 }
 
-#define T(name) cmocka_unit_test_setup(name, setup)
-
-FX_SUITE(test_vt_checksum)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_it_is_what_it_is_defined_to_be), T(test_pieces_make_no_difference),
-        T(test_every_single_bit_counts),        T(test_every_byte_and_its_values_count),
-        T(test_the_order_of_words_counts),      T(test_zeros_and_lengths_count),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_checksum, setup, NULL)

@@ -1,7 +1,7 @@
 // test_vt_geometry.c - sizes: groups, classes, windows and states; what is out of range; and, for
 // many shapes, positions and tokens against plain arithmetic on bytes.
+#include "assert_vt.h"
 #include "suite.h"
-#include "unit/cmocka_all.h"
 
 #include "vtensor/core/geometry.h"
 
@@ -30,9 +30,8 @@ static vt_config config_of(const vt_group *group, uint32_t n_group)
 
 // ---- One group
 
-static void test_sizes_split(void **state)
+FX_TEST(test_sizes_split)
 {
-    (void)state;
     vti_geo g;
     vt_config c = config();
     assert_int_equal(vti_geo_init(&g, &c, PAGE), VT_OK);
@@ -58,9 +57,8 @@ static void test_sizes_split(void **state)
     assert_int_equal(vti_group_tokens(gr, 3), 96);
 }
 
-static void test_sizes_packed(void **state)
+FX_TEST(test_sizes_packed)
 {
-    (void)state;
     vti_geo g;
     vt_config c = config();
     c.layout = VT_LAYOUT_PACKED;
@@ -80,9 +78,8 @@ static void test_sizes_packed(void **state)
 }
 
 // Five planes, at most four in a view: three and two, so that one row is unused and not three.
-static void test_sizes_of_shared_views(void **state)
+FX_TEST(test_sizes_of_shared_views)
 {
-    (void)state;
     vti_geo g;
     vt_config c = config();
     c.n_plane = 5;
@@ -107,9 +104,8 @@ static void test_sizes_of_shared_views(void **state)
     assert_int_equal(g.group[0].n_view, 1);
 }
 
-static void test_a_block_is_no_longer_than_a_sequence(void **state)
+FX_TEST(test_a_block_is_no_longer_than_a_sequence)
 {
-    (void)state;
     vti_geo g;
     vt_config c = config();
     c.max_tok = 7;
@@ -126,9 +122,8 @@ static void test_a_block_is_no_longer_than_a_sequence(void **state)
 
 // ---- Several
 
-static void test_groups_follow_one_another(void **state)
+FX_TEST(test_groups_follow_one_another)
 {
-    (void)state;
     static const vt_group group[] = {{VT_GROUP_TOKENS, 2, 1024, 0, PAGE},
                                      {VT_GROUP_STATE, 3, 5000, 0, 0},
                                      {VT_GROUP_TOKENS, 1, 512, 16, 2 * PAGE}};
@@ -152,9 +147,8 @@ static void test_groups_follow_one_another(void **state)
     assert_int_equal(g.span_bytes, end + g.group[2].guard_bytes);
 }
 
-static void test_a_state_is_all_or_nothing(void **state)
+FX_TEST(test_a_state_is_all_or_nothing)
 {
-    (void)state;
     static const vt_group one[] = {{VT_GROUP_STATE, 2, 5000, 0, 0}};
     static const vt_group sliced[] = {{VT_GROUP_STATE, 2, 5000, 0, PAGE}};
     vti_geo g;
@@ -177,9 +171,8 @@ static void test_a_state_is_all_or_nothing(void **state)
     assert_int_equal(vti_group_passed(gr, 100), 0);
 }
 
-static void test_groups_of_one_shape_share_a_class(void **state)
+FX_TEST(test_groups_of_one_shape_share_a_class)
 {
-    (void)state;
     static const vt_group group[] = {
         {VT_GROUP_TOKENS, 2, 1024, 0, PAGE}, // class 0
         {VT_GROUP_TOKENS, 2, 512, 8, PAGE},  // other rows in the same chunks
@@ -209,9 +202,8 @@ static void test_groups_of_one_shape_share_a_class(void **state)
 
 // ---- Windows
 
-static void test_a_window_passes_whole_chunks(void **state)
+FX_TEST(test_a_window_passes_whole_chunks)
 {
-    (void)state;
     static const vt_group group[] = {{VT_GROUP_TOKENS, 1, 1024, 6, PAGE}}; // chunks of 4 tokens
     vti_geo g;
     vt_config c = config_of(group, 1);
@@ -248,9 +240,8 @@ static void expect_plain(const vti_lane_geo *gr, uint32_t max_tok)
     }
 }
 
-static void test_positions_are_plain_arithmetic(void **state)
+FX_TEST(test_positions_are_plain_arithmetic)
 {
-    (void)state;
     static const size_t row[] = {1, 100, 1000, PAGE, 5000, 3 * PAGE};
     static const uint32_t window[] = {0, 1, 2, 7, 31, 200};
     for (size_t r = 0; r < sizeof row / sizeof row[0]; r++)
@@ -371,9 +362,8 @@ static void huge_state(vt_config *c)
     refuse_group(c, (vt_group){VT_GROUP_STATE, 1, SIZE_MAX - 10, 0, 0});
 }
 
-static void test_sizes_out_of_range_are_refused(void **state)
+FX_TEST(test_sizes_out_of_range_are_refused)
 {
-    (void)state;
     static const spoil spoils[] = {
         no_plane,
         no_row,
@@ -410,19 +400,4 @@ static void test_sizes_out_of_range_are_refused(void **state)
         }
 }
 
-FX_SUITE(test_vt_geometry)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_split),
-        cmocka_unit_test(test_sizes_packed),
-        cmocka_unit_test(test_sizes_of_shared_views),
-        cmocka_unit_test(test_a_block_is_no_longer_than_a_sequence),
-        cmocka_unit_test(test_groups_follow_one_another),
-        cmocka_unit_test(test_a_state_is_all_or_nothing),
-        cmocka_unit_test(test_groups_of_one_shape_share_a_class),
-        cmocka_unit_test(test_a_window_passes_whole_chunks),
-        cmocka_unit_test(test_positions_are_plain_arithmetic),
-        cmocka_unit_test(test_sizes_out_of_range_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_geometry)

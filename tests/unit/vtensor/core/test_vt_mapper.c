@@ -1,8 +1,8 @@
 // test_vt_mapper.c - the queue of jobs and its thread. `index` identifies a job. The tests control
 // what a step does: it logs the job, waits at a gate if the test has closed one, and sets the
 // status that the test has asked for.
+#include "assert_vt.h"
 #include "suite.h"
-#include "unit/cmocka_all.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -112,13 +112,11 @@ static void stop(void)
     mp = NULL;
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     no_memory = no_thread = false;
     gate_set(false);
     stop();
-    return 0;
 }
 
 static void post(uint32_t i, uint32_t deadline)
@@ -160,9 +158,8 @@ static const uint64_t by_deadline[] = {5, 2, 4, 7, 3, 1, 6};
 
 enum { N_DEADLINE = sizeof deadlines / sizeof deadlines[0] };
 
-static void test_the_nearest_deadline_is_first_then_the_first_posted(void **state)
+FX_TEST(test_the_nearest_deadline_is_first_then_the_first_posted)
 {
-    (void)state;
     start(MAX_JOB, true);
     post_and_hold(0);
     for (uint32_t i = 0; i < N_DEADLINE; i++) post(i + 1, deadlines[i]);
@@ -174,9 +171,8 @@ static void test_the_nearest_deadline_is_first_then_the_first_posted(void **stat
     assert_int_equal(vti_mapper_pending(mp), 0);
 }
 
-static void test_done_jobs_are_taken_in_the_order_they_were_done(void **state)
+FX_TEST(test_done_jobs_are_taken_in_the_order_they_were_done)
 {
-    (void)state;
     start(MAX_JOB, true);
     post_and_hold(0);
     for (uint32_t i = 0; i < N_DEADLINE; i++) post(i + 1, deadlines[i]);
@@ -194,9 +190,8 @@ static void test_done_jobs_are_taken_in_the_order_they_were_done(void **state)
     assert_null(vti_mapper_take(mp));
 }
 
-static void test_a_queued_job_can_be_taken_back(void **state)
+FX_TEST(test_a_queued_job_can_be_taken_back)
 {
-    (void)state;
     start(MAX_JOB, true);
     post(0, 0);
     settle();
@@ -212,9 +207,8 @@ static void test_a_queued_job_can_be_taken_back(void **state)
     wait_ok(3);
 }
 
-static void test_the_queue_is_bounded(void **state)
+FX_TEST(test_the_queue_is_bounded)
 {
-    (void)state;
     start(4, true);
     post(0, 0);
     settle();
@@ -252,9 +246,8 @@ static pthread_t gate_open_later(void)
     return t;
 }
 
-static void test_a_job_can_be_waited_for_in_every_state(void **state)
+FX_TEST(test_a_job_can_be_waited_for_in_every_state)
 {
-    (void)state;
     start(MAX_JOB, true);
     post_and_hold(0);
     post(1, 1), post(2, 2);
@@ -270,9 +263,8 @@ static void test_a_job_can_be_waited_for_in_every_state(void **state)
     pthread_join(t, NULL);
 }
 
-static void test_a_failure_reaches_the_waiter_and_the_thread_goes_on(void **state)
+FX_TEST(test_a_failure_reaches_the_waiter_and_the_thread_goes_on)
 {
-    (void)state;
     start(MAX_JOB, true);
     bench.fails = 1;
     for (int round = 0; round < 3; round++) {
@@ -287,9 +279,8 @@ static void test_a_failure_reaches_the_waiter_and_the_thread_goes_on(void **stat
     assert_int_equal(jobs[1].st, VT_EDEVICE);
 }
 
-static void test_stop_waits_for_the_running_job_and_drops_the_rest(void **state)
+FX_TEST(test_stop_waits_for_the_running_job_and_drops_the_rest)
 {
-    (void)state;
     start(MAX_JOB, true);
     post(0, 0);
     settle();
@@ -303,9 +294,8 @@ static void test_stop_waits_for_the_running_job_and_drops_the_rest(void **state)
     pthread_join(t, NULL);
 }
 
-static void test_a_mapper_may_stop_at_once_and_none_may_be_stopped(void **state)
+FX_TEST(test_a_mapper_may_stop_at_once_and_none_may_be_stopped)
 {
-    (void)state;
     for (int i = 0; i < 100; i++) {
         start(MAX_JOB, true);
         if (i % 2) post(0, 0);
@@ -315,9 +305,8 @@ static void test_a_mapper_may_stop_at_once_and_none_may_be_stopped(void **state)
     vti_mapper_stop(NULL);
 }
 
-static void test_without_a_thread_the_owner_works(void **state)
+FX_TEST(test_without_a_thread_the_owner_works)
 {
-    (void)state;
     uint32_t before = n_thread;
     start(MAX_JOB, false);
     assert_int_equal(n_thread, before);
@@ -338,9 +327,8 @@ static void test_without_a_thread_the_owner_works(void **state)
     post(4, 0); // queued, and 7 and 6 done, when it stops
 }
 
-static void test_with_a_thread_the_owner_does_not_work(void **state)
+FX_TEST(test_with_a_thread_the_owner_does_not_work)
 {
-    (void)state;
     start(MAX_JOB, true);
     post_and_hold(0);
     post(1, 0);
@@ -357,9 +345,8 @@ static void post_steps(uint32_t i, uint64_t deadline, uint32_t n_step)
     post(i, (uint32_t)deadline);
 }
 
-static void test_a_more_urgent_job_is_run_between_two_steps(void **state)
+FX_TEST(test_a_more_urgent_job_is_run_between_two_steps)
 {
-    (void)state;
     start(MAX_JOB, true);
     gate_set(true);
     post_steps(0, 5, 3);
@@ -374,9 +361,8 @@ static void test_a_more_urgent_job_is_run_between_two_steps(void **state)
 
 // A long job among many short ones of the same deadline goes on when they are posted after it, and
 // the short ones that are more urgent wait for one step each at most.
-static void test_no_job_waits_longer_than_a_step_for_a_less_urgent_one(void **state)
+FX_TEST(test_no_job_waits_longer_than_a_step_for_a_less_urgent_one)
 {
-    (void)state;
     enum { N_LONG = 60 };
     start(MAX_JOB, true);
     gate_set(true);
@@ -390,9 +376,8 @@ static void test_no_job_waits_longer_than_a_step_for_a_less_urgent_one(void **st
     assert_int_equal(bench.n_log, N_LONG + 5);
 }
 
-static void test_the_owner_works_step_by_step_too(void **state)
+FX_TEST(test_the_owner_works_step_by_step_too)
 {
-    (void)state;
     start(MAX_JOB, false);
     post_steps(0, 1, 3);
     post_steps(1, 2, 2);
@@ -404,9 +389,8 @@ static void test_the_owner_works_step_by_step_too(void **state)
     assert_false(vti_mapper_work(mp));
 }
 
-static void test_a_claimed_job_comes_back_after_the_step_that_runs(void **state)
+FX_TEST(test_a_claimed_job_comes_back_after_the_step_that_runs)
 {
-    (void)state;
     start(MAX_JOB, true);
     gate_set(true);
     post_steps(0, 0, 100);
@@ -424,9 +408,8 @@ static void test_a_claimed_job_comes_back_after_the_step_that_runs(void **state)
     assert_int_equal(bench.n_log, 101);
 }
 
-static void test_a_thread_that_is_held_begins_no_step(void **state)
+FX_TEST(test_a_thread_that_is_held_begins_no_step)
 {
-    (void)state;
     start(MAX_JOB, true);
     jobs[0].n_step = 2;
     post_and_hold(0);
@@ -440,9 +423,8 @@ static void test_a_thread_that_is_held_begins_no_step(void **state)
     expect_log((uint64_t[]){0, 1}, 2);
 }
 
-static void test_a_job_can_be_claimed_in_every_state(void **state)
+FX_TEST(test_a_job_can_be_claimed_in_every_state)
 {
-    (void)state;
     start(MAX_JOB, true);
     post(0, 0);
     settle();
@@ -466,9 +448,8 @@ static void test_a_job_can_be_claimed_in_every_state(void **state)
     assert_true(vti_mapper_claim(mp, &jobs[3].base));
 }
 
-static void test_stop_leaves_a_job_between_two_steps(void **state)
+FX_TEST(test_stop_leaves_a_job_between_two_steps)
 {
-    (void)state;
     start(MAX_JOB, true);
     gate_set(true);
     post_steps(0, 0, 100);
@@ -491,9 +472,8 @@ static uint64_t next_random(uint64_t *seed)
 }
 
 // Whatever is taken from wherever in the queue, the rest stays in order.
-static void test_taking_jobs_back_keeps_the_order(void **state)
+FX_TEST(test_taking_jobs_back_keeps_the_order)
 {
-    (void)state;
     enum { N = 200 };
     uint64_t seed = 7;
     for (int round = 0; round < 50; round++) {
@@ -529,9 +509,8 @@ static long n_sleep(void)
 
 // A thread that spins uses up as much time as passes; half of that is more than any noise. One that
 // looks again each few milliseconds falls asleep as often: more than the owner does here.
-static void test_an_idle_thread_sleeps(void **state)
+FX_TEST(test_an_idle_thread_sleeps)
 {
-    (void)state;
     start(MAX_JOB, true);
     post(0, 0);
     wait_ok(0);
@@ -558,9 +537,8 @@ static bool run_look(void *ctx, vti_job *base)
     return false;
 }
 
-static void test_the_thread_has_a_name_and_takes_no_signals(void **state)
+FX_TEST(test_the_thread_has_a_name_and_takes_no_signals)
 {
-    (void)state;
     static const int sent[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPROF, SIGUSR1, SIGCHLD};
     sigset_t mask;
     sigemptyset(&mask);
@@ -581,9 +559,8 @@ static void test_the_thread_has_a_name_and_takes_no_signals(void **state)
     assert_false(sigismember(&thread_mask, SIGBUS));
 }
 
-static void test_where_nothing_can_be_had_nothing_is_left(void **state)
+FX_TEST(test_where_nothing_can_be_had_nothing_is_left)
 {
-    (void)state;
     vti_mapper_thread *none = (vti_mapper_thread *)&bench;
     no_memory = true;
     assert_int_equal(vti_mapper_start(4, false, run_job, &bench, &none), VT_ENOMEM);
@@ -631,9 +608,8 @@ static void misuse_wait_in_run(void)
     vti_mapper_work(mp);
 }
 
-static void test_misuse_is_asserted(void **state)
+FX_TEST(test_misuse_is_asserted)
 {
-    (void)state;
     static void (*const misuse[])(void) = {misuse_post_twice, misuse_wait_free, misuse_claim_free,
                                            misuse_wait_in_run};
     start(MAX_JOB, false);
@@ -737,9 +713,8 @@ static void storm_take(uint64_t *seed)
     if (job) storm_delivered((uint32_t)job->index);
 }
 
-static void test_every_outcome_is_delivered_once(void **state)
+FX_TEST(test_every_outcome_is_delivered_once)
 {
-    (void)state;
     static void (*const ops[])(uint64_t *) = {storm_post,  storm_post, storm_take,
                                               storm_claim, storm_wait, storm_claim};
     uint64_t seed = 20240715;
@@ -764,37 +739,4 @@ static void test_every_outcome_is_delivered_once(void **state)
     assert_true(n_delivered > 1000 && n_cancelled > 1000);
 }
 
-FX_SUITE(test_vt_mapper)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_the_nearest_deadline_is_first_then_the_first_posted,
-                                  teardown),
-        cmocka_unit_test_teardown(test_done_jobs_are_taken_in_the_order_they_were_done, teardown),
-        cmocka_unit_test_teardown(test_a_queued_job_can_be_taken_back, teardown),
-        cmocka_unit_test_teardown(test_the_queue_is_bounded, teardown),
-        cmocka_unit_test_teardown(test_a_job_can_be_waited_for_in_every_state, teardown),
-        cmocka_unit_test_teardown(test_a_failure_reaches_the_waiter_and_the_thread_goes_on,
-                                  teardown),
-        cmocka_unit_test_teardown(test_stop_waits_for_the_running_job_and_drops_the_rest, teardown),
-        cmocka_unit_test_teardown(test_a_mapper_may_stop_at_once_and_none_may_be_stopped, teardown),
-        cmocka_unit_test_teardown(test_without_a_thread_the_owner_works, teardown),
-        cmocka_unit_test_teardown(test_with_a_thread_the_owner_does_not_work, teardown),
-        cmocka_unit_test_teardown(test_a_more_urgent_job_is_run_between_two_steps, teardown),
-        cmocka_unit_test_teardown(test_no_job_waits_longer_than_a_step_for_a_less_urgent_one,
-                                  teardown),
-        cmocka_unit_test_teardown(test_the_owner_works_step_by_step_too, teardown),
-        cmocka_unit_test_teardown(test_a_claimed_job_comes_back_after_the_step_that_runs, teardown),
-        cmocka_unit_test_teardown(test_a_thread_that_is_held_begins_no_step, teardown),
-        cmocka_unit_test_teardown(test_a_job_can_be_claimed_in_every_state, teardown),
-        cmocka_unit_test_teardown(test_stop_leaves_a_job_between_two_steps, teardown),
-        cmocka_unit_test_teardown(test_taking_jobs_back_keeps_the_order, teardown),
-        cmocka_unit_test_teardown(test_an_idle_thread_sleeps, teardown),
-        cmocka_unit_test_teardown(test_the_thread_has_a_name_and_takes_no_signals, teardown),
-        cmocka_unit_test_teardown(test_where_nothing_can_be_had_nothing_is_left, teardown),
-#ifndef NDEBUG
-        cmocka_unit_test_teardown(test_misuse_is_asserted, teardown),
-#endif
-        cmocka_unit_test_teardown(test_every_outcome_is_delivered_once, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_mapper, NULL, teardown)

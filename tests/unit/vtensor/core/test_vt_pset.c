@@ -1,9 +1,9 @@
 // test_vt_pset.c - pSet: names, regions and pages, the states that follow from the holders, the
 // pool, and the counters of what may be evicted or is given up. Structure alone; random holders are
 // counted anew.
+#include "assert_vt.h"
 #include "failing_calloc.h"
 #include "suite.h"
-#include "unit/cmocka_all.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,23 +15,19 @@ enum { N_CLASS = 2, LEN = 10, LEN_B = 4, MAX_REGION = 3, N_A = LEN * MAX_REGION 
 static vti_pset ps;
 
 // Class 0 has 30 names, class 1 has 12.
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     vti_geo g = {.region_len = {LEN, LEN_B}};
     g.vmm.n_class = N_CLASS;
     g.vmm.cls[0] = (vt_vmm_class){2, 4096, (uint64_t)LEN * MAX_REGION};
     g.vmm.cls[1] = (vt_vmm_class){1, 512, (uint64_t)LEN_B * MAX_REGION};
     vti_pset_init(&ps, &g);
-    return 0;
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     n_alloc_left = UINT64_MAX;
     vti_pset_free(&ps);
-    return 0;
 }
 
 static uint32_t home(uint32_t cls)
@@ -80,9 +76,8 @@ static uint32_t pooled(uint32_t cls, uint32_t index)
 
 // ---- Names, regions and pages
 
-static void test_neighbours_are_those_of_the_backend(void **state)
+FX_TEST(test_neighbours_are_those_of_the_backend)
 {
-    (void)state;
     uint32_t a[12], b = made(1, 0), last = made(0, N_A - 1);
     for (uint32_t i = 0; i < 12; i++) a[i] = made(0, 11 - i); // in any order
     for (uint32_t i = 0; i < 12; i++) assert_int_equal(vti_pset_index(&ps, a[i]), 11 - i);
@@ -99,9 +94,8 @@ static void test_neighbours_are_those_of_the_backend(void **state)
     assert_int_equal(vti_pset_name(&ps, a[0]).offset, 1);
 }
 
-static void test_names_that_nobody_has_are_not_found(void **state)
+FX_TEST(test_names_that_nobody_has_are_not_found)
 {
-    (void)state;
     make_regions(0);
     assert_int_equal(vti_pset_find(&ps, 0, name_of(0, 29)), VTI_NO_CHUNK);
     assert_int_equal(vti_pset_region_used(&ps, 0, 2), 0);
@@ -113,9 +107,8 @@ static void test_names_that_nobody_has_are_not_found(void **state)
     assert_int_equal(vti_pset_find(&ps, 0, name_of(0, 25)), VTI_NO_CHUNK);
 }
 
-static void test_every_region_is_a_home_once(void **state)
+FX_TEST(test_every_region_is_a_home_once)
 {
-    (void)state;
     uint32_t seen = 0, more = 77;
     for (uint32_t i = 0; i < MAX_REGION; i++) seen |= 1U << home(0);
     assert_int_equal(seen, 7);
@@ -127,9 +120,8 @@ static void test_every_region_is_a_home_once(void **state)
     assert_int_equal(vti_pset_region_open(&ps, 0, &more), VT_NOSPACE);
 }
 
-static void test_a_region_with_chunks_is_in_use_though_nobody_lives_there(void **state)
+FX_TEST(test_a_region_with_chunks_is_in_use_though_nobody_lives_there)
 {
-    (void)state;
     uint32_t more, chunk = made(0, 4);
     assert_int_equal(vti_pset_region_used(&ps, 0, 0), 1);
     assert_int_not_equal(home(0), 0);
@@ -140,9 +132,8 @@ static void test_a_region_with_chunks_is_in_use_though_nobody_lives_there(void *
 }
 
 // A job that is to create a chunk needs its name.
-static void test_a_region_with_reserved_names_is_in_use(void **state)
+FX_TEST(test_a_region_with_reserved_names_is_in_use)
 {
-    (void)state;
     uint32_t more, chunk = reserved(0, 12);
     assert_int_not_equal(home(0), 1);
     assert_int_not_equal(home(0), 1);
@@ -156,9 +147,8 @@ static void test_a_region_with_reserved_names_is_in_use(void **state)
 }
 
 // However many names were used one after another.
-static void test_records_are_there_for_what_exists(void **state)
+FX_TEST(test_records_are_there_for_what_exists)
 {
-    (void)state;
     for (int round = 0; round < 5; round++) {
         uint32_t chunk[2 * LEN];
         for (uint32_t i = 0; i < 2 * LEN; i++) chunk[i] = made(0, (uint32_t)round * 2 + i);
@@ -167,9 +157,8 @@ static void test_records_are_there_for_what_exists(void **state)
     assert_in_range(ps.pages.n, 2 * LEN / VTI_PAGE_CHUNKS, 2 * LEN / VTI_PAGE_CHUNKS + 4);
 }
 
-static void test_every_allocation_may_fail(void **state)
+FX_TEST(test_every_allocation_may_fail)
 {
-    (void)state;
     for (int what = 0; what < 2; what++) {
         uint32_t region = 77, chunk = 77;
         vt_status st = VT_ENOMEM;
@@ -192,9 +181,8 @@ static void test_every_allocation_may_fail(void **state)
 
 // ---- States
 
-static void test_the_state_follows_from_the_holders(void **state)
+FX_TEST(test_the_state_follows_from_the_holders)
 {
-    (void)state;
     uint32_t c = reserved(0, 3);
     assert_int_equal(vti_pset_state(&ps, c), VT_CHUNK_ABSENT);
     vti_pset_create(&ps, c, false);
@@ -219,18 +207,17 @@ static void test_the_state_follows_from_the_holders(void **state)
     assert_int_equal(vti_pset_find(&ps, 0, name_of(0, 3)), VTI_NO_CHUNK);
 }
 
-static void test_a_chunk_given_up_is_dirty(void **state)
+FX_TEST(test_a_chunk_given_up_is_dirty)
 {
-    (void)state;
     uint32_t a = made(0, 1), b = made(0, 2), c = reserved(0, 3);
     assert_false(vti_pset_chunk(&ps, a).is_dirty);
     vti_pset_user_hold(&ps, a);
     assert_false(vti_pset_chunk(&ps, a).is_dirty);
     vti_pset_user_drop(&ps, a, VTI_IN_LANE, false);
     assert_true(vti_pset_chunk(&ps, a).is_dirty);
-    vti_pset_set_clean(&ps, a);
+    vti_pset_set_dirty(&ps, a, false);
     assert_false(vti_pset_chunk(&ps, a).is_dirty);
-    vti_pset_soil(&ps, a);
+    vti_pset_set_dirty(&ps, a, true);
     assert_true(vti_pset_chunk(&ps, a).is_dirty);
     vti_pset_node_hold(&ps, b, false);
     vti_pset_node_drop(&ps, b, false);
@@ -239,9 +226,8 @@ static void test_a_chunk_given_up_is_dirty(void **state)
     assert_true(vti_pset_chunk(&ps, c).is_dirty);
 }
 
-static void test_a_chunk_leaves_once_all_users_have_given_it_up(void **state)
+FX_TEST(test_a_chunk_leaves_once_all_users_have_given_it_up)
 {
-    (void)state;
     const vti_class *cls = &ps.cls[0];
     uint32_t c = made(0, 0);
     vti_pset_user_hold(&ps, c);
@@ -261,9 +247,8 @@ static void test_a_chunk_leaves_once_all_users_have_given_it_up(void **state)
     assert_int_equal(vti_pset_state(&ps, c), VT_CHUNK_CACHED);
 }
 
-static void test_bytes_are_sums_over_the_classes(void **state)
+FX_TEST(test_bytes_are_sums_over_the_classes)
 {
-    (void)state;
     uint32_t a = made(0, 0), b = made(1, 0);
     (void)made(0, 1);
     vti_pset_user_hold(&ps, a);
@@ -290,9 +275,8 @@ static void expect_pool(uint32_t cls, const uint32_t *want, uint32_t n)
     assert_int_equal(at, VTI_NO_CHUNK);
 }
 
-static void test_the_pool_is_last_in_first_out(void **state)
+FX_TEST(test_the_pool_is_last_in_first_out)
 {
-    (void)state;
     expect_pool(0, NULL, 0);
     uint32_t c[5] = {made(0, 0)}; // with its job still
     expect_pool(0, NULL, 0);
@@ -317,9 +301,8 @@ static void test_the_pool_is_last_in_first_out(void **state)
 
 // ---- What may be evicted
 
-static void test_evictable_is_cached_and_not_kept(void **state)
+FX_TEST(test_evictable_is_cached_and_not_kept)
 {
-    (void)state;
     const vti_class *c = &ps.cls[0];
     uint32_t k = made(0, 5);
     vti_pset_node_hold(&ps, k, false);
@@ -412,9 +395,8 @@ static void change_one(uint32_t cls, uint32_t index, uint64_t what, vti_place pl
         change_holders(i, what, place);
 }
 
-static void test_whatever_happens_the_counters_are_the_sums(void **state)
+FX_TEST(test_whatever_happens_the_counters_are_the_sums)
 {
-    (void)state;
     uint64_t seed = 5;
     make_regions(0), make_regions(1);
     for (int k = 0; k < 20000; k++) {
@@ -425,25 +407,4 @@ static void test_whatever_happens_the_counters_are_the_sums(void **state)
     }
 }
 
-#define PSET_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
-
-FX_SUITE(test_vt_pset)
-{
-    const struct CMUnitTest tests[] = {
-        PSET_TEST(test_neighbours_are_those_of_the_backend),
-        PSET_TEST(test_names_that_nobody_has_are_not_found),
-        PSET_TEST(test_every_region_is_a_home_once),
-        PSET_TEST(test_a_region_with_chunks_is_in_use_though_nobody_lives_there),
-        PSET_TEST(test_a_region_with_reserved_names_is_in_use),
-        PSET_TEST(test_records_are_there_for_what_exists),
-        PSET_TEST(test_every_allocation_may_fail),
-        PSET_TEST(test_the_state_follows_from_the_holders),
-        PSET_TEST(test_a_chunk_given_up_is_dirty),
-        PSET_TEST(test_a_chunk_leaves_once_all_users_have_given_it_up),
-        PSET_TEST(test_bytes_are_sums_over_the_classes),
-        PSET_TEST(test_the_pool_is_last_in_first_out),
-        PSET_TEST(test_evictable_is_cached_and_not_kept),
-        PSET_TEST(test_whatever_happens_the_counters_are_the_sums),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_pset, setup, teardown)

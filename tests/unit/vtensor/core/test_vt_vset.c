@@ -1,8 +1,8 @@
 // test_vt_vset.c - vSet: spans and the lists of their states, the runs that lanes map, warm bytes,
 // addresses. Structure alone; random lanes are counted anew.
+#include "assert_vt.h"
 #include "failing_calloc.h"
 #include "suite.h"
-#include "unit/cmocka_all.h"
 
 #include <string.h>
 
@@ -31,27 +31,22 @@ static void make_geometry(void)
     assert_int_equal(geo.group[1].n_position, 50);
 }
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     make_geometry();
     vti_pset_init(&ps, &geo);
-    if (vti_vset_init(&vs, &geo, &ps, N_SPAN) != VT_OK) return -1;
-    for (int i = 0; i < N_SPAN; i++)
-        if (vti_vset_push(&vs, &sp[i]) != VT_OK) return -1;
-    return 0;
+    assert_ok(vti_vset_init(&vs, &geo, &ps, N_SPAN));
+    for (int i = 0; i < N_SPAN; i++) assert_ok(vti_vset_push(&vs, &sp[i]));
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     n_alloc_left = UINT64_MAX;
     while (vs.n_span > 0) vti_vset_pop(&vs);
     assert_int_equal(vs.n_run, 0);
     for (int st = 0; st < VTI_N_SPAN_STATE; st++) assert_int_equal(vs.mapped_free_bytes[st], 0);
     vti_vset_free(&vs);
     vti_pset_free(&ps);
-    return 0;
 }
 
 // The chunk with this index among those of its class, reserved at first: lanes only compare names.
@@ -75,9 +70,8 @@ static void set_chunk(int span, uint32_t group, uint32_t position, uint32_t chun
 
 // ---- Spans and lists
 
-static void test_spans_are_numbered_and_bounded(void **state)
+FX_TEST(test_spans_are_numbered_and_bounded)
 {
-    (void)state;
     vti_span *more = NULL;
     for (uint32_t i = 0; i < N_SPAN; i++) {
         assert_int_equal(sp[i]->id, i);
@@ -114,9 +108,8 @@ static void expect_list(vti_span_state st, const int *ids, uint32_t n)
     assert_ptr_equal(l->oldest, newer);
 }
 
-static void test_lists_are_ordered_by_time_of_entry(void **state)
+FX_TEST(test_lists_are_ordered_by_time_of_entry)
 {
-    (void)state;
     expect_list(VTI_SPAN_IDLE, (int[]){3, 2, 1, 0}, 4);
     vti_vset_move(&vs, sp[2], VTI_SPAN_LIVE); // from the middle
     expect_list(VTI_SPAN_IDLE, (int[]){3, 1, 0}, 3);
@@ -139,9 +132,8 @@ static void test_lists_are_ordered_by_time_of_entry(void **state)
     expect_list(VTI_SPAN_QUARANTINED, (int[]){0}, 1);
 }
 
-static void test_warm_bytes_go_with_their_span(void **state)
+FX_TEST(test_warm_bytes_go_with_their_span)
 {
-    (void)state;
     size_t a = geo.group[0].chunk_bytes, b = geo.group[1].chunk_bytes;
     vti_lane_count_mapped_free(&vs, sp[0], 0, 3);
     vti_lane_count_mapped_free(&vs, sp[0], 1, 2);
@@ -166,9 +158,8 @@ static void set(int span, uint32_t group, uint32_t position, uint32_t chunk, int
     assert_int_equal(vs.n_run - had, (uint64_t)((int64_t)more * geo.group[group].n_view));
 }
 
-static void test_runs_are_counted(void **state)
+FX_TEST(test_runs_are_counted)
 {
-    (void)state;
     const vti_lane *l = &sp[0]->lane[0];
     for (uint32_t p = 0; p < 5; p++)
         set(0, 0, p, chunk_at(0, 9 + p), p == 0); // over a region's end
@@ -191,9 +182,8 @@ static void test_runs_are_counted(void **state)
     assert_int_equal(vs.n_run, 2 * 3);
 }
 
-static void test_a_run_ends_where_the_access_changes(void **state)
+FX_TEST(test_a_run_ends_where_the_access_changes)
 {
-    (void)state;
     const vti_lane *l = &sp[0]->lane[0];
     for (uint32_t p = 0; p < 6; p++) set(0, 0, p, chunk_at(0, p), p == 0);
     vti_lane_set_ro(&vs, sp[0], 0, 3);
@@ -210,9 +200,8 @@ static void test_a_run_ends_where_the_access_changes(void **state)
     assert_int_equal(l->n_run, 1);
 }
 
-static void test_a_lane_is_not_dirty_beyond_its_end(void **state)
+FX_TEST(test_a_lane_is_not_dirty_beyond_its_end)
 {
-    (void)state;
     vti_lane *l = &sp[0]->lane[1];
     for (uint32_t p = 0; p < 4; p++) set(0, 1, p, chunk_at(1, p), p == 0);
     l->dirty_end = 4 * PAGE;
@@ -243,9 +232,8 @@ static uint32_t count_runs_anew(const vti_lane *l)
     return n;
 }
 
-static void test_whatever_is_mapped_the_runs_are_counted(void **state)
+FX_TEST(test_whatever_is_mapped_the_runs_are_counted)
 {
-    (void)state;
     uint64_t seed = 3;
     for (int k = 0; k < 20000; k++) {
         int it = (int)(next_random(&seed) % N_SPAN);
@@ -268,9 +256,8 @@ static void test_whatever_is_mapped_the_runs_are_counted(void **state)
 
 // ---- Room
 
-static void test_a_map_takes_room_only_as_far_as_chunks_are_mapped(void **state)
+FX_TEST(test_a_map_takes_room_only_as_far_as_chunks_are_mapped)
 {
-    (void)state;
     vti_lane *l = &sp[0]->lane[1];
     assert_int_equal(l->n_room, 0);
     assert_int_equal(vti_lane_at(l, 49), VTI_NO_CHUNK);
@@ -289,9 +276,8 @@ static void test_a_map_takes_room_only_as_far_as_chunks_are_mapped(void **state)
     assert_int_equal(vti_lane_at(l, 2), chunk_at(1, 0));
 }
 
-static void test_a_long_plan_is_there_while_it_is_needed(void **state)
+FX_TEST(test_a_long_plan_is_there_while_it_is_needed)
 {
-    (void)state;
     vti_lane *l = &sp[0]->lane[0];
     assert_int_equal(vti_lane_make_plan(l, VTI_SHORT_PLAN), VT_OK);
     assert_ptr_equal(l->plan, l->short_plan);
@@ -309,9 +295,8 @@ static void test_a_long_plan_is_there_while_it_is_needed(void **state)
 
 // ---- Addresses
 
-static void test_addresses_stay_between_the_guards(void **state)
+FX_TEST(test_addresses_stay_between_the_guards)
 {
-    (void)state;
     uintptr_t end = sp[0]->addr = (uintptr_t)1 << 30;
     for (uint32_t g = 0; g < 2; g++) {
         const vti_lane_geo *gr = &geo.group[g];
@@ -326,21 +311,4 @@ static void test_addresses_stay_between_the_guards(void **state)
     assert_true(end + geo.group[1].guard_bytes <= sp[0]->addr + geo.span_bytes);
 }
 
-#define VSET_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
-
-FX_SUITE(test_vt_vset)
-{
-    const struct CMUnitTest tests[] = {
-        VSET_TEST(test_spans_are_numbered_and_bounded),
-        VSET_TEST(test_lists_are_ordered_by_time_of_entry),
-        VSET_TEST(test_warm_bytes_go_with_their_span),
-        VSET_TEST(test_runs_are_counted),
-        VSET_TEST(test_a_run_ends_where_the_access_changes),
-        VSET_TEST(test_a_lane_is_not_dirty_beyond_its_end),
-        VSET_TEST(test_whatever_is_mapped_the_runs_are_counted),
-        VSET_TEST(test_a_map_takes_room_only_as_far_as_chunks_are_mapped),
-        VSET_TEST(test_a_long_plan_is_there_while_it_is_needed),
-        VSET_TEST(test_addresses_stay_between_the_guards),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_vset, setup, teardown)

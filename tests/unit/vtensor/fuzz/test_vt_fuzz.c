@@ -4,9 +4,9 @@
 // and states, slices, budget, swap, mapper, a limit on mappings, a backend whose calls fail) and
 // the calls.
 //
-// The environment makes it longer or repeats a failure: VT_FUZZ_SEED (the first), VT_FUZZ_WORLDS
-// (how many seeds), VT_FUZZ_CALLS (of each), VT_FUZZ_S (seconds: seeds until they have passed, each
-// told, since a sanitizer may end the program).
+// The environment makes it longer or repeats a failure: FX_TEST_LONG (five times as many seeds),
+// VT_FUZZ_SEED (the first), VT_FUZZ_WORLDS (how many seeds), VT_FUZZ_CALLS (of each), VT_FUZZ_S
+// (seconds: seeds until they have passed, each told, since a sanitizer may end the program).
 #include "assert_vt.h"
 #include "suite.h"
 
@@ -15,7 +15,7 @@
 
 #include "fuzz_world.h"
 
-enum { N_WORLD = 48, N_CALL = 400, CHECK_EACH = 64 };
+enum { N_WORLD = 20, N_CALL = 400, CHECK_EACH = 64 };
 
 static void run_world(uint64_t seed, uint64_t n_call)
 {
@@ -30,10 +30,10 @@ static void run_world(uint64_t seed, uint64_t n_call)
     fuzz_close(&w);
 }
 
-static void test_every_byte_of_every_sequence(void **state)
+FX_TEST(test_every_byte_of_every_sequence)
 {
-    (void)state;
-    uint64_t seed = env_or("VT_FUZZ_SEED", 1), n_world = env_or("VT_FUZZ_WORLDS", N_WORLD);
+    uint64_t seed = env_or("VT_FUZZ_SEED", 1),
+             n_world = env_or("VT_FUZZ_WORLDS", suite_is_long() ? 5 * N_WORLD : N_WORLD);
     uint64_t n_call = env_or("VT_FUZZ_CALLS", N_CALL), n_s = env_or("VT_FUZZ_S", 0);
     time_t end = time(NULL) + (time_t)n_s;
     for (uint64_t k = 0; n_s > 0 ? time(NULL) < end : k < n_world; k++) {
@@ -43,9 +43,8 @@ static void test_every_byte_of_every_sequence(void **state)
 }
 
 // Seeds that found something once.
-static void test_worlds_that_went_wrong(void **state)
+FX_TEST(test_worlds_that_went_wrong)
 {
-    (void)state;
     static const uint64_t seed[] = {
         1026,    1492, // a tail that is shared no longer once room is made for its copy
         3000376,       // prefixes evicted in vain where the system has no memory for another size
@@ -55,11 +54,4 @@ static void test_worlds_that_went_wrong(void **state)
     for (size_t i = 0; i < sizeof seed / sizeof *seed; i++) run_world(seed[i], N_CALL);
 }
 
-FX_SUITE(test_vt_fuzz)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worlds_that_went_wrong),
-        cmocka_unit_test(test_every_byte_of_every_sequence),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_fuzz)

@@ -29,41 +29,31 @@ static void open_as(vt_mapper mapper, uint64_t low_chunks, uint64_t budget_chunk
     family_open(&f, &s, 3);
 }
 
-static int owner(void **state)
+VT_FIXTURE(owner)
 {
-    (void)state;
     open_as(VT_MAPPER_OWNER, 0, 16);
-    return 0;
 }
 
-static int threaded(void **state)
+VT_FIXTURE(threaded)
 {
-    (void)state;
     open_as(VT_MAPPER_THREAD, 0, 16);
-    return 0;
 }
 
-static int with_marks(void **state)
+VT_FIXTURE(with_marks)
 {
-    (void)state;
     open_as(VT_MAPPER_OWNER, 3, 8);
-    return 0;
 }
 
-static int ready_for_three(void **state)
+VT_FIXTURE(ready_for_three)
 {
-    (void)state;
     open_as(VT_MAPPER_OWNER, 6, 16);
-    return 0;
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     vt_fault_disarm(f.fault);
     family_verify(&f);
     family_close(&f);
-    return 0;
 }
 
 static uint32_t work(uint32_t max_jobs)
@@ -73,9 +63,8 @@ static uint32_t work(uint32_t max_jobs)
     return n_left;
 }
 
-static void test_what_is_prepared_costs_no_call(void **state)
+FX_TEST_WITH(test_what_is_prepared_costs_no_call, owner, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 10);
     assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 4));
     assert_int_equal(vt_seq_backed(f.kin[0].s), CHUNK_TOK); // asked for, and nothing done yet
@@ -89,9 +78,8 @@ static void test_what_is_prepared_costs_no_call(void **state)
     assert_int_equal(family_stats(&f).jobs, 1);
 }
 
-static void test_the_nearest_deadline_comes_first(void **state)
+FX_TEST_WITH(test_the_nearest_deadline_comes_first, owner, teardown)
 {
-    (void)state;
     for (uint32_t i = 0; i < 3; i++) family_grown(&f, i, 10);
     static const uint32_t deadline[] = {7, 2, 5};
     for (uint32_t i = 0; i < 3; i++)
@@ -104,9 +92,8 @@ static void test_the_nearest_deadline_comes_first(void **state)
 }
 
 // What was asked for long ago is not late for ever, and may be asked for again, with more haste.
-static void test_deadlines_come_nearer(void **state)
+FX_TEST_WITH(test_deadlines_come_nearer, owner, teardown)
 {
-    (void)state;
     for (uint32_t i = 0; i < 3; i++) family_grown(&f, i, 0);
     assert_ok(vt_seq_prepare(f.kin[0].s, CHUNK_TOK, 5));
     assert_ok(vt_seq_prepare(f.kin[1].s, CHUNK_TOK, 9));
@@ -121,9 +108,8 @@ static void test_deadlines_come_nearer(void **state)
     (void)work(UINT32_MAX);
 }
 
-static void test_extend_does_not_wait_for_what_has_not_begun(void **state)
+FX_TEST_WITH(test_extend_does_not_wait_for_what_has_not_begun, owner, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 10);
     assert_ok(vt_seq_prepare(f.kin[0].s, 4 * CHUNK_TOK, 9));
     assert_ok(family_grow(&f, 0, 30)); // takes the job back
@@ -132,9 +118,8 @@ static void test_extend_does_not_wait_for_what_has_not_begun(void **state)
     assert_int_equal(family_stats(&f).chunks_created, 2);
 }
 
-static void test_a_failure_is_told_to_who_waits(void **state)
+FX_TEST_WITH(test_a_failure_is_told_to_who_waits, owner, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 10);
     assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
     vt_fault_arm(f.fault, 0, 0, VT_EDEVICE);
@@ -145,9 +130,8 @@ static void test_a_failure_is_told_to_who_waits(void **state)
     assert_int_equal(family_stats(&f).job_failures, 1);
 }
 
-static void test_a_failure_is_told_to_who_asks_again(void **state)
+FX_TEST_WITH(test_a_failure_is_told_to_who_asks_again, owner, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 10);
     assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
     vt_fault_arm(f.fault, 0, 0, VT_EDEVICE);
@@ -159,9 +143,8 @@ static void test_a_failure_is_told_to_who_asks_again(void **state)
 }
 
 // As if the job had come back late, to who lives in the span now.
-static void test_a_failure_is_not_told_to_another(void **state)
+FX_TEST_WITH(test_a_failure_is_not_told_to_another, owner, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 10);
     assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
     f.kin[0].s->span->generation++;
@@ -184,9 +167,8 @@ static void prepare_all(uint32_t i, uint32_t len_tok)
 
 // First from idle spans, unmapped by the mapper; then from prefixes, as many as are needed; never
 // what another sequence has prepared.
-static void test_prepare_works_on_a_full_budget(void **state)
+FX_TEST_WITH(test_prepare_works_on_a_full_budget, owner, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 6 * CHUNK_TOK);
     assert_ok(family_record(&f, 0, 6 * CHUNK_TOK, NULL));
     family_release(&f, 0);
@@ -209,9 +191,8 @@ static void test_prepare_works_on_a_full_budget(void **state)
     assert_int_equal(vt_fault_calls(f.fault), n_call);
 }
 
-static void test_slack_asks_when_less_than_that_is_left(void **state)
+FX_TEST_WITH(test_slack_asks_when_less_than_that_is_left, owner, teardown)
 {
-    (void)state;
     family_grown(&f, 0, CHUNK_TOK - 9);
     family_grown(&f, 1, CHUNK_TOK - 2);
     assert_ok(vt_step(f.m, VT_AHEAD_SLACK, 8, 0));
@@ -220,9 +201,8 @@ static void test_slack_asks_when_less_than_that_is_left(void **state)
     assert_int_equal(vt_seq_backed(f.kin[1].s), 2 * CHUNK_TOK);
 }
 
-static void test_slack_serves_first_who_runs_out_first(void **state)
+FX_TEST_WITH(test_slack_serves_first_who_runs_out_first, owner, teardown)
 {
-    (void)state;
     family_grown(&f, 0, CHUNK_TOK - 5);
     family_grown(&f, 1, CHUNK_TOK - 1);
     assert_ok(vt_step(f.m, VT_AHEAD_SLACK, 8, 0));
@@ -231,9 +211,8 @@ static void test_slack_serves_first_who_runs_out_first(void **state)
     assert_int_equal(vt_seq_backed(f.kin[1].s), 2 * CHUNK_TOK);
 }
 
-static void test_next_serves_everybodys_next_token_first(void **state)
+FX_TEST_WITH(test_next_serves_everybodys_next_token_first, owner, teardown)
 {
-    (void)state;
     family_grown(&f, 0, CHUNK_TOK - 1); // its next token fits; the ones behind do not
     family_grown(&f, 1, CHUNK_TOK);
     assert_ok(vt_step(f.m, VT_AHEAD_NEXT, 9, 0));
@@ -244,9 +223,8 @@ static void test_next_serves_everybodys_next_token_first(void **state)
     assert_int_equal(vt_seq_backed(f.kin[0].s), 2 * CHUNK_TOK);
 }
 
-static void test_a_step_fills_up_to_the_low_mark(void **state)
+FX_TEST_WITH(test_a_step_fills_up_to_the_low_mark, with_marks, teardown)
 {
-    (void)state;
     assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
     assert_int_equal(work(UINT32_MAX), 0);
     assert_int_equal(family_stats(&f).chunks_spare, 3);
@@ -277,9 +255,8 @@ static void seq_arrive(uint32_t i, uint32_t n_tok)
 }
 
 // One came with two chunks: between two steps, each of the next three finds as much.
-static void test_each_newcomer_finds_its_own(void **state)
+FX_TEST_WITH(test_each_newcomer_finds_its_own, ready_for_three, teardown)
 {
-    (void)state;
     seq_arrive(0, 2 * CHUNK_TOK);
     take_step();
     assert_int_equal(family_stats(&f).chunks_spare, 6);
@@ -290,9 +267,8 @@ static void test_each_newcomer_finds_its_own(void **state)
 }
 
 // With the budget full, prefixes give way in time, and those that grow leave alone what is ready.
-static void test_newcomers_find_theirs_on_a_full_budget(void **state)
+FX_TEST_WITH(test_newcomers_find_theirs_on_a_full_budget, ready_for_three, teardown)
 {
-    (void)state;
     seq_arrive(0, 9 * CHUNK_TOK);
     assert_ok(family_record(&f, 0, 9 * CHUNK_TOK, NULL));
     family_release(&f, 0);
@@ -333,9 +309,8 @@ static void prompt_arrive(uint32_t i, const uint32_t tok[PROMPT_TOK])
 
 // Some share the prompt, others share nothing: once both have been seen, each finds what it begins
 // with, and what it shares is mapped where nothing is in its way.
-static void test_who_shares_and_who_does_not_find_their_own(void **state)
+FX_TEST_WITH(test_who_shares_and_who_does_not_find_their_own, ready_for_three, teardown)
 {
-    (void)state;
     uint32_t tok[PROMPT_TOK];
     record_prompt(tok);
     for (int k = 0; k < 20; k++) {
@@ -357,9 +332,8 @@ static void test_who_shares_and_who_does_not_find_their_own(void **state)
     assert_int_equal(after.unmap_calls, before.unmap_calls);
 }
 
-static void test_released_chunks_are_wiped_ahead(void **state)
+FX_TEST_WITH(test_released_chunks_are_wiped_ahead, owner, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 3 * CHUNK_TOK);
     family_release(&f, 0);
     assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
@@ -371,9 +345,8 @@ static void test_released_chunks_are_wiped_ahead(void **state)
 
 // Two released sequences; the job that wipes the older one is still on its way. Who needs memory
 // takes that of the other, although it was used later, and does not take the job back.
-static void test_memory_comes_first_from_where_no_job_is_on_its_way(void **state)
+FX_TEST_WITH(test_memory_comes_first_from_where_no_job_is_on_its_way, owner, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 8 * CHUNK_TOK);
     family_grown(&f, 1, 4 * CHUNK_TOK);
     family_grown(&f, 2, 4 * CHUNK_TOK);
@@ -390,9 +363,8 @@ static void test_memory_comes_first_from_where_no_job_is_on_its_way(void **state
     assert_int_equal(work(9), 0);
 }
 
-static void test_the_best_fit_is_handed_on(void **state)
+FX_TEST_WITH(test_the_best_fit_is_handed_on, owner, teardown)
 {
-    (void)state;
     static const uint32_t n_chunk[] = {6, 2, 4};
     for (uint32_t i = 0; i < 3; i++) family_grown(&f, i, n_chunk[i] * CHUNK_TOK);
     for (uint32_t i = 0; i < 3; i++) family_release(&f, i);
@@ -404,9 +376,8 @@ static void test_the_best_fit_is_handed_on(void **state)
     assert_int_equal(vt_seq_backed(f.kin[2].s), 2 * CHUNK_TOK);
 }
 
-static void test_the_thread_does_it_beside_the_owner(void **state)
+FX_TEST_WITH(test_the_thread_does_it_beside_the_owner, threaded, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 10);
     vt_fault_hold(f.fault, true);
     assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 1));
@@ -417,9 +388,8 @@ static void test_the_thread_does_it_beside_the_owner(void **state)
     assert_int_equal(vt_seq_backed(f.kin[0].s), 3 * CHUNK_TOK);
 }
 
-static void test_a_release_does_not_wait_for_the_thread(void **state)
+FX_TEST_WITH(test_a_release_does_not_wait_for_the_thread, threaded, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 10);
     family_grown(&f, 1, 10);
     vt_fault_hold(f.fault, true);
@@ -431,9 +401,8 @@ static void test_a_release_does_not_wait_for_the_thread(void **state)
     assert_ok(family_create(&f, 0, 0));
 }
 
-static void test_what_was_shared_is_unmapped_beside_the_owner(void **state)
+FX_TEST_WITH(test_what_was_shared_is_unmapped_beside_the_owner, threaded, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 3 * CHUNK_TOK);
     assert_ok(vt_seq_prepare(f.kin[0].s, 4 * CHUNK_TOK, 1)); // starts the thread
     assert_ok(vt_seq_wait(f.kin[0].s));
@@ -447,9 +416,8 @@ static void test_what_was_shared_is_unmapped_beside_the_owner(void **state)
 }
 
 // The next ones that end, and sequences that begin, do not walk past those that the mapper has.
-static void test_retired_spans_with_a_job_step_aside(void **state)
+FX_TEST_WITH(test_retired_spans_with_a_job_step_aside, threaded, teardown)
 {
-    (void)state;
     const vti_span_list *in = f.m->vset.in;
     family_grown(&f, 0, 3 * CHUNK_TOK);
     for (uint32_t i = 1; i < 4; i++) assert_ok(family_fork(&f, 0, i, 3 * CHUNK_TOK));
@@ -469,9 +437,8 @@ static void test_retired_spans_with_a_job_step_aside(void **state)
 
 // A job is taken back in the middle of wiping; the rest of that is queued for the device. What lies
 // there is unmapped after the device has done it.
-static void test_what_is_taken_back_is_wiped_before_it_is_unmapped(void **state)
+FX_TEST_WITH(test_what_is_taken_back_is_wiped_before_it_is_unmapped, owner, teardown)
 {
-    (void)state;
     family_close(&f);
     family_setup s = {.backend = ON_CUDA,
                       .n_plane = N_PLANE,
@@ -494,9 +461,8 @@ static void test_what_is_taken_back_is_wiped_before_it_is_unmapped(void **state)
 }
 
 // Beyond the high mark memory goes back beside the owner, who is not kept waiting for it.
-static void test_the_thread_gives_back_what_is_too_much(void **state)
+FX_TEST_WITH(test_the_thread_gives_back_what_is_too_much, threaded, teardown)
 {
-    (void)state;
     family_close(&f);
     family_setup s = {.backend = ON_HOST,
                       .n_plane = N_PLANE,
@@ -520,9 +486,8 @@ static void test_the_thread_gives_back_what_is_too_much(void **state)
     assert_int_equal(family_stats(&f).chunks_created, 2);
 }
 
-static void test_a_failing_thread_leaves_nobody_waiting(void **state)
+FX_TEST_WITH(test_a_failing_thread_leaves_nobody_waiting, threaded, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 10);
     vt_fault_arm(f.fault, 0, UINT64_MAX / 2, VT_EDEVICE);
     assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 1));
@@ -533,9 +498,8 @@ static void test_a_failing_thread_leaves_nobody_waiting(void **state)
 
 // A job that fails, and cannot be undone, comes back in the middle of an extend: the sequence is
 // lost, and gets nothing.
-static void test_a_span_that_is_lost_beside_an_extend(void **state)
+FX_TEST_WITH(test_a_span_that_is_lost_beside_an_extend, threaded, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 10);
     vt_fault_arm(f.fault, 2, UINT64_MAX / 2, VT_EDEVICE); // create, map; map, and to unmap
     assert_ok(vt_seq_prepare(f.kin[0].s, 2 * CHUNK_TOK, 1));
@@ -579,59 +543,19 @@ static void expect_lost(void)
     assert_int_equal(family_stats(&f).quarantined_spans, 0);
 }
 
-static void test_a_span_that_is_lost_beside_a_truncate(void **state)
+FX_TEST_WITH(test_a_span_that_is_lost_beside_a_truncate, threaded, teardown)
 {
-    (void)state;
     open_lost_unseen(1);
     assert_ok(family_cut(&f, 0, 0)); // which would unmap what the other holds
     expect_lost();
 }
 
-static void test_a_span_that_is_lost_beside_the_copy_of_a_tail(void **state)
+FX_TEST_WITH(test_a_span_that_is_lost_beside_the_copy_of_a_tail, threaded, teardown)
 {
-    (void)state;
     open_lost_unseen(2);
     assert_ok(family_cut(&f, 0, CHUNK_TOK + 3));
     assert_int_equal(family_grow(&f, 0, 1), VT_EDEVICE);
     expect_lost();
 }
 
-#define OWNER(name)    cmocka_unit_test_setup_teardown(name, owner, teardown)
-#define THREADED(name) cmocka_unit_test_setup_teardown(name, threaded, teardown)
-#define READY(name)    cmocka_unit_test_setup_teardown(name, ready_for_three, teardown)
-#define MARKS(name)    cmocka_unit_test_setup_teardown(name, with_marks, teardown)
-
-FX_SUITE(test_vt_ahead)
-{
-    const struct CMUnitTest tests[] = {
-        OWNER(test_what_is_prepared_costs_no_call),
-        OWNER(test_the_nearest_deadline_comes_first),
-        OWNER(test_deadlines_come_nearer),
-        OWNER(test_extend_does_not_wait_for_what_has_not_begun),
-        OWNER(test_a_failure_is_told_to_who_waits),
-        OWNER(test_a_failure_is_told_to_who_asks_again),
-        OWNER(test_a_failure_is_not_told_to_another),
-        OWNER(test_prepare_works_on_a_full_budget),
-        OWNER(test_slack_asks_when_less_than_that_is_left),
-        OWNER(test_slack_serves_first_who_runs_out_first),
-        OWNER(test_next_serves_everybodys_next_token_first),
-        MARKS(test_a_step_fills_up_to_the_low_mark),
-        READY(test_each_newcomer_finds_its_own),
-        READY(test_newcomers_find_theirs_on_a_full_budget),
-        READY(test_who_shares_and_who_does_not_find_their_own),
-        OWNER(test_released_chunks_are_wiped_ahead),
-        OWNER(test_memory_comes_first_from_where_no_job_is_on_its_way),
-        OWNER(test_the_best_fit_is_handed_on),
-        OWNER(test_what_is_taken_back_is_wiped_before_it_is_unmapped),
-        THREADED(test_the_thread_does_it_beside_the_owner),
-        THREADED(test_a_release_does_not_wait_for_the_thread),
-        THREADED(test_what_was_shared_is_unmapped_beside_the_owner),
-        THREADED(test_retired_spans_with_a_job_step_aside),
-        THREADED(test_the_thread_gives_back_what_is_too_much),
-        THREADED(test_a_failing_thread_leaves_nobody_waiting),
-        THREADED(test_a_span_that_is_lost_beside_an_extend),
-        THREADED(test_a_span_that_is_lost_beside_a_truncate),
-        THREADED(test_a_span_that_is_lost_beside_the_copy_of_a_tail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_ahead)

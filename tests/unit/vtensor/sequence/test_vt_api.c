@@ -47,22 +47,18 @@ static void open_with(vt_config cfg)
     assert_ok(vt_domain_open(r.m, "d", 1, &r.d));
 }
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     open_with(plain_config(10));
-    return 0;
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     const char *what = NULL;
     if (vt_check(r.m, &what) != VT_OK) fail_msg("vt_check: %s", what);
     assert_null(vt_fake_look(r.fake).violation);
     vt_domain_close(r.d);
     vt_manager_destroy(r.m);
-    return 0;
 }
 
 static vt_seq *grown(uint32_t len_tok)
@@ -102,9 +98,8 @@ static vt_stats stats(void)
 
 // ---- Statuses
 
-static void test_the_budget_and_the_spans_run_out(void **state)
+FX_TEST_WITH(test_the_budget_and_the_spans_run_out, setup, teardown)
 {
-    (void)state;
     vt_seq *s = grown(6 * CHUNK_TOK), *more;
     assert_status(VT_NOSPACE, vt_seq_extend(grown(4 * CHUNK_TOK), 4 * CHUNK_TOK + 1));
     (void)grown(0), (void)grown(0);
@@ -114,7 +109,7 @@ static void test_the_budget_and_the_spans_run_out(void **state)
     assert_int_equal(stats().shortages, 3);
 }
 
-static void test_mappings_run_out(void **state)
+FX_TEST_WITH(test_mappings_run_out, setup, teardown)
 {
     (void)teardown(state);
     r.fake = vt_fake_open();
@@ -129,9 +124,8 @@ static void test_mappings_run_out(void **state)
     assert_ok(vt_seq_extend(b, 1));
 }
 
-static void test_pins_and_the_swap_run_out(void **state)
+FX_TEST_WITH(test_pins_and_the_swap_run_out, setup, teardown)
 {
-    (void)state;
     const vt_retention pin = {.pinned = true};
     vt_seq *s = grown(6 * CHUNK_TOK);
     assert_status(VT_NOPINS, vt_seq_record(s, r.d, tokens(0), 6 * CHUNK_TOK, &pin));
@@ -142,9 +136,8 @@ static void test_pins_and_the_swap_run_out(void **state)
 }
 
 // Memory that suffices, but that the device still uses.
-static void test_the_device_is_busy(void **state)
+FX_TEST_WITH(test_the_device_is_busy, setup, teardown)
 {
-    (void)state;
     uint64_t ticket;
     vt_fake_set_async(r.fake, true);
     vt_seq *a = grown(8 * CHUNK_TOK), *b = grown(0);
@@ -159,9 +152,8 @@ static void test_the_device_is_busy(void **state)
     assert_int_equal(vt_fake_look(r.fake).n_wait, 0);
 }
 
-static void test_statuses_have_names_and_kinds(void **state)
+FX_TEST_WITH(test_statuses_have_names_and_kinds, setup, teardown)
 {
-    (void)state;
     static const struct {
         vt_status st;
         const char *name;
@@ -181,18 +173,16 @@ static void test_statuses_have_names_and_kinds(void **state)
     assert_string_equal(vt_status_name(VT_N_STATUS), "VT_?");
 }
 
-static void test_an_unknown_policy_is_misuse(void **state)
+FX_TEST_WITH(test_an_unknown_policy_is_misuse, setup, teardown)
 {
-    (void)state;
     assert_status(VT_EINVAL, vt_step(r.m, (vt_ahead)3, 1, 0));
     assert_status(VT_EINVAL, vt_step(r.m, (vt_ahead)-1, 1, 0));
 }
 
 // ---- Structs of other versions
 
-static void test_a_config_of_another_version(void **state)
+FX_TEST_WITH(test_a_config_of_another_version, setup, teardown)
 {
-    (void)state;
     struct {
         vt_config cfg;
         uint64_t more[2];
@@ -213,9 +203,8 @@ static void test_a_config_of_another_version(void **state)
     assert_status(VT_EINVAL, vt_manager_create(&newer.cfg, &m));
 }
 
-static void test_stats_of_another_version(void **state)
+FX_TEST_WITH(test_stats_of_another_version, setup, teardown)
 {
-    (void)state;
     struct {
         vt_stats st;
         uint64_t more;
@@ -238,9 +227,8 @@ static void test_stats_of_another_version(void **state)
 
 // ---- Many at once
 
-static void test_extend_of_many_stops_at_the_first_error(void **state)
+FX_TEST_WITH(test_extend_of_many_stops_at_the_first_error, setup, teardown)
 {
-    (void)state;
     vt_seq *s[3] = {grown(5), grown(5), grown(5)};
     uint32_t n_done, len[] = {40, 8 * CHUNK_TOK, 40};
     assert_status(VT_NOSPACE, vt_seq_extend_many(s, len, 3, &n_done));
@@ -257,9 +245,8 @@ static void test_extend_of_many_stops_at_the_first_error(void **state)
 // ---- Eviction
 
 // By block, from the end of the least valuable leaf, and no more than is needed.
-static void test_as_much_is_evicted_as_is_needed(void **state)
+FX_TEST_WITH(test_as_much_is_evicted_as_is_needed, setup, teardown)
 {
-    (void)state;
     const vt_retention dear = {.priority = 1};
     told(1000, 4 * CHUNK_TOK, NULL);
     told(2000, 4 * CHUNK_TOK, &dear); // two are free
@@ -279,9 +266,8 @@ static void test_as_much_is_evicted_as_is_needed(void **state)
 }
 
 // The system has less than the budget says.
-static void test_a_full_system_evicts_what_is_needed_only(void **state)
+FX_TEST_WITH(test_a_full_system_evicts_what_is_needed_only, setup, teardown)
 {
-    (void)state;
     told(1000, 6 * CHUNK_TOK, NULL);
     vt_fake_set_max_chunks(r.fake, 6);
     vt_seq *s = grown(2 * CHUNK_TOK);
@@ -302,9 +288,8 @@ static vt_domain_stats domain_stats(vt_domain *d)
     return ds;
 }
 
-static void test_a_quota_holds_a_domain_down(void **state)
+FX_TEST_WITH(test_a_quota_holds_a_domain_down, setup, teardown)
 {
-    (void)state;
     vt_domain *other;
     assert_ok(vt_domain_open(r.m, "other", 5, &other));
     vt_domain_set_quota(r.d, 3 * CHUNK_BYTES);
@@ -325,9 +310,8 @@ static void test_a_quota_holds_a_domain_down(void **state)
     vt_domain_close(other);
 }
 
-static void test_a_domain_counts_its_own(void **state)
+FX_TEST_WITH(test_a_domain_counts_its_own, setup, teardown)
 {
-    (void)state;
     vt_seq *s;
     uint32_t n_hit;
     told(1000, 2 * CHUNK_TOK + 5, NULL);
@@ -386,9 +370,8 @@ static bool see_older_node(void *ud, const vt_prefix_info *node)
     return k->n < k->most;
 }
 
-static void test_the_tree_is_enumerated(void **state)
+FX_TEST_WITH(test_the_tree_is_enumerated, setup, teardown)
 {
-    (void)state;
     const vt_retention keep = {.priority = 3};
     walk domains = {0}, nodes = {.most = 100}, some = {.most = 2};
     told(1000, 2 * CHUNK_TOK + 5, &keep);
@@ -410,9 +393,8 @@ static void test_the_tree_is_enumerated(void **state)
 
 // ---- Events
 
-static void test_events_tell_what_is_cached(void **state)
+FX_TEST_WITH(test_events_tell_what_is_cached, setup, teardown)
 {
-    (void)state;
     vt_event ev[16];
     vt_seq *child;
     assert_ok(vt_step(r.m, VT_AHEAD_NONE, 0, 77));
@@ -440,9 +422,8 @@ static void test_events_tell_what_is_cached(void **state)
     assert_int_equal(ev[3].id, ev[1].id);
 }
 
-static void test_events_that_nobody_takes_are_overwritten(void **state)
+FX_TEST_WITH(test_events_that_nobody_takes_are_overwritten, setup, teardown)
 {
-    (void)state;
     vt_event ev[32];
     vt_seq *s = grown(5), *child;
     for (int i = 0; i < 20; i++) {
@@ -476,9 +457,8 @@ static void *look_from_beside(void *ud)
     return NULL;
 }
 
-static void test_stats_and_events_are_read_beside_the_owner(void **state)
+FX_TEST_WITH(test_stats_and_events_are_read_beside_the_owner, setup, teardown)
 {
-    (void)state;
     pthread_t beside;
     void *wrong;
     atomic_store(&done, false);
@@ -499,8 +479,6 @@ static void test_stats_and_events_are_read_beside_the_owner(void **state)
     vt_read_stats(r.m, &st);
     assert_int_equal(st.match_calls, 300);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 enum { N_PLANE = 4, ROW_BYTES = 1024, N_TOK = 256, PLANE_BYTES = N_TOK * ROW_BYTES };
 
@@ -539,9 +517,8 @@ static void destroyed_by_child(vt_mapper mapper)
     vt_manager_destroy(m);
 }
 
-static void test_a_child_that_destroys_leaves_the_parents_rows(void **state)
+FX_TEST(test_a_child_that_destroys_leaves_the_parents_rows)
 {
-    (void)state;
     destroyed_by_child(VT_MAPPER_OWNER);
     destroyed_by_child(VT_MAPPER_THREAD);
 }
@@ -551,9 +528,8 @@ static void clean_up_copy(void *of)
     vt_va_cleanup(of);
 }
 
-static void test_a_child_that_cleans_up_leaves_the_parents_requests(void **state)
+FX_TEST(test_a_child_that_cleans_up_leaves_the_parents_requests)
 {
-    (void)state;
     vt_va_config cfg = {.n_plane = 2};
     cfg.row_bytes = ROW_BYTES, cfg.max_tok = N_TOK, cfg.max_batch = 2;
     cfg.budget_bytes = 4 << 20;
@@ -585,9 +561,8 @@ static void change_memory(void *of)
     if (!is_refused) _exit(1);
 }
 
-static void test_a_child_changes_neither_memory_nor_swap(void **state)
+FX_TEST(test_a_child_changes_neither_memory_nor_swap)
 {
-    (void)state;
     const vt_vmm_geometry geo = {.n_class = 1, .cls = {{1, 4096, 2}}};
     char bytes[4096], back[4096];
     uint64_t sum, resident;
@@ -609,29 +584,4 @@ static void test_a_child_changes_neither_memory_nor_swap(void **state)
     vmm->ops->close(vmm);
 }
 
-FX_SUITE(test_vt_api)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_the_budget_and_the_spans_run_out),
-        TEST(test_mappings_run_out),
-        TEST(test_pins_and_the_swap_run_out),
-        TEST(test_the_device_is_busy),
-        TEST(test_statuses_have_names_and_kinds),
-        TEST(test_an_unknown_policy_is_misuse),
-        TEST(test_a_config_of_another_version),
-        TEST(test_stats_of_another_version),
-        TEST(test_extend_of_many_stops_at_the_first_error),
-        TEST(test_as_much_is_evicted_as_is_needed),
-        TEST(test_a_full_system_evicts_what_is_needed_only),
-        TEST(test_a_quota_holds_a_domain_down),
-        TEST(test_a_domain_counts_its_own),
-        TEST(test_the_tree_is_enumerated),
-        TEST(test_events_tell_what_is_cached),
-        TEST(test_events_that_nobody_takes_are_overwritten),
-        TEST(test_stats_and_events_are_read_beside_the_owner),
-        cmocka_unit_test(test_a_child_that_destroys_leaves_the_parents_rows),
-        cmocka_unit_test(test_a_child_that_cleans_up_leaves_the_parents_requests),
-        cmocka_unit_test(test_a_child_changes_neither_memory_nor_swap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_api)

@@ -110,9 +110,8 @@ static void serve_prompt(uint32_t number)
 static const uint32_t contexts[] = {4096, 131072, 1048576};
 enum { N_CONTEXT = sizeof contexts / sizeof contexts[0] };
 
-static void test_recorded_prompts_cost_little(void **state)
+FX_TEST(test_recorded_prompts_cost_little)
 {
-    (void)state;
     enum { N = 6000 };
     for (int i = 0; i < N_CONTEXT; i++) {
         open_manager(contexts[i], (uint64_t)2 * N * CHUNK_BYTES);
@@ -123,9 +122,8 @@ static void test_recorded_prompts_cost_little(void **state)
     }
 }
 
-static void test_live_sequences_cost_little(void **state)
+FX_TEST(test_live_sequences_cost_little)
 {
-    (void)state;
     for (int i = 0; i < N_CONTEXT; i++) {
         const uint32_t len_tok = contexts[i] < 262144 ? contexts[i] : 262144, step_tok = 1024;
         vt_seq *s[4];
@@ -140,9 +138,8 @@ static void test_live_sequences_cost_little(void **state)
 }
 
 // A short sequence costs the same, however long it could get.
-static void test_the_context_costs_nothing(void **state)
+FX_TEST(test_the_context_costs_nothing)
 {
-    (void)state;
     size_t used[N_CONTEXT];
     for (int i = 0; i < N_CONTEXT; i++) {
         vt_seq *s[16];
@@ -160,9 +157,8 @@ static void test_the_context_costs_nothing(void **state)
 
 // More prompts than the names of short chunks would once allow: the budget is filled, and then the
 // oldest prompts go, one for one.
-static void test_names_do_not_run_out_before_the_budget(void **state)
+FX_TEST(test_names_do_not_run_out_before_the_budget)
 {
-    (void)state;
     enum { BUDGET_CHUNKS = 68000, N = 70000 };
     open_manager(1048576, (uint64_t)BUDGET_CHUNKS * CHUNK_BYTES);
     for (uint32_t k = 1; k <= N; k++) serve_prompt(k);
@@ -173,13 +169,4 @@ static void test_names_do_not_run_out_before_the_budget(void **state)
     close_manager();
 }
 
-FX_SUITE(test_vt_books)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recorded_prompts_cost_little),
-        cmocka_unit_test(test_live_sequences_cost_little),
-        cmocka_unit_test(test_the_context_costs_nothing),
-        cmocka_unit_test(test_names_do_not_run_out_before_the_budget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_books)

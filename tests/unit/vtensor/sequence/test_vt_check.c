@@ -3,71 +3,62 @@
 #include "assert_vt.h"
 #include "suite.h"
 
+#include "family.h"
 #include "vtensor/core/manager.h"
-#include "world.h"
 
-static world w;
+static family f;
 
 static vt_domain *d;
-
-static void grown(uint32_t i, uint32_t n_chunk)
-{
-    assert_ok(world_create(&w, i));
-    assert_ok(world_extend(&w, i, 32 * n_chunk));
-}
 
 // Span 0: live, four chunks, three of them recorded and guarded. Span 1: live, empty, a warm chunk.
 // Spans 2 and 3: idle, two warm chunks each. Span 4: live and swapped out, a chunk; what it had is
 // in the pool. Span 5: idle, empty; it has left two cached chunks.
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     static uint32_t tok[100], other[64] = {1};
-    world_setup s = {.n_plane = 2,
-                     .row_bytes = 128,
-                     .max_tok = 320,
-                     .max_seq = 6,
-                     .budget_chunks = 13,
-                     .spare_chunks = UINT64_MAX,
-                     .max_runs = 100,
-                     .swap_chunks = 4};
+    family_setup s = {.backend = ON_FAKE,
+                      .slice_pages = 1,
+                      .n_plane = 2,
+                      .row_bytes = 128,
+                      .n_seq = 6,
+                      .budget_chunks = 13,
+                      .mapper = VT_MAPPER_OWNER,
+                      .max_runs = 100,
+                      .swap_chunks = 4};
     static const uint32_t n_chunk[] = {4, 0, 2, 2, 1, 2};
-    world_open(&w, &s, 1);
-    for (uint32_t i = 0; i < 6; i++) grown(i, n_chunk[i]);
-    assert_ok(vt_domain_open(w.m, "d", 1, &d));
-    assert_ok(vt_seq_record(w.seq[0].s, d, tok, 100, NULL));
-    assert_ok(vt_seq_record(w.seq[5].s, d, other, 64, NULL));
-    assert_ok(vt_step(w.m, VT_AHEAD_NONE, 0, 0)); // guards
-    for (uint32_t i = 2; i < 4; i++) world_release(&w, i);
-    world_release(&w, 5);
-    assert_ok(vt_seq_prepare(w.seq[1].s, 32, 1));
-    vt_work(w.m, UINT32_MAX, NULL);
-    assert_ok(swap_out_now(w.seq[4].s));
-    assert_ok(vt_check(w.m, NULL));
-    return 0;
+    family_open(&f, &s, 1);
+    for (uint32_t i = 0; i < 6; i++) family_grown(&f, i, 32 * n_chunk[i]);
+    assert_ok(vt_domain_open(f.m, "d", 1, &d));
+    assert_ok(vt_seq_record(f.kin[0].s, d, tok, 100, NULL));
+    assert_ok(vt_seq_record(f.kin[5].s, d, other, 64, NULL));
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0)); // guards
+    for (uint32_t i = 2; i < 4; i++) family_release(&f, i);
+    family_release(&f, 5);
+    assert_ok(vt_seq_prepare(f.kin[1].s, 32, 1));
+    vt_work(f.m, UINT32_MAX, NULL);
+    assert_ok(swap_out_now(f.kin[4].s));
+    assert_ok(vt_check(f.m, NULL));
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
-    assert_ok(vt_check(w.m, NULL));
+    assert_ok(vt_check(f.m, NULL));
     vt_domain_close(d);
-    world_close(&w);
-    return 0;
+    family_close(&f);
 }
 
 // ---- What is broken
 
-#define SPAN(i) (w.m->vset.span[i])
+#define SPAN(i) (f.m->vset.span[i])
 #define LANE(i) (SPAN(i)->lane[0])
 #define SEQ(i)  (SPAN(i)->seq)
-#define CLASS   (w.m->pset.cls[0])
+#define CLASS   (f.m->pset.cls[0])
 #define CLASS_BLOCK(b, i) \
     ((b).block[(i) / VTI_BLOCK_RECORDS] + (i) % VTI_BLOCK_RECORDS * (b).record_bytes)
 
 static vti_chunk *record_of(uint32_t chunk)
 {
-    vti_page *page = (vti_page *)CLASS_BLOCK(w.m->pset.pages, chunk / VTI_PAGE_CHUNKS);
+    vti_page *page = (vti_page *)CLASS_BLOCK(f.m->pset.pages, chunk / VTI_PAGE_CHUNKS);
     return &page->chunk[chunk % VTI_PAGE_CHUNKS];
 }
 
@@ -78,8 +69,8 @@ static vti_region *region_of(uint32_t region)
 
 static vti_chunk *cached(void)
 {
-    for (uint32_t i = 0; i < vti_pset_end(&w.m->pset); i++)
-        if (vti_pset_state(&w.m->pset, i) == VT_CHUNK_CACHED) return record_of(i);
+    for (uint32_t i = 0; i < vti_pset_end(&f.m->pset); i++)
+        if (vti_pset_state(&f.m->pset, i) == VT_CHUNK_CACHED) return record_of(i);
     fail_msg("no chunk is cached");
     return NULL;
 }
@@ -132,15 +123,15 @@ BREAK(waits_for_no_job, SPAN(2)->state, vti_span_state, VTI_SPAN_CLEARING)
 BREAK(sound_in_quarantine, SPAN(2)->state, vti_span_state, VTI_SPAN_QUARANTINED)
 FLIP(lent, LANE(2).in_flight)
 BREAK(owned_by_idle, LANE(2).n_owned, uint32_t, 1)
-BREAK(idle_count, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, 1)
-BREAK(idle_count_low, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, -1)
-BREAK(retired_count, w.m->vset.in[VTI_SPAN_RETIRED].n, uint32_t, 1)
-BREAK(mapped_free_bytes, w.m->vset.mapped_free_bytes[VTI_SPAN_IDLE], uint64_t, 1)
+BREAK(idle_count, f.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, 1)
+BREAK(idle_count_low, f.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, -1)
+BREAK(retired_count, f.m->vset.in[VTI_SPAN_RETIRED].n, uint32_t, 1)
+BREAK(mapped_free_bytes, f.m->vset.mapped_free_bytes[VTI_SPAN_IDLE], uint64_t, 1)
 FLIP(mapped_free_not_listed, SPAN(2)->is_listed_mapped)
-BREAK(mapped_free_listed_count, w.m->vset.idle_mapped.n, uint32_t, 1)
+BREAK(mapped_free_listed_count, f.m->vset.idle_mapped.n, uint32_t, 1)
 BREAK(gap_not_known, LANE(2).solid1, uint32_t, 1)
 BREAK(guard_forgotten, LANE(0).guard_end, uint32_t, 1)
-BREAK(due_count, w.m->vset.n_due, uint32_t, 1)
+BREAK(due_count, f.m->vset.n_due, uint32_t, 1)
 FLIP(region_unmarked, region_of(LANE(0).region)->is_preferred)
 BREAK(users, record_of(LANE(0).at[1])->n_user, uint32_t, 1)
 BREAK(nodes, record_of(LANE(0).at[1])->n_node, uint32_t, 1)
@@ -154,19 +145,19 @@ BREAK(state_count, CLASS.n_in[VT_CHUNK_SPARE], uint64_t, 1)
 BREAK(pool_count, CLASS.n_pool, uint64_t, 1)
 BREAK(leaving_count, CLASS.n_leaving, uint64_t, 1)
 BREAK(evictable_count, CLASS.n_evictable, uint64_t, 1)
-BREAK(seq_count, w.m->n_seq, uint32_t, 1)
-BREAK(reserved_bytes, w.m->reserved_bytes, uint64_t, 1)
-BREAK(reserved_runs, w.m->runs_reserved, uint64_t, 1)
-BREAK(over_budget, w.m->ceiling_bytes, uint64_t, -20000)
-BREAK(run_count, w.m->vset.n_run, uint64_t, 1)
-BREAK(over_max_runs, w.m->max_runs, uint64_t, -99)
-BREAK(live_count, w.m->live_bytes, uint64_t, 1)
-BREAK(slack_count, w.m->slack_bytes, uint64_t, 1)
-BREAK(lost_count, w.m->vset.n_lost, uint32_t, 1)
-BREAK(live_peak, w.m->tally.peak_live, uint64_t, -60000)
-BREAK(bytes_peak, w.m->tally.peak_bytes, uint64_t, -20000)
-BREAK(slots, w.m->swap.n_free, uint32_t, -1)
-BREAK(slot_free_twice, w.m->swap.free_slot[0], uint32_t, -1)
+BREAK(seq_count, f.m->n_seq, uint32_t, 1)
+BREAK(reserved_bytes, f.m->reserved_bytes, uint64_t, 1)
+BREAK(reserved_runs, f.m->runs_reserved, uint64_t, 1)
+BREAK(over_budget, f.m->ceiling_bytes, uint64_t, -20000)
+BREAK(run_count, f.m->vset.n_run, uint64_t, 1)
+BREAK(over_max_runs, f.m->max_runs, uint64_t, -99)
+BREAK(live_count, f.m->live_bytes, uint64_t, 1)
+BREAK(slack_count, f.m->slack_bytes, uint64_t, 1)
+BREAK(lost_count, f.m->vset.n_lost, uint32_t, 1)
+BREAK(live_peak, f.m->tally.peak_live, uint64_t, -60000)
+BREAK(bytes_peak, f.m->tally.peak_bytes, uint64_t, -20000)
+BREAK(slots, f.m->swap.n_free, uint32_t, -1)
+BREAK(slot_free_twice, f.m->swap.free_slot[0], uint32_t, -1)
 BREAK(slot_used_twice, SEQ(4)->swapped[0].slot, uint32_t, 1)
 
 // The bytes follow.
@@ -233,14 +224,14 @@ static void memory_lost(int by)
 static void idle_ends(int by)
 {
     (void)by;
-    swap_spans(&w.m->vset.in[VTI_SPAN_IDLE].newest, &w.m->vset.in[VTI_SPAN_IDLE].oldest);
+    swap_spans(&f.m->vset.in[VTI_SPAN_IDLE].newest, &f.m->vset.in[VTI_SPAN_IDLE].oldest);
 }
 
 static void idle_tail(int by)
 {
     (void)by;
     static vti_span *other;
-    swap_spans(&w.m->vset.in[VTI_SPAN_IDLE].oldest, &other);
+    swap_spans(&f.m->vset.in[VTI_SPAN_IDLE].oldest, &other);
 }
 
 static void idle_links(int by)
@@ -251,7 +242,7 @@ static void idle_links(int by)
 
 static void memory_nobody_knows(int by)
 {
-    vt_vmm *in = w.inner;
+    vt_vmm *in = f.inner;
     uint64_t far = CLASS.regions.n * CLASS.len + 5;
     if (by > 0)
         assert_ok(in->ops->create(in, far, 1));
@@ -262,12 +253,12 @@ static void memory_nobody_knows(int by)
 static void mapping_nobody_knows(int by)
 {
     static uintptr_t addr;
-    vt_vmm *in = w.inner;
-    size_t n = w.m->geo.group[0].slice_bytes;
+    vt_vmm *in = f.inner;
+    size_t n = f.m->geo.group[0].slice_bytes;
     if (by > 0) {
         assert_ok(in->ops->reserve(in, n, &addr));
         assert_ok(
-            in->ops->map(in, addr, 0, vti_pset_index(&w.m->pset, LANE(0).at[0]), 1, VT_VMM_ALIAS));
+            in->ops->map(in, addr, 0, vti_pset_index(&f.m->pset, LANE(0).at[0]), 1, VT_VMM_ALIAS));
         return;
     }
     assert_ok(in->ops->unmap(in, addr, n));
@@ -276,8 +267,8 @@ static void mapping_nobody_knows(int by)
 
 static void access_nobody_knows(int by)
 {
-    uintptr_t addr = vti_lane_addr(&w.m->geo, SPAN(2), 0, 0, 0);
-    assert_ok(w.inner->ops->protect(w.inner, addr, w.m->geo.group[0].slice_bytes,
+    uintptr_t addr = vti_lane_addr(&f.m->geo, SPAN(2), 0, 0, 0);
+    assert_ok(f.inner->ops->protect(f.inner, addr, f.m->geo.group[0].slice_bytes,
                                     by > 0 ? VT_VMM_READ : VT_VMM_WRITE));
 }
 
@@ -368,29 +359,27 @@ static void check_break(const broken *b)
 {
     const char *what = NULL;
     b->by(1);
-    vt_status st = vt_check(w.m, &what);
+    vt_status st = vt_check(f.m, &what);
     b->by(-1);
     if (st != VT_EINVAL || !what) fail_msg("\"%s\" is not found", b->words);
     assert_string_equal(what, b->words);
-    if (vt_check(w.m, &what) != VT_OK) fail_msg("\"%s\" is not repaired: %s", b->words, what);
+    if (vt_check(f.m, &what) != VT_OK) fail_msg("\"%s\" is not repaired: %s", b->words, what);
     assert_null(what);
 }
 
-static void test_each_broken_invariant_is_found(void **state)
+FX_TEST_WITH(test_each_broken_invariant_is_found, setup, teardown)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) check_break(&breaks[i]);
 }
 
-static void test_what_no_group_here_can_have_is_found(void **state)
+FX_TEST(test_what_no_group_here_can_have_is_found)
 {
-    (void)state;
     static const vt_group groups[] = {{.n_plane = 2, .row_bytes = 128},
                                       {.kind = VT_GROUP_STATE, .n_plane = 1, .row_bytes = 500}};
     vt_manager *m;
     vt_seq *s;
     const char *what;
-    vt_config cfg = world_small_config();
+    vt_config cfg = small_config();
     cfg.group = groups;
     cfg.n_group = 2;
     cfg.no_guard = true;
@@ -409,23 +398,13 @@ static void test_what_no_group_here_can_have_is_found(void **state)
     vt_manager_destroy(m);
 }
 
-static void test_a_backend_that_cannot_tell_is_no_broken_invariant(void **state)
+FX_TEST_WITH(test_a_backend_that_cannot_tell_is_no_broken_invariant, setup, teardown)
 {
-    (void)state;
     const char *what = "";
-    vt_fault_arm(w.fault, 0, 0, VT_EDEVICE);
-    assert_int_equal(vt_check(w.m, &what), VT_EDEVICE);
+    vt_fault_arm(f.fault, 0, 0, VT_EDEVICE);
+    assert_int_equal(vt_check(f.m, &what), VT_EDEVICE);
     assert_null(what);
-    vt_fault_disarm(w.fault);
+    vt_fault_disarm(f.fault);
 }
 
-FX_SUITE(test_vt_check)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_each_broken_invariant_is_found, setup, teardown),
-        cmocka_unit_test(test_what_no_group_here_can_have_is_found),
-        cmocka_unit_test_setup_teardown(test_a_backend_that_cannot_tell_is_no_broken_invariant,
-                                        setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_check)

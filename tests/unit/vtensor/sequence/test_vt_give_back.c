@@ -312,10 +312,9 @@ static uint32_t steps_until_done(uint64_t most_bytes)
 // What the stream has, and newcomers release in a few steps.
 #define LITTLE GIB
 
-static void test_a_cleared_cache_goes_bit_by_bit(void **state)
+FX_TEST(test_a_cleared_cache_goes_bit_by_bit)
 {
     static const uint64_t gib[] = {1, 8, 64};
-    (void)state;
     for (size_t i = 0; i < sizeof gib / sizeof gib[0]; i++) {
         open_with(gib[i], 0);
         begin_call();
@@ -329,9 +328,8 @@ static void test_a_cleared_cache_goes_bit_by_bit(void **state)
     }
 }
 
-static void test_spare_memory_goes_bit_by_bit(void **state)
+FX_TEST(test_spare_memory_goes_bit_by_bit)
 {
-    (void)state;
     open_with(0, 64);
     begin_call();
     vt_give_back(r.m, 4 * GIB, false);
@@ -341,9 +339,8 @@ static void test_spare_memory_goes_bit_by_bit(void **state)
     close_all();
 }
 
-static void test_a_smaller_budget_holds_at_once_and_memory_follows(void **state)
+FX_TEST(test_a_smaller_budget_holds_at_once_and_memory_follows)
 {
-    (void)state;
     open_with(64, 0);
     begin_call();
     assert_ok(vt_aim_budget(r.m, GIB));
@@ -364,9 +361,8 @@ static void test_a_smaller_budget_holds_at_once_and_memory_follows(void **state)
     close_all();
 }
 
-static void test_a_budget_below_what_sequences_hold_changes_nothing(void **state)
+FX_TEST(test_a_budget_below_what_sequences_hold_changes_nothing)
 {
-    (void)state;
     open_with(1, 0);
     assert_ok(vt_seq_extend(r.stream, PROMPT_TOK));
     const vt_stats was = stats();
@@ -380,9 +376,8 @@ static void test_a_budget_below_what_sequences_hold_changes_nothing(void **state
 
 enum { BUDGET = 1 << 20 };
 
-static void test_spare_high_follows_the_budget(void **state)
+FX_TEST(test_spare_high_follows_the_budget)
 {
-    (void)state;
     static const uint64_t high[][2] = {{BUDGET / 16, BUDGET}, {UINT64_MAX, UINT64_MAX}};
     for (size_t i = 0; i < sizeof high / sizeof high[0]; i++) {
         vt_config cfg = vt_config_default();
@@ -402,14 +397,4 @@ static void test_spare_high_follows_the_budget(void **state)
     }
 }
 
-FX_SUITE(test_vt_give_back)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_cleared_cache_goes_bit_by_bit),
-        cmocka_unit_test(test_spare_memory_goes_bit_by_bit),
-        cmocka_unit_test(test_a_smaller_budget_holds_at_once_and_memory_follows),
-        cmocka_unit_test(test_a_budget_below_what_sequences_hold_changes_nothing),
-        cmocka_unit_test(test_spare_high_follows_the_budget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_give_back)

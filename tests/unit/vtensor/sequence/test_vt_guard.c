@@ -13,8 +13,9 @@
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 
 static family f;
+static vt_layout layout; // of the run
 
-static void open_on(backend b, vt_layout layout)
+static void open_on(backend b)
 {
     family_setup s = {.backend = b,
                       .layout = layout,
@@ -28,18 +29,15 @@ static void open_on(backend b, vt_layout layout)
     family_open(&f, &s, 17);
 }
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    open_on(ON_HOST, *state ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT);
-    return 0;
+    open_on(ON_HOST);
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     family_verify(&f); // no stray write has changed a byte
     family_close(&f);
-    return 0;
 }
 
 // ---- Writes, tried by a child process: the memory is the same, so it writes what is there.
@@ -100,18 +98,16 @@ static void assert_guarded(uint32_t i, uint32_t n_tok)
 
 // ---- Tests
 
-static void test_what_nobody_shares_can_be_written(void **state)
+FX_TEST(test_what_nobody_shares_can_be_written)
 {
-    (void)state;
     family_grown(&f, 0, 2 * CHUNK_TOK + 5);
     assert_row(0, 0, EXIT_WRITTEN);
     assert_row(0, 2 * CHUNK_TOK + 4, EXIT_WRITTEN);
     assert_int_equal(family_stats(&f).protect_calls, 0);
 }
 
-static void test_a_matched_prefix_is_guarded(void **state)
+FX_TEST(test_a_matched_prefix_is_guarded)
 {
-    (void)state;
     uint32_t tok[FAMILY_MAX_TOK];
     family_grown(&f, 0, 3 * CHUNK_TOK + 5);
     memcpy(tok, f.kin[0].tok, sizeof tok);
@@ -123,9 +119,8 @@ static void test_a_matched_prefix_is_guarded(void **state)
     assert_row(2, 4 * CHUNK_TOK, EXIT_WRITTEN); // its own
 }
 
-static void test_parent_and_child_are_guarded(void **state)
+FX_TEST(test_parent_and_child_are_guarded)
 {
-    (void)state;
     family_grown(&f, 0, 2 * CHUNK_TOK + 5);
     assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK + 5));
     for (uint32_t i = 0; i < 2; i++) {
@@ -136,9 +131,8 @@ static void test_parent_and_child_are_guarded(void **state)
     }
 }
 
-static void test_own_recorded_rows_are_guarded(void **state)
+FX_TEST(test_own_recorded_rows_are_guarded)
 {
-    (void)state;
     family_grown(&f, 0, 2 * CHUNK_TOK + 5);
     assert_ok(family_record(&f, 0, 2 * CHUNK_TOK + 5, NULL));
     assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 1)); // from the next step on
@@ -147,9 +141,8 @@ static void test_own_recorded_rows_are_guarded(void **state)
 }
 
 // Rejected speculation, say: the rows that are cut off were shared, but are no longer.
-static void test_the_last_holder_writes_in_place(void **state)
+FX_TEST(test_the_last_holder_writes_in_place)
 {
-    (void)state;
     family_grown(&f, 0, 3 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK));
     assert_guarded(0, 3 * CHUNK_TOK);
@@ -165,9 +158,8 @@ static void test_the_last_holder_writes_in_place(void **state)
 }
 
 // While others hold it, who truncates into it gets a copy.
-static void test_a_cut_into_what_is_shared_is_copied(void **state)
+FX_TEST(test_a_cut_into_what_is_shared_is_copied)
 {
-    (void)state;
     family_grown(&f, 0, 3 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK));
     uint64_t n_copied = family_stats(&f).copied_chunks;
@@ -180,9 +172,8 @@ static void test_a_cut_into_what_is_shared_is_copied(void **state)
 }
 
 // What comes back from the swap among guarded chunks is guarded again.
-static void test_a_swap_does_not_open_what_is_shared_later(void **state)
+FX_TEST(test_a_swap_does_not_open_what_is_shared_later)
 {
-    (void)state;
     family_grown(&f, 0, 3 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK));
     family_release(&f, 1);
@@ -194,12 +185,12 @@ static void test_a_swap_does_not_open_what_is_shared_later(void **state)
 }
 
 // The parent's guard waits until kernels that write have ended, and nobody waits for it.
-static void test_a_guard_waits_for_the_kernels(void **state)
+FX_TEST(test_a_guard_waits_for_the_kernels)
 {
-    (void)state;
     uint64_t ticket;
     family_close(&f);
-    open_on(ON_FAKE, VT_LAYOUT_SPLIT);
+    layout = VT_LAYOUT_SPLIT;
+    open_on(ON_FAKE);
     vt_fake_set_async(f.inner, true);
     family_grown(&f, 0, 2 * CHUNK_TOK);
     vt_fake_run_writing(f.inner, (uintptr_t)vt_seq_plane(f.kin[0].s, 0), 2 * 4096);
@@ -213,9 +204,8 @@ static void test_a_guard_waits_for_the_kernels(void **state)
     assert_int_equal(vt_fake_look(f.inner).n_wait, 0);
 }
 
-static void test_no_guard_turns_it_off(void **state)
+FX_TEST(test_no_guard_turns_it_off)
 {
-    (void)state;
     vt_config cfg = vt_config_default();
     vt_manager *m;
     vt_seq *a, *b;
@@ -236,24 +226,15 @@ static void test_no_guard_turns_it_off(void **state)
     vt_manager_destroy(m);
 }
 
-#define BOTH(name)                                         \
-    {#name ", split", name, setup, teardown, NULL},        \
-    {                                                      \
-#        name ", packed", name, setup, teardown, (void *)1 \
-    }
-
 FX_SUITE(test_vt_guard)
 {
-    const struct CMUnitTest tests[] = {
-        BOTH(test_what_nobody_shares_can_be_written),
-        BOTH(test_a_matched_prefix_is_guarded),
-        BOTH(test_parent_and_child_are_guarded),
-        BOTH(test_own_recorded_rows_are_guarded),
-        BOTH(test_the_last_holder_writes_in_place),
-        BOTH(test_a_cut_into_what_is_shared_is_copied),
-        BOTH(test_a_swap_does_not_open_what_is_shared_later),
-        BOTH(test_a_guard_waits_for_the_kernels),
-        cmocka_unit_test(test_no_guard_turns_it_off),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (int i = 0; i < n_listed_test; i++) {
+        listed_tests[i].setup_func = setup;
+        listed_tests[i].teardown_func = teardown;
+    }
+    layout = VT_LAYOUT_SPLIT;
+    int n_failed = cmocka_run_group_tests_name("test_vt_guard, split", listed_tests, NULL, NULL);
+    layout = VT_LAYOUT_PACKED;
+    return n_failed +
+           cmocka_run_group_tests_name("test_vt_guard, packed", listed_tests, NULL, NULL);
 }

@@ -29,21 +29,17 @@ static void open_with(backend b, vt_mapper mapper, uint64_t budget_chunks)
 }
 
 // A sequence that fills the budget, and one that would grow.
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     open_with(ON_HOST, VT_MAPPER_OWNER, N_CHUNK);
     family_grown(&f, 0, N_CHUNK * CHUNK_TOK);
     assert_ok(family_create(&f, 1, 0));
-    return 0;
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     family_verify(&f);
     family_close(&f);
-    return 0;
 }
 
 static vt_seq *seq(uint32_t i)
@@ -79,9 +75,8 @@ static void give(uint32_t n)
     assert_ok(family_grow(&f, 1, n * CHUNK_TOK));
 }
 
-static void test_memory_comes_while_it_is_written(void **state)
+FX_TEST(test_memory_comes_while_it_is_written)
 {
-    (void)state;
     assert_int_equal(family_grow(&f, 1, CHUNK_TOK), VT_NOSPACE);
     begin_out();
     assert_int_equal(family_grow(&f, 1, CHUNK_TOK), VT_BUSY);
@@ -100,9 +95,8 @@ static void test_memory_comes_while_it_is_written(void **state)
 }
 
 // Nobody asks for it: the mapper gives it up all the same, between two slices.
-static void test_memory_comes_unasked(void **state)
+FX_TEST(test_memory_comes_unasked)
 {
-    (void)state;
     begin_out();
     for (int k = 0; k < 3; k++) work(N_PLANE);
     assert_true(family_stats(&f).spare_bytes >= f.chunk_bytes);
@@ -121,9 +115,8 @@ static vt_status fail_at(uint32_t n_slice)
     return vt_seq_wait(seq(0));
 }
 
-static void test_a_full_disk_changes_nothing(void **state)
+FX_TEST(test_a_full_disk_changes_nothing)
 {
-    (void)state;
     for (uint32_t n_slice = 0; n_slice < N_CHUNK * N_PLANE; n_slice++) {
         begin_out();
         assert_int_equal(fail_at(n_slice), VT_NOSWAP);
@@ -135,9 +128,8 @@ static void test_a_full_disk_changes_nothing(void **state)
 }
 
 // What it gave up is in use: it stays where it is, in part in the swap, until there is room again.
-static void test_a_full_disk_after_others_took_its_memory(void **state)
+FX_TEST(test_a_full_disk_after_others_took_its_memory)
 {
-    (void)state;
     give(2);
     assert_int_equal(fail_at(1), VT_NOSWAP);
     assert_true(vt_seq_is_swapped(seq(0)));
@@ -150,9 +142,8 @@ static void test_a_full_disk_after_others_took_its_memory(void **state)
     look();
 }
 
-static void test_it_turns_round_on_the_way(void **state)
+FX_TEST(test_it_turns_round_on_the_way)
 {
-    (void)state;
     for (uint32_t n_slice = 0; n_slice < N_CHUNK * N_PLANE; n_slice += 3) {
         begin_out();
         work(n_slice);
@@ -175,9 +166,8 @@ static void test_it_turns_round_on_the_way(void **state)
 }
 
 // Released on the way: memory and slots are free.
-static void test_its_end_on_the_way(void **state)
+FX_TEST(test_its_end_on_the_way)
 {
-    (void)state;
     for (uint32_t n_slice = 0; n_slice < 3 * N_CHUNK * N_PLANE; n_slice++) {
         bool is_out = n_slice >= N_CHUNK * N_PLANE; // it comes back
         begin_out();
@@ -193,9 +183,8 @@ static void test_its_end_on_the_way(void **state)
 }
 
 // The rows may be in use by the device for ever: others go on, and so does this call.
-static void test_no_call_waits_for_the_device(void **state)
+FX_TEST(test_no_call_waits_for_the_device)
 {
-    (void)state;
     family_close(&f);
     open_with(ON_FAKE, VT_MAPPER_OWNER, 2 * N_CHUNK);
     vt_fake_set_async(f.inner, true);
@@ -220,9 +209,8 @@ static void test_no_call_waits_for_the_device(void **state)
 }
 
 // The mapper's thread makes every call of the swap.
-static void test_the_owner_moves_no_rows(void **state)
+FX_TEST(test_the_owner_moves_no_rows)
 {
-    (void)state;
     family_close(&f);
     open_with(ON_HOST, VT_MAPPER_THREAD, 2 * N_CHUNK);
     vt_fault_hold_swap(f.fault, true, true);
@@ -243,19 +231,4 @@ static void test_the_owner_moves_no_rows(void **state)
     assert_int_equal(vt_fault_swap_here(f.fault), 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-FX_SUITE(test_vt_moves)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_memory_comes_while_it_is_written),
-        TEST(test_memory_comes_unasked),
-        TEST(test_a_full_disk_changes_nothing),
-        TEST(test_a_full_disk_after_others_took_its_memory),
-        TEST(test_it_turns_round_on_the_way),
-        TEST(test_its_end_on_the_way),
-        TEST(test_no_call_waits_for_the_device),
-        TEST(test_the_owner_moves_no_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_moves, setup, teardown)

@@ -13,27 +13,26 @@
 enum { CHUNK_TOK = 32, N_PLANE = 2, CANARY = 0xA5 };
 
 static family f;
+static vt_layout layout; // of the run
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    family_setup s = {.backend = ON_HOST,
-                      .layout = *state ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT,
-                      .n_plane = N_PLANE,
-                      .row_bytes = *state ? 60 : 120, // a slice holds no whole number of them
-                      .slice_pages = 1,
-                      .n_seq = 4,
-                      .budget_chunks = 16,
-                      .swap_chunks = 16,
-                      .mapper = VT_MAPPER_OWNER};
+    family_setup s = {
+        .backend = ON_HOST,
+        .layout = layout,
+        .n_plane = N_PLANE,
+        .row_bytes = layout == VT_LAYOUT_PACKED ? 60 : 120, // a slice holds no whole number of them
+        .slice_pages = 1,
+        .n_seq = 4,
+        .budget_chunks = 16,
+        .swap_chunks = 16,
+        .mapper = VT_MAPPER_OWNER};
     family_open(&f, &s, 1);
-    return 0;
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     family_close(&f);
-    return 0;
 }
 
 static void canaries(vt_seq *s, uint32_t first)
@@ -82,18 +81,16 @@ static void b_sees_nothing(uint32_t expect_tok)
     vt_seq_release(s);
 }
 
-static void test_in_a_warm_span(void **state)
+FX_TEST(test_in_a_warm_span)
 {
-    (void)state;
     vt_seq_release(seq_of_a(5 * CHUNK_TOK + 7));
     b_sees_nothing(0);
     vt_seq_release(seq_of_a(5 * CHUNK_TOK + 7));
     b_sees_nothing(2 * CHUNK_TOK);
 }
 
-static void test_in_what_was_cut_off(void **state)
+FX_TEST(test_in_what_was_cut_off)
 {
-    (void)state;
     vt_seq *a = seq_of_a(5 * CHUNK_TOK + 7);
     assert_ok(vt_seq_truncate(a, CHUNK_TOK + 3));
     b_sees_nothing(0);
@@ -101,9 +98,8 @@ static void test_in_what_was_cut_off(void **state)
     b_sees_nothing(0);
 }
 
-static void test_in_chunks_that_were_given_back_and_made_again(void **state)
+FX_TEST(test_in_chunks_that_were_given_back_and_made_again)
 {
-    (void)state;
     for (int k = 0; k < 2; k++) {
         vt_seq_release(seq_of_a(9 * CHUNK_TOK));
         assert_ok(vt_trim(f.m, k * f.chunk_bytes, NULL));
@@ -111,9 +107,8 @@ static void test_in_chunks_that_were_given_back_and_made_again(void **state)
     }
 }
 
-static void test_in_evicted_prefixes(void **state)
+FX_TEST(test_in_evicted_prefixes)
 {
-    (void)state;
     static uint32_t tok[FAMILY_MAX_TOK];
     vt_seq *a = seq_of_a(4 * CHUNK_TOK + 9);
     assert_ok(vt_seq_record(a, f.domain[0], tok, 4 * CHUNK_TOK + 9, NULL));
@@ -124,9 +119,8 @@ static void test_in_evicted_prefixes(void **state)
     b_sees_nothing(0); // in its place
 }
 
-static void test_in_copies_of_tails(void **state)
+FX_TEST(test_in_copies_of_tails)
 {
-    (void)state;
     vt_seq *a = seq_of_a(CHUNK_TOK + 9), *child;
     assert_ok(vt_seq_fork(a, CHUNK_TOK + 9, &child));
     assert_ok(vt_seq_extend(child, CHUNK_TOK + 20)); // beside its copy of the tail
@@ -139,9 +133,8 @@ static void test_in_copies_of_tails(void **state)
 
 // The budget is full of A's prefix and of sequences, so that the copy of the tail would take the
 // place of the prefix; and there is no room for the rest.
-static void test_in_a_tail_before_an_extend_that_fails(void **state)
+FX_TEST(test_in_a_tail_before_an_extend_that_fails)
 {
-    (void)state;
     static uint32_t tok[2 * CHUNK_TOK];
     enum { FULL_TOK = 34 }; // begin in a chunk
     vt_seq *a = seq_of_a(2 * CHUNK_TOK), *b, *child, *rest;
@@ -167,9 +160,8 @@ static void test_in_a_tail_before_an_extend_that_fails(void **state)
     vt_seq_release(b);
 }
 
-static void test_in_slots_of_the_swap(void **state)
+FX_TEST(test_in_slots_of_the_swap)
 {
-    (void)state;
     vt_seq *a = seq_of_a(3 * CHUNK_TOK), *b;
     assert_ok(swap_out_now(a));
     b_sees_nothing(0);
@@ -184,9 +176,8 @@ static void test_in_slots_of_the_swap(void **state)
 
 // Two of one tenant: the second matches a prefix of the first's, and what is behind it is not
 // there.
-static void test_in_the_rest_of_a_matched_chunk(void **state)
+FX_TEST(test_in_the_rest_of_a_matched_chunk)
 {
-    (void)state;
     static uint32_t tok[FAMILY_MAX_TOK];
     vt_seq *a, *b;
     uint32_t n_hit;
@@ -207,9 +198,8 @@ static void test_in_the_rest_of_a_matched_chunk(void **state)
     }
 }
 
-static void test_in_memory_made_ahead(void **state)
+FX_TEST(test_in_memory_made_ahead)
 {
-    (void)state;
     vt_seq_release(seq_of_a(6 * CHUNK_TOK));
     assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
     vt_work(f.m, UINT32_MAX, NULL);
@@ -244,7 +234,7 @@ static bool grow_into_what_a_had(uint64_t i, bool ahead)
     return has_fired;
 }
 
-static void test_in_chunks_that_could_not_be_wiped(void **state)
+FX_TEST(test_in_chunks_that_could_not_be_wiped)
 {
     for (int ahead = 0; ahead < 2; ahead++) {
         bool has_fired = true;
@@ -256,25 +246,15 @@ static void test_in_chunks_that_could_not_be_wiped(void **state)
     }
 }
 
-#define BOTH(name)                                         \
-    {#name ", split", name, setup, teardown, NULL},        \
-    {                                                      \
-#        name ", packed", name, setup, teardown, (void *)1 \
-    }
-
 FX_SUITE(test_vt_scrub)
 {
-    const struct CMUnitTest tests[] = {
-        BOTH(test_in_a_warm_span),
-        BOTH(test_in_what_was_cut_off),
-        BOTH(test_in_chunks_that_were_given_back_and_made_again),
-        BOTH(test_in_evicted_prefixes),
-        BOTH(test_in_copies_of_tails),
-        BOTH(test_in_a_tail_before_an_extend_that_fails),
-        BOTH(test_in_slots_of_the_swap),
-        BOTH(test_in_the_rest_of_a_matched_chunk),
-        BOTH(test_in_memory_made_ahead),
-        BOTH(test_in_chunks_that_could_not_be_wiped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (int i = 0; i < n_listed_test; i++) {
+        listed_tests[i].setup_func = setup;
+        listed_tests[i].teardown_func = teardown;
+    }
+    layout = VT_LAYOUT_SPLIT;
+    int n_failed = cmocka_run_group_tests_name("test_vt_scrub, split", listed_tests, NULL, NULL);
+    layout = VT_LAYOUT_PACKED;
+    return n_failed +
+           cmocka_run_group_tests_name("test_vt_scrub, packed", listed_tests, NULL, NULL);
 }

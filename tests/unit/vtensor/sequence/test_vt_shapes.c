@@ -2,11 +2,13 @@
 // recurrent state.
 //
 // Random traces in both layouts, on every backend, with and without faults; VT_TEST_SEED and
-// VT_TEST_STEPS (environment) repeat a failure or make the run longer.
+// VT_TEST_STEPS (environment) repeat a failure or make the run longer, and FX_TEST_LONG doubles it.
 //
 // Failing calls: for every operation and every i, the i-th backend call fails, once, or with the
 // calls after it, so that undoing fails as well. Afterwards all sequences hold what they held, or
-// are lost; vt_check holds, a retry succeeds where memory suffices, and nothing leaks.
+// are lost; vt_check holds, a retry succeeds where memory suffices, and nothing leaks. Each
+// operation on each sequence fails once, and in one of two ways that go on, with FX_TEST_LONG in
+// both.
 #include "assert_vt.h"
 
 #include "shapes.h"
@@ -16,7 +18,7 @@ static void run_trace(const shape_setup *sh, shape_where at, vt_layout layout, u
                       bool faulty)
 {
     uint64_t seed = env_or("VT_TEST_SEED", 4711);
-    n_step = env_or("VT_TEST_STEPS", n_step);
+    n_step = env_or("VT_TEST_STEPS", suite_is_long() ? n_step : n_step / 2);
     print_message("%s, on %d, layout %d, seed %llu\n", sh->name, at, layout,
                   (unsigned long long)seed);
     shapes_open(sh, at, layout, VT_MAPPER_OWNER, seed);
@@ -51,8 +53,6 @@ static const shapes_case runs[] = {
     {"faulty host", SHAPE_ON_HOST, 250, true},     {"faulty fake", SHAPE_ON_FAKE, 600, true},
     {"faulty device", SHAPE_ON_DEVICE, 500, true}, {"faulty cuda", SHAPE_ON_CUDA, 80, true},
 };
-
-enum { N_RUN = sizeof runs / sizeof runs[0] };
 
 // ---- Failing calls
 
@@ -128,41 +128,32 @@ static void sweep_all(uint64_t n_more)
     for (uint32_t k = 0; k < SHAPE_N_SETUP; k++) {
         uint64_t n_call = 0;
         for (uint32_t op = 0; shapes_has_op(op); op++)
-            for (uint32_t place = 0; place < SHAPE_N_SEQ; place++)
+            for (uint32_t place = 0; place < SHAPE_N_SEQ; place++) {
+                if (n_more && !suite_takes(op + place + (n_more > 1), 2)) continue;
                 n_call += sweep_op((failure){.sh = &shapes_all[k],
                                              .layout = (vt_layout)((op + place) % 2),
                                              .op = op,
                                              .place = place,
                                              .n_more = n_more});
+            }
         print_message("%s: %u calls\n", shapes_all[k].name, (unsigned)n_call);
-        assert_true(n_call > 10); // or the stage shows too little
+        assert_true(n_call > 10 || n_more); // or the stage shows too little
     }
 }
 
-static void test_each_call_fails_once(void **state)
+FX_TEST(test_each_call_fails_once)
 {
-    (void)state;
     sweep_all(0);
 }
 
-static void test_calls_go_on_failing(void **state)
+FX_TEST(test_calls_go_on_failing)
 {
-    (void)state;
     sweep_all(1);
     sweep_all(UINT64_MAX / 2);
 }
 
-#define RUN(test, i) cmocka_unit_test_prestate(test, (void *)&runs[i])
-
 FX_SUITE(test_vt_shapes)
 {
-    struct CMUnitTest tests[] = {
-        RUN(test_trace_against_reference, 0),        RUN(test_trace_against_reference, 1),
-        RUN(test_trace_against_reference, 2),        RUN(test_trace_against_reference, 3),
-        RUN(test_trace_against_reference, 4),        RUN(test_trace_against_reference, 5),
-        RUN(test_trace_against_reference, 6),        RUN(test_trace_against_reference, 7),
-        cmocka_unit_test(test_each_call_fails_once), cmocka_unit_test(test_calls_go_on_failing),
-    };
-    for (size_t i = 0; i < N_RUN; i++) tests[i].name = runs[i].name;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_CASES(test_vt_shapes, test_trace_against_reference, runs) +
+           cmocka_run_group_tests_name("test_vt_shapes, failing calls", listed_tests, NULL, NULL);
 }

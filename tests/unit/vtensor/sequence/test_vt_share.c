@@ -20,7 +20,7 @@ static void open_on(backend b, vt_layout layout)
                       .n_plane = N_PLANE,
                       .row_bytes = layout == VT_LAYOUT_SPLIT ? 128 : 42, // packed tokens straddle
                       .slice_pages = 1,
-                      .n_seq = FAMILY_MAX_SEQ,
+                      .n_seq = 8,
                       .budget_chunks = UINT64_MAX,
                       .swap_chunks = 20,
                       .mapper = VT_MAPPER_OWNER};
@@ -28,19 +28,15 @@ static void open_on(backend b, vt_layout layout)
     family_open(&f, &s, 11);
 }
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     open_on(ON_HOST, VT_LAYOUT_SPLIT);
-    return 0;
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     family_verify(&f);
     family_close(&f);
-    return 0;
 }
 
 static uint64_t created(void)
@@ -48,9 +44,8 @@ static uint64_t created(void)
     return family_stats(&f).chunks_created;
 }
 
-static void test_a_fork_of_whole_chunks_costs_a_call_a_plane_and_no_memory(void **state)
+FX_TEST_WITH(test_a_fork_of_whole_chunks_costs_a_call_a_plane_and_no_memory, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 9 * CHUNK_TOK);
     vt_stats before = family_stats(&f);
     for (uint32_t i = 1; i < 6; i++) assert_ok(family_fork(&f, 0, i, f.kin[0].len_tok));
@@ -64,9 +59,8 @@ static void test_a_fork_of_whole_chunks_costs_a_call_a_plane_and_no_memory(void 
 }
 
 // Another call a plane, and a border between what is shared and what can be written.
-static void test_a_tail_costs_its_fork_a_chunk(void **state)
+FX_TEST_WITH(test_a_tail_costs_its_fork_a_chunk, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 9 * CHUNK_TOK + 5);
     vt_stats before = family_stats(&f);
     for (uint32_t i = 1; i < 6; i++) assert_ok(family_fork(&f, 0, i, f.kin[0].len_tok));
@@ -79,9 +73,8 @@ static void test_a_tail_costs_its_fork_a_chunk(void **state)
     assert_int_equal(after.mappings, 6 * 2 * N_PLANE);
 }
 
-static void test_a_child_has_a_tail_of_its_own_at_once(void **state)
+FX_TEST_WITH(test_a_child_has_a_tail_of_its_own_at_once, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 2 * CHUNK_TOK + 5);
     for (uint32_t i = 1; i < 4; i++) {
         assert_ok(family_fork(&f, 0, i, f.kin[0].len_tok));
@@ -98,9 +91,8 @@ static void test_a_child_has_a_tail_of_its_own_at_once(void **state)
     assert_int_equal(created(), 2 + 4);
 }
 
-static void test_whole_chunks_leave_nothing_to_copy(void **state)
+FX_TEST_WITH(test_whole_chunks_leave_nothing_to_copy, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 2 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK));
     assert_ok(family_grow(&f, 0, 7));
@@ -109,9 +101,8 @@ static void test_whole_chunks_leave_nothing_to_copy(void **state)
     assert_int_equal(created(), 2 + 2);
 }
 
-static void test_a_child_of_the_middle_sees_no_rows_beyond(void **state)
+FX_TEST_WITH(test_a_child_of_the_middle_sees_no_rows_beyond, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, CHUNK_TOK + 20);
     assert_ok(family_fork(&f, 0, 1, CHUNK_TOK + 6)); // six rows of the tail, and zeroes
     assert_ok(family_grow(&f, 1, 4));
@@ -120,9 +111,8 @@ static void test_a_child_of_the_middle_sees_no_rows_beyond(void **state)
     assert_int_equal(family_stats(&f).copied_chunks, 1);
 }
 
-static void test_releases_in_any_order_keep_the_others(void **state)
+FX_TEST_WITH(test_releases_in_any_order_keep_the_others, setup, teardown)
 {
-    (void)state;
     for (uint32_t order = 0; order < 6; order++) {
         static const uint32_t who[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                            {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -139,15 +129,14 @@ static void test_releases_in_any_order_keep_the_others(void **state)
 }
 
 // While the first one lives, its tail is its own.
-static void test_n_requests_with_one_prompt_hold_it_once(void **state)
+FX_TEST_WITH(test_n_requests_with_one_prompt_hold_it_once, setup, teardown)
 {
-    (void)state;
     enum { PROMPT = 5 * CHUNK_TOK + 11 };
     uint32_t prompt[PROMPT];
     family_grown(&f, 0, PROMPT);
     memcpy(prompt, f.kin[0].tok, sizeof prompt);
     assert_ok(family_record(&f, 0, PROMPT, NULL));
-    for (uint32_t i = 2; i < FAMILY_MAX_SEQ; i += 2) { // of the same domain
+    for (uint32_t i = 2; i < f.setup.n_seq; i += 2) { // of the same domain
         assert_ok(family_match(&f, i, prompt, PROMPT));
         assert_int_equal(f.kin[i].len_tok, 5 * CHUNK_TOK);
         assert_ok(family_grow(&f, i, 4));
@@ -160,9 +149,8 @@ static void test_n_requests_with_one_prompt_hold_it_once(void **state)
     assert_int_equal(created(), 6 + 3 + 1);
 }
 
-static void test_hits_of_every_length_equal_a_cold_run(void **state)
+FX_TEST_WITH(test_hits_of_every_length_equal_a_cold_run, setup, teardown)
 {
-    (void)state;
     enum { N = 2 * CHUNK_TOK + 1 };
     for (int k = 0; k < 4; k++) {
         static const backend on[] = {ON_HOST, ON_HOST, ON_CUDA, ON_FAKE};
@@ -184,9 +172,8 @@ static void test_hits_of_every_length_equal_a_cold_run(void **state)
 }
 
 // The tail of a turn is copied for the next, so a run ends there.
-static void test_a_conversation_costs_a_run_a_turn_at_most(void **state)
+FX_TEST_WITH(test_a_conversation_costs_a_run_a_turn_at_most, setup, teardown)
 {
-    (void)state;
     uint32_t prompt[FAMILY_MAX_TOK], n_tok = 0;
     uint64_t n_run = 0;
     for (int turn = 0; turn < 8; turn++) {
@@ -208,9 +195,8 @@ static void test_a_conversation_costs_a_run_a_turn_at_most(void **state)
     assert_int_equal(st.chunks_created, st.chunks_cached + st.chunks_spare);
 }
 
-static void test_domains_do_not_mix(void **state)
+FX_TEST_WITH(test_domains_do_not_mix, setup, teardown)
 {
-    (void)state;
     uint32_t prompt[50];
     family_grown(&f, 0, 50);
     memcpy(prompt, f.kin[0].tok, sizeof prompt);
@@ -224,9 +210,8 @@ static void test_domains_do_not_mix(void **state)
 }
 
 // From every token of what is recorded, to its end; where it parts, on the branch recorded last.
-static void test_what_followed_is_told(void **state)
+FX_TEST_WITH(test_what_followed_is_told, setup, teardown)
 {
-    (void)state;
     enum { LONG = 3 * CHUNK_TOK + 7, PARTS = CHUNK_TOK + 5 };
     uint32_t one[LONG], other[LONG], out[LONG];
     for (uint32_t i = 0; i < LONG; i++) one[i] = other[i] = 500 + i;
@@ -250,9 +235,8 @@ static void test_what_followed_is_told(void **state)
     assert_int_equal(vt_prefix_continue(f.domain[0], one, 5, out, 0), 0);
 }
 
-static void test_a_prefix_outlives_its_domains_handle(void **state)
+FX_TEST_WITH(test_a_prefix_outlives_its_domains_handle, setup, teardown)
 {
-    (void)state;
     static const char key[] = "a model";
     vt_domain *d;
     family_grown(&f, 0, 40);
@@ -269,9 +253,8 @@ static void test_a_prefix_outlives_its_domains_handle(void **state)
     family_verify(&f);
 }
 
-static void test_prefixes_give_way_to_sequences_and_pins_do_not(void **state)
+FX_TEST_WITH(test_prefixes_give_way_to_sequences_and_pins_do_not, setup, teardown)
 {
-    (void)state;
     assert_ok(vt_set_budget(f.m, 12 * f.chunk_bytes));
     for (uint32_t i = 0; i < 6; i += 2) {
         vt_retention keep = {.pinned = i == 0, .priority = i == 2 ? 1 : 0};
@@ -299,9 +282,8 @@ static void test_prefixes_give_way_to_sequences_and_pins_do_not(void **state)
     assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, 90), CHUNK_TOK);
 }
 
-static void test_a_pin_holds_what_it_names_and_no_more(void **state)
+FX_TEST_WITH(test_a_pin_holds_what_it_names_and_no_more, setup, teardown)
 {
-    (void)state;
     vt_retention pin = {.pinned = true};
     uint32_t n_hit;
     family_grown(&f, 0, 6 * CHUNK_TOK);
@@ -315,9 +297,8 @@ static void test_a_pin_holds_what_it_names_and_no_more(void **state)
     assert_int_equal(family_stats(&f).chunks_cached, 2);
 }
 
-static void test_what_was_let_go_of_first_goes_first(void **state)
+FX_TEST_WITH(test_what_was_let_go_of_first_goes_first, setup, teardown)
 {
-    (void)state;
     for (uint32_t i = 0; i < 4; i += 2) {
         family_grown(&f, i, 2 * CHUNK_TOK);
         f.kin[i].tok[0] = 100 + i; // nothing in common
@@ -339,9 +320,8 @@ static void step_at(uint64_t now_ms)
 }
 
 // Recorded at 1000, let go of at 1003, matched at 1503, let go of again at once, evicted at 2003.
-static void test_prefixes_have_ages(void **state)
+FX_TEST_WITH(test_prefixes_have_ages, setup, teardown)
 {
-    (void)state;
     vt_prefix_ages a;
     step_at(1000);
     family_grown(&f, 0, CHUNK_TOK);
@@ -364,9 +344,8 @@ static void test_prefixes_have_ages(void **state)
     assert_int_equal(a.idle.sum_ms, 500);
 }
 
-static void test_pins_may_hold_half_of_the_budget(void **state)
+FX_TEST_WITH(test_pins_may_hold_half_of_the_budget, setup, teardown)
 {
-    (void)state;
     vt_retention pin = {.pinned = true};
     assert_ok(vt_set_budget(f.m, 8 * f.chunk_bytes));
     family_grown(&f, 0, 5 * CHUNK_TOK);
@@ -376,9 +355,8 @@ static void test_pins_may_hold_half_of_the_budget(void **state)
     assert_ok(family_record(&f, 0, 4 * CHUNK_TOK, &pin));
 }
 
-static void test_too_few_mappings_are_told_and_no_harm(void **state)
+FX_TEST_WITH(test_too_few_mappings_are_told_and_no_harm, setup, teardown)
 {
-    (void)state;
     family_close(&f);
     family_setup s = {.backend = ON_FAKE,
                       .n_plane = N_PLANE,
@@ -408,9 +386,8 @@ static void finish_all(void)
     vt_fake_finish(f.inner, ticket);
 }
 
-static void test_a_kernel_that_runs_keeps_its_addresses(void **state)
+FX_TEST_WITH(test_a_kernel_that_runs_keeps_its_addresses, setup, teardown)
 {
-    (void)state;
     family_close(&f);
     open_on(ON_FAKE, VT_LAYOUT_SPLIT);
     vt_fake_set_async(f.inner, true);
@@ -433,9 +410,8 @@ static void test_a_kernel_that_runs_keeps_its_addresses(void **state)
 // A sequence that becomes shorter leaves rows that a kernel may read still: they are neither
 // unmapped nor wiped before it ends. (The fake notes it.) Wiping in the order of the device's work
 // needs no wait.
-static void test_what_is_cut_off_waits_for_the_kernels(void **state)
+FX_TEST_WITH(test_what_is_cut_off_waits_for_the_kernels, setup, teardown)
 {
-    (void)state;
     family_close(&f);
     open_on(ON_FAKE, VT_LAYOUT_SPLIT);
     vt_fake_set_async(f.inner, true);
@@ -455,9 +431,8 @@ static void test_what_is_cut_off_waits_for_the_kernels(void **state)
 }
 
 // Where the device does not say what it has done, nothing is unmapped until it does.
-static void test_a_mark_that_cannot_be_made_is_made_later(void **state)
+FX_TEST_WITH(test_a_mark_that_cannot_be_made_is_made_later, setup, teardown)
 {
-    (void)state;
     family_close(&f);
     open_on(ON_FAKE, VT_LAYOUT_SPLIT);
     vt_fake_set_async(f.inner, true);
@@ -475,9 +450,8 @@ static void test_a_mark_that_cannot_be_made_is_made_later(void **state)
     assert_int_equal(family_stats(&f).unmap_calls, unmap_calls + N_PLANE);
 }
 
-static void test_misuse_is_refused(void **state)
+FX_TEST_WITH(test_misuse_is_refused, setup, teardown)
 {
-    (void)state;
     vt_seq *s = NULL;
     vt_retention odd = {.priority = VT_MAX_PRIORITY + 1};
     vt_domain *d;
@@ -502,9 +476,8 @@ static void test_misuse_is_refused(void **state)
 
 // The budget is what the sequence takes alone: what it recorded is its own chunks, and what it then
 // writes is not part of it.
-static void test_a_recorded_tail_costs_its_sequence_nothing(void **state)
+FX_TEST_WITH(test_a_recorded_tail_costs_its_sequence_nothing, setup, teardown)
 {
-    (void)state;
     uint32_t tok[FAMILY_MAX_TOK];
     assert_ok(vt_set_budget(f.m, 3 * f.chunk_bytes));
     family_grown(&f, 0, 2 * CHUNK_TOK + 5);
@@ -520,9 +493,8 @@ static void test_a_recorded_tail_costs_its_sequence_nothing(void **state)
 }
 
 // What was pending is gone with the tokens: a record of more than is left means the rest.
-static void test_a_record_is_cut_with_its_sequence(void **state)
+FX_TEST_WITH(test_a_record_is_cut_with_its_sequence, setup, teardown)
 {
-    (void)state;
     uint32_t tok[FAMILY_MAX_TOK];
     family_grown(&f, 0, 2 * CHUNK_TOK + 20);
     memcpy(tok, f.kin[0].tok, sizeof tok);
@@ -534,9 +506,8 @@ static void test_a_record_is_cut_with_its_sequence(void **state)
 }
 
 // A sequence uses the beginning of a long prefix; what is behind that goes when it must.
-static void test_what_is_behind_a_match_gives_way(void **state)
+FX_TEST_WITH(test_what_is_behind_a_match_gives_way, setup, teardown)
 {
-    (void)state;
     uint32_t tok[FAMILY_MAX_TOK];
     assert_ok(vt_set_budget(f.m, 8 * f.chunk_bytes));
     family_grown(&f, 0, 6 * CHUNK_TOK);
@@ -554,9 +525,8 @@ static void test_what_is_behind_a_match_gives_way(void **state)
 }
 
 // The prefix that is being matched is not cut while room is made for the copy of its tail.
-static void test_a_match_does_not_eat_its_own_tail(void **state)
+FX_TEST_WITH(test_a_match_does_not_eat_its_own_tail, setup, teardown)
 {
-    (void)state;
     uint32_t tok[FAMILY_MAX_TOK];
     assert_ok(vt_set_budget(f.m, 3 * f.chunk_bytes));
     family_grown(&f, 0, 3 * CHUNK_TOK);
@@ -568,9 +538,8 @@ static void test_a_match_does_not_eat_its_own_tail(void **state)
 }
 
 // Pinned to the token, once it is there to be pinned.
-static void test_a_pin_is_not_cut(void **state)
+FX_TEST_WITH(test_a_pin_is_not_cut, setup, teardown)
 {
-    (void)state;
     uint32_t tok[FAMILY_MAX_TOK];
     const vt_retention pin = {.pinned = true};
     assert_ok(vt_set_budget(f.m, 5 * f.chunk_bytes));
@@ -584,13 +553,10 @@ static void test_a_pin_is_not_cut(void **state)
     assert_int_equal(vt_match(f.domain[0], tok, CHUNK_TOK + 5), CHUNK_TOK + 5);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 // Each has recorded all that it has, so that its one run is guarded; then there are no mappings.
 // Who grows does so without one, and what is shared is guarded again when there are some.
-static void test_who_grows_at_the_limit_needs_no_mapping(void **state)
+FX_TEST(test_who_grows_at_the_limit_needs_no_mapping)
 {
-    (void)state;
     enum { N = 4, TOK = 64, PLANES = 2 };
     vt_vmm *vmm = vt_fake_open();
     vt_fake_set_max_runs(vmm, 64);
@@ -651,9 +617,8 @@ static void record_prompt(vt_manager *m, vt_domain *d, const uint32_t *tok, uint
 
 // The tails of two groups are wanted, and the only prefix that can give way has one chunk: where
 // mappings are limited, the first group would take it before the second finds none.
-static void test_a_match_that_lacks_room_evicts_nothing(void **state)
+FX_TEST(test_a_match_that_lacks_room_evicts_nothing)
 {
-    (void)state;
     static const vt_group groups[] = {{.n_plane = 2, .row_bytes = 128},
                                       {.n_plane = 2, .row_bytes = 128, .window_tok = 16}};
     static const uint32_t older[2 * CHUNK_TOK] = {1}, wanted[CHUNK_TOK + 8] = {2};
@@ -679,9 +644,8 @@ static void test_a_match_that_lacks_room_evicts_nothing(void **state)
 }
 
 // Room for the copy of a window's tail is what the tail's own node holds beside it, and gives up.
-static void test_a_match_whose_node_gives_up_the_tail_copies_it(void **state)
+FX_TEST(test_a_match_whose_node_gives_up_the_tail_copies_it)
 {
-    (void)state;
     enum { TOK = 60, EARLY_TOK = 48 }; // of the second block the window's chunks 4 to 7
     static const vt_group groups[] = {
         {.n_plane = 2, .row_bytes = 128},
@@ -714,39 +678,4 @@ static void test_a_match_whose_node_gives_up_the_tail_copies_it(void **state)
     vt_manager_destroy(m);
 }
 
-FX_SUITE(test_vt_share)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_fork_of_whole_chunks_costs_a_call_a_plane_and_no_memory),
-        TEST(test_a_tail_costs_its_fork_a_chunk),
-        TEST(test_a_child_has_a_tail_of_its_own_at_once),
-        TEST(test_whole_chunks_leave_nothing_to_copy),
-        TEST(test_a_child_of_the_middle_sees_no_rows_beyond),
-        TEST(test_releases_in_any_order_keep_the_others),
-        TEST(test_n_requests_with_one_prompt_hold_it_once),
-        TEST(test_hits_of_every_length_equal_a_cold_run),
-        TEST(test_a_conversation_costs_a_run_a_turn_at_most),
-        TEST(test_domains_do_not_mix),
-        TEST(test_what_followed_is_told),
-        TEST(test_a_prefix_outlives_its_domains_handle),
-        TEST(test_prefixes_give_way_to_sequences_and_pins_do_not),
-        TEST(test_a_pin_holds_what_it_names_and_no_more),
-        TEST(test_what_was_let_go_of_first_goes_first),
-        TEST(test_prefixes_have_ages),
-        TEST(test_pins_may_hold_half_of_the_budget),
-        TEST(test_too_few_mappings_are_told_and_no_harm),
-        TEST(test_a_kernel_that_runs_keeps_its_addresses),
-        TEST(test_what_is_cut_off_waits_for_the_kernels),
-        TEST(test_a_mark_that_cannot_be_made_is_made_later),
-        TEST(test_a_recorded_tail_costs_its_sequence_nothing),
-        TEST(test_a_record_is_cut_with_its_sequence),
-        TEST(test_what_is_behind_a_match_gives_way),
-        TEST(test_a_match_does_not_eat_its_own_tail),
-        TEST(test_a_pin_is_not_cut),
-        TEST(test_misuse_is_refused),
-        cmocka_unit_test(test_who_grows_at_the_limit_needs_no_mapping),
-        cmocka_unit_test(test_a_match_that_lacks_room_evicts_nothing),
-        cmocka_unit_test(test_a_match_whose_node_gives_up_the_tail_copies_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_share)

@@ -13,9 +13,8 @@ static vt_snapshot *snap;
 
 // Span 0: four chunks, three recorded. Span 1: a fork of two of them. Span 2: swapped out. Span 3:
 // idle, two warm. Three that were swapped out are mapped nowhere.
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     family_setup s = {.n_plane = N_PLANE,
                       .row_bytes = 128,
                       .slice_pages = 1,
@@ -35,17 +34,14 @@ static int setup(void **state)
     assert_ok(swap_out_now(f.kin[2].s));
     family_release(&f, 3);
     assert_ok(vt_snapshot_take(f.m, &snap));
-    return 0;
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     vt_snapshot_free(snap);
     vt_snapshot_free(NULL);
     family_verify(&f);
     family_close(&f);
-    return 0;
 }
 
 static const vt_span_info *span_of(uint32_t i)
@@ -69,9 +65,8 @@ static const vt_chunk_info *chunk(uint64_t index)
     return NULL;
 }
 
-static void test_chunks_are_counted_by_state(void **state)
+FX_TEST(test_chunks_are_counted_by_state)
 {
-    (void)state;
     uint64_t n[VT_N_CHUNK_STATE] = {0};
     for (uint64_t k = 0; k < snap->n_chunk; k++) n[snap->chunk[k].state]++;
     assert_int_equal(snap->n_chunk, family_stats(&f).chunks_created);
@@ -81,9 +76,8 @@ static void test_chunks_are_counted_by_state(void **state)
     assert_int_equal(n[VT_CHUNK_CACHED] + n[VT_CHUNK_ABSENT], 0);
 }
 
-static void test_holders_are_shown(void **state)
+FX_TEST(test_holders_are_shown)
 {
-    (void)state;
     const vt_span_info *a = span_of(0), *b = span_of(1);
     static const uint32_t n_seq[] = {2, 2, 1, 1}, n_node[] = {1, 1, 1, 0};
     for (uint32_t p = 0; p < 4; p++) {
@@ -95,9 +89,8 @@ static void test_holders_are_shown(void **state)
     assert_int_equal(at(b, 2), UINT64_MAX);
 }
 
-static void test_spans_are_shown(void **state)
+FX_TEST(test_spans_are_shown)
 {
-    (void)state;
     const vt_span_info *a = span_of(0), *c = span_of(2);
     assert_int_equal(snap->n_span, 4);
     assert_true(a->is_live && !a->is_swapped);
@@ -120,9 +113,8 @@ static void test_spans_are_shown(void **state)
 }
 
 // Each chunk of a sequence that is out has a slot of its own; beyond its tokens there is nothing.
-static void test_what_is_in_the_swap_is_shown(void **state)
+FX_TEST(test_what_is_in_the_swap_is_shown)
 {
-    (void)state;
     const vt_span_info *c = span_of(2);
     uint32_t n_seen[4] = {0};
     for (uint32_t p = 0; p < 3; p++) {
@@ -133,22 +125,9 @@ static void test_what_is_in_the_swap_is_shown(void **state)
     for (uint32_t p = 3; p < snap->n_position; p++) assert_true(at(c, p) == VT_AT_NOTHING);
 }
 
-static void test_calls_show_the_same(void **state)
+FX_TEST(test_calls_show_the_same)
 {
-    (void)state;
     walk_verify(f.m, snap);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-FX_SUITE(test_vt_snapshot)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_chunks_are_counted_by_state),
-        TEST(test_holders_are_shown),
-        TEST(test_spans_are_shown),
-        TEST(test_what_is_in_the_swap_is_shown),
-        TEST(test_calls_show_the_same),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_snapshot, setup, teardown)

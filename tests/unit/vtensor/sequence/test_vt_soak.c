@@ -1,7 +1,7 @@
 // test_vt_soak.c - the soak (soak.h): random traces of all operations on every backend, over
 // sequences that share (family.h), and over windows, groups of several shapes and recurrent state
 // (shapes.h). A round is 250 operations of the first, or 200 of the second; the rounds of a run
-// take about six seconds, and VT_SOAK_STEPS=2500000 about twenty minutes with AddressSanitizer.
+// take about three seconds, and VT_SOAK_STEPS=2500000 about twenty minutes with AddressSanitizer.
 #include "suite.h"
 
 #include "assert_vt.h"
@@ -19,7 +19,7 @@ static family_setup draw_setup(uint64_t round)
                       .n_plane = 2 + (uint32_t)(round % 2),
                       .row_bytes = round % 5 ? 100 : 128,
                       .slice_pages = 1,
-                      .n_seq = FAMILY_MAX_SEQ,
+                      .n_seq = 8,
                       .budget_chunks = round % 4 ? 20 + round % 50 : UINT64_MAX,
                       .low_chunks = round % 3 * 4,
                       .high_chunks = round % 5 < 2 ? 9 : 0,
@@ -76,7 +76,7 @@ static void open_shapes_round(uint64_t round, uint64_t seed)
 FX_SUITE(test_vt_soak)
 {
     static soak families = {
-        250,        50 * 250,      open_family_round, fault_of_round, manager_of_round,
+        250,        25 * 250,      open_family_round, fault_of_round, manager_of_round,
         step_round, look_at_round, verify_round,      close_round};
     static soak shapes = {200,         28 * 200,    open_shapes_round, shapes_fault, shapes_manager,
                           shapes_step, shapes_look, shapes_verify,     shapes_close};

@@ -175,15 +175,13 @@ static void run_steady(bool on_standin)
     if (on_standin) standin_assert_empty();
 }
 
-static void test_nothing_is_created_or_destroyed_on_the_fake(void **state)
+FX_TEST(test_nothing_is_created_or_destroyed_on_the_fake)
 {
-    (void)state;
     run_steady(false);
 }
 
-static void test_nothing_is_created_or_destroyed_on_cuda(void **state)
+FX_TEST(test_nothing_is_created_or_destroyed_on_cuda)
 {
-    (void)state;
     run_steady(true);
 }
 
@@ -210,25 +208,14 @@ static void run_by_turns(bool on_standin)
     if (on_standin) standin_assert_empty();
 }
 
-static void test_memory_follows_the_load_on_the_fake(void **state)
+FX_TEST(test_memory_follows_the_load_on_the_fake)
 {
-    (void)state;
     run_by_turns(false);
 }
 
-static void test_memory_follows_the_load_on_cuda(void **state)
+FX_TEST(test_memory_follows_the_load_on_cuda)
 {
-    (void)state;
     run_by_turns(true);
 }
 
-FX_SUITE(test_vt_steady)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_created_or_destroyed_on_the_fake),
-        cmocka_unit_test(test_nothing_is_created_or_destroyed_on_cuda),
-        cmocka_unit_test(test_memory_follows_the_load_on_the_fake),
-        cmocka_unit_test(test_memory_follows_the_load_on_cuda),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_steady)

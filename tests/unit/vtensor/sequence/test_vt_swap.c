@@ -28,19 +28,15 @@ static void open_on(backend b, vt_layout layout, uint64_t budget_chunks, uint64_
     family_open(&f, &s, 9);
 }
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     open_on(ON_HOST, VT_LAYOUT_SPLIT, 12, 6);
-    return 0;
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     family_verify(&f);
     family_close(&f);
-    return 0;
 }
 
 static vt_status out(uint32_t i)
@@ -98,17 +94,15 @@ static void out_and_in_on(backend b, vt_layout layout)
     family_close(&f);
 }
 
-static void test_what_was_written_comes_back(void **state)
+FX_TEST(test_what_was_written_comes_back)
 {
-    (void)state;
     for (int b = ON_HOST; b < N_BACKEND; b++)
         for (int layout = VT_LAYOUT_SPLIT; layout <= VT_LAYOUT_PACKED; layout++)
             out_and_in_on((backend)b, (vt_layout)layout);
 }
 
-static void test_rows_cannot_be_touched_meanwhile(void **state)
+FX_TEST_WITH(test_rows_cannot_be_touched_meanwhile, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 2 * CHUNK_TOK);
     char *row = (char *)vt_seq_plane(f.kin[0].s, 0) + CHUNK_TOK * vt_seq_stride(f.kin[0].s);
     assert_false(read_faults(row));
@@ -118,9 +112,8 @@ static void test_rows_cannot_be_touched_meanwhile(void **state)
     assert_false(read_faults(row));
 }
 
-static void test_shared_chunks_stay(void **state)
+FX_TEST_WITH(test_shared_chunks_stay, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 4 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK));
     assert_ok(family_grow(&f, 1, CHUNK_TOK));
@@ -132,9 +125,8 @@ static void test_shared_chunks_stay(void **state)
     assert_ok(in(0));
 }
 
-static void test_recorded_chunks_stay(void **state)
+FX_TEST_WITH(test_recorded_chunks_stay, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 4 * CHUNK_TOK);
     assert_ok(family_record(&f, 0, 3 * CHUNK_TOK, NULL));
     assert_ok(out(0));
@@ -144,9 +136,8 @@ static void test_recorded_chunks_stay(void **state)
     assert_ok(in(0));
 }
 
-static void test_what_all_share_needs_no_swap(void **state)
+FX_TEST_WITH(test_what_all_share_needs_no_swap, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 2 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK));
     assert_ok(out(0));
@@ -154,9 +145,8 @@ static void test_what_all_share_needs_no_swap(void **state)
     assert_int_equal(family_stats(&f).chunks_swapped, 0);
 }
 
-static void test_out_again_gives_up_what_is_shared_no_longer(void **state)
+FX_TEST_WITH(test_out_again_gives_up_what_is_shared_no_longer, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 4 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 2 * CHUNK_TOK));
     assert_ok(out(0));
@@ -171,9 +161,8 @@ static void test_out_again_gives_up_what_is_shared_no_longer(void **state)
     family_verify(&f);
 }
 
-static void test_forks_swap_on_their_own(void **state)
+FX_TEST_WITH(test_forks_swap_on_their_own, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, CHUNK_TOK + 9);
     assert_ok(family_fork(&f, 0, 1, CHUNK_TOK + 9));
     for (uint32_t i = 0; i < 2; i++) assert_ok(family_grow(&f, i, 20));
@@ -186,9 +175,8 @@ static void test_forks_swap_on_their_own(void **state)
     assert_ok(in(1));
 }
 
-static void test_a_full_swap_is_no_space_and_no_harm(void **state)
+FX_TEST_WITH(test_a_full_swap_is_no_space_and_no_harm, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 4 * CHUNK_TOK);
     family_grown(&f, 1, 3 * CHUNK_TOK);
     assert_ok(out(0));
@@ -202,9 +190,8 @@ static void test_a_full_swap_is_no_space_and_no_harm(void **state)
     assert_ok(in(1));
 }
 
-static void test_a_full_budget_is_no_space_and_it_stays_out(void **state)
+FX_TEST_WITH(test_a_full_budget_is_no_space_and_it_stays_out, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 5 * CHUNK_TOK + 1);
     assert_ok(out(0));
     family_grown(&f, 1, 7 * CHUNK_TOK);
@@ -217,9 +204,8 @@ static void test_a_full_budget_is_no_space_and_it_stays_out(void **state)
     family_verify(&f);
 }
 
-static void test_prefixes_give_way_to_what_comes_back(void **state)
+FX_TEST_WITH(test_prefixes_give_way_to_what_comes_back, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, 6 * CHUNK_TOK);
     assert_ok(out(0));
     family_grown(&f, 1, 8 * CHUNK_TOK);
@@ -230,9 +216,8 @@ static void test_prefixes_give_way_to_what_comes_back(void **state)
     assert_true(family_stats(&f).chunks_cached <= 6);
 }
 
-static void test_slots_are_used_again(void **state)
+FX_TEST_WITH(test_slots_are_used_again, setup, teardown)
 {
-    (void)state;
     for (int k = 0; k < 40; k++) {
         family_grown(&f, 0, (1 + (uint32_t)k % 6) * CHUNK_TOK);
         assert_ok(out(0));
@@ -243,9 +228,8 @@ static void test_slots_are_used_again(void **state)
     }
 }
 
-static void test_other_bytes_are_not_handed_out(void **state)
+FX_TEST_WITH(test_other_bytes_are_not_handed_out, setup, teardown)
 {
-    (void)state;
     family_close(&f);
     open_on(ON_FAKE, VT_LAYOUT_SPLIT, 12, 6);
     family_grown(&f, 0, 3 * CHUNK_TOK);
@@ -267,9 +251,8 @@ static void test_other_bytes_are_not_handed_out(void **state)
     assert_ok(in(1));
 }
 
-static void test_without_a_swap_it_is_misuse(void **state)
+FX_TEST_WITH(test_without_a_swap_it_is_misuse, setup, teardown)
 {
-    (void)state;
     family_close(&f);
     open_on(ON_HOST, VT_LAYOUT_SPLIT, 12, 0);
     family_grown(&f, 0, CHUNK_TOK);
@@ -277,9 +260,8 @@ static void test_without_a_swap_it_is_misuse(void **state)
     assert_ok(in(0));
 }
 
-static void test_nothing_is_asked_ahead_for_who_is_out(void **state)
+FX_TEST_WITH(test_nothing_is_asked_ahead_for_who_is_out, setup, teardown)
 {
-    (void)state;
     family_grown(&f, 0, CHUNK_TOK);
     assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 1));
     assert_ok(out(0)); // takes the job back
@@ -294,25 +276,4 @@ static void test_nothing_is_asked_ahead_for_who_is_out(void **state)
     assert_ok(vt_seq_wait(f.kin[0].s));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-FX_SUITE(test_vt_swap)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_was_written_comes_back),
-        TEST(test_rows_cannot_be_touched_meanwhile),
-        TEST(test_shared_chunks_stay),
-        TEST(test_recorded_chunks_stay),
-        TEST(test_what_all_share_needs_no_swap),
-        TEST(test_out_again_gives_up_what_is_shared_no_longer),
-        TEST(test_forks_swap_on_their_own),
-        TEST(test_a_full_swap_is_no_space_and_no_harm),
-        TEST(test_a_full_budget_is_no_space_and_it_stays_out),
-        TEST(test_prefixes_give_way_to_what_comes_back),
-        TEST(test_slots_are_used_again),
-        TEST(test_other_bytes_are_not_handed_out),
-        TEST(test_without_a_swap_it_is_misuse),
-        TEST(test_nothing_is_asked_ahead_for_who_is_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_swap)

@@ -186,23 +186,14 @@ static void run_trace(vt_mapper mapper)
     free(t);
 }
 
-static void test_no_operation_waits_beside_a_mapper_thread(void **state)
+FX_TEST(test_no_operation_waits_beside_a_mapper_thread)
 {
-    (void)state;
     run_trace(VT_MAPPER_THREAD);
 }
 
-static void test_no_operation_waits_when_the_owner_works(void **state)
+FX_TEST(test_no_operation_waits_when_the_owner_works)
 {
-    (void)state;
     run_trace(VT_MAPPER_OWNER);
 }
 
-FX_SUITE(test_vt_waits)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_operation_waits_beside_a_mapper_thread),
-        cmocka_unit_test(test_no_operation_waits_when_the_owner_works),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_waits)

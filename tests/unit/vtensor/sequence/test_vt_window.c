@@ -97,10 +97,9 @@ static void grow_by(vt_seq *s, uint32_t n_tok)
     verify_rows(s, MAX_TOK);
 }
 
-static void test_memory_is_the_formula_at_every_step(void **state)
+FX_TEST(test_memory_is_the_formula_at_every_step)
 {
     static const uint32_t n_tok[] = {1, 512, 3000};
-    (void)state;
     for (size_t i = 0; i < sizeof n_tok / sizeof n_tok[0]; i++) {
         vt_seq *s;
         open_manager((uint64_t)1 << 30, 0);
@@ -114,9 +113,8 @@ static void test_memory_is_the_formula_at_every_step(void **state)
 
 // With a budget of what the formula says and two chunks of each group more, the sequence grows into
 // what its windows give up: nothing is destroyed, and created is only what the full layers need.
-static void test_what_a_window_gives_up_is_reused(void **state)
+FX_TEST(test_what_a_window_gives_up_is_reused)
 {
-    (void)state;
     enum { END = 8 * WINDOW_TOK };
     vt_seq *s;
     vt_stats before, after;
@@ -182,9 +180,8 @@ static void expect_events(uint32_t n, int step, uint32_t start_tok, vt_event_kin
 
 // What is evicted first is what the windows of the longest prefix do not need, the last tokens
 // first. The prefix stays, but those that need it can no longer serve, until it is recorded again.
-static void test_a_router_learns_which_windows_are_gone(void **state)
+FX_TEST(test_a_router_learns_which_windows_are_gone)
 {
-    (void)state;
     enum { N_GONE = 8, GONE_TOK = N_GONE * CHUNK_TOK, FIRST_GONE = WINDOW_TOK - GONE_TOK };
     vt_event e;
     const uint64_t each = KV * N_WINDOW * SLICE_BYTES;
@@ -212,9 +209,8 @@ static void test_a_router_learns_which_windows_are_gone(void **state)
 }
 
 // What the windows have passed before it is recorded is lacking from the start.
-static void test_a_router_learns_what_was_never_held(void **state)
+FX_TEST(test_a_router_learns_what_was_never_held)
 {
-    (void)state;
     vt_event e;
     open_routed();
     record_prompt(PROMPT, true);
@@ -228,9 +224,8 @@ static void test_a_router_learns_what_was_never_held(void **state)
 }
 
 // Recording, matching, evicting and forgetting, as a router sees it.
-static void test_a_router_knows_the_tree(void **state)
+FX_TEST(test_a_router_knows_the_tree)
 {
-    (void)state;
     open_routed();
     for (uint32_t round = 0; round < 6; round++) {
         tok[500 * (round % 3)] += round / 3; // another prompt from there on
@@ -250,9 +245,8 @@ static void test_a_router_knows_the_tree(void **state)
 
 // A window of one token needs no rows of those before it: the sequence that matched them has mapped
 // nothing there, and is recorded under another key all the same.
-static void test_a_record_of_rows_that_no_window_needs(void **state)
+FX_TEST(test_a_record_of_rows_that_no_window_needs)
 {
-    (void)state;
     enum { N = CHUNK_TOK };
     const vt_group narrow[] = {{.n_plane = 1, .row_bytes = ROW_BYTES},
                                {.n_plane = 1, .row_bytes = ROW_BYTES, .window_tok = 1}};
@@ -277,15 +271,4 @@ static void test_a_record_of_rows_that_no_window_needs(void **state)
     vt_manager_destroy(m);
 }
 
-FX_SUITE(test_vt_window)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory_is_the_formula_at_every_step),
-        cmocka_unit_test(test_what_a_window_gives_up_is_reused),
-        cmocka_unit_test(test_a_router_learns_which_windows_are_gone),
-        cmocka_unit_test(test_a_router_learns_what_was_never_held),
-        cmocka_unit_test(test_a_record_of_rows_that_no_window_needs),
-        cmocka_unit_test(test_a_router_knows_the_tree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_window)

@@ -68,9 +68,8 @@ static void record_bit_by_bit(const made *x)
     }
 }
 
-static void test_a_record_looks_at_what_is_new(void **state)
+FX_TEST(test_a_record_looks_at_what_is_new)
 {
-    (void)state;
     made x = make_it();
     record_bit_by_bit(&x);
     assert_true(n_looked <= 4 * N_BLOCK);
@@ -79,9 +78,8 @@ static void test_a_record_looks_at_what_is_new(void **state)
     vt_manager_destroy(x.m);
 }
 
-static void test_a_record_after_a_truncate_is_of_the_new_tokens(void **state)
+FX_TEST(test_a_record_after_a_truncate_is_of_the_new_tokens)
 {
-    (void)state;
     made x = make_it();
     record_bit_by_bit(&x);
     assert_ok(vt_seq_truncate(x.s, 50 * BLOCK_TOK));
@@ -95,9 +93,8 @@ static void test_a_record_after_a_truncate_is_of_the_new_tokens(void **state)
     vt_manager_destroy(x.m);
 }
 
-static void test_a_record_after_a_forget_is_of_all_tokens(void **state)
+FX_TEST(test_a_record_after_a_forget_is_of_all_tokens)
 {
-    (void)state;
     made x = make_it();
     record_bit_by_bit(&x);
     vt_domain_forget(x.d);
@@ -107,9 +104,8 @@ static void test_a_record_after_a_forget_is_of_all_tokens(void **state)
     vt_manager_destroy(x.m);
 }
 
-static void test_a_new_sequence_looks_at_few_idle_spans(void **state)
+FX_TEST(test_a_new_sequence_looks_at_few_idle_spans)
 {
-    (void)state;
     static vt_seq *s[N_SEQ];
     made x = make_it();
     vt_seq_release(x.s);
@@ -180,28 +176,23 @@ static void open_with(uint32_t n_seq, uint64_t budget_chunks)
     settle();
 }
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
     open_with(N_AT_REST, 4 * N_AT_REST);
-    return 0;
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     vt_fake_report end;
     assert_ok(vt_check(m, NULL));
     vt_domain_close(d);
     vt_fake_set_epitaph(fake, &end);
     vt_manager_destroy(m);
     assert_int_equal(end.n_violation, 0);
-    return 0;
 }
 
-static void test_a_step_looks_at_what_calls_have_touched(void **state)
+FX_TEST_WITH(test_a_step_looks_at_what_calls_have_touched, setup, teardown)
 {
-    (void)state;
     static const uint32_t tok[2 * CHUNK_TOK];
     vt_seq *child;
     uint32_t n_hit;
@@ -228,9 +219,8 @@ static void test_a_step_looks_at_what_calls_have_touched(void **state)
 }
 
 // What is asked of all, all are looked at for, once.
-static void test_another_policy_is_news_for_all(void **state)
+FX_TEST_WITH(test_another_policy_is_news_for_all, setup, teardown)
 {
-    (void)state;
     assert_int_equal(looks(VT_AHEAD_SLACK, CHUNK_TOK), N_AT_REST);
     assert_true(vt_seq_backed(at_rest[5]) >= 1 + CHUNK_TOK);
     assert_true(looks(VT_AHEAD_SLACK, CHUNK_TOK) <= N_AT_REST); // the jobs have come back
@@ -242,9 +232,8 @@ static void test_another_policy_is_news_for_all(void **state)
 }
 
 // Steps look at it on its way, and once more when it has arrived.
-static void test_who_comes_back_is_looked_at(void **state)
+FX_TEST_WITH(test_who_comes_back_is_looked_at, setup, teardown)
 {
-    (void)state;
     vt_seq *s = at_rest[9];
     assert_ok(vt_seq_extend(s, CHUNK_TOK));
     assert_ok(swap_out_now(s));
@@ -259,10 +248,14 @@ static void test_who_comes_back_is_looked_at(void **state)
     settle();
 }
 
-// What could not be had is tried again in each step, until it is there.
-static void test_a_failed_look_is_repeated(void **state)
+VT_FIXTURE(setup_tight)
 {
-    (void)state;
+    open_with(2, 4);
+}
+
+// What could not be had is tried again in each step, until it is there.
+FX_TEST_WITH(test_a_failed_look_is_repeated, setup_tight, teardown)
+{
     vt_seq *a = at_rest[0], *b = at_rest[1];
     assert_ok(vt_seq_extend(b, 2 * CHUNK_TOK)); // the last chunks of the budget
     assert_ok(vt_seq_extend(a, CHUNK_TOK));
@@ -279,9 +272,8 @@ static void test_a_failed_look_is_repeated(void **state)
 }
 
 // A budget that is exceeded stops the look-ahead, and puts off what it would have done.
-static void test_what_an_exceeded_budget_puts_off_is_done_later(void **state)
+FX_TEST_WITH(test_what_an_exceeded_budget_puts_off_is_done_later, setup_tight, teardown)
 {
-    (void)state;
     vt_seq *a = at_rest[0];
     const uint64_t most = 4 * m->geo.group[0].chunk_bytes;
     assert_ok(vt_seq_extend(a, CHUNK_TOK));
@@ -299,9 +291,8 @@ static void test_what_an_exceeded_budget_puts_off_is_done_later(void **state)
 }
 
 // A chunk of the pool that is to go back, behind another one, is not prepared for a sequence.
-static void test_what_is_to_go_back_is_not_prepared(void **state)
+FX_TEST_WITH(test_what_is_to_go_back_is_not_prepared, setup_tight, teardown)
 {
-    (void)state;
     static const uint32_t tok[3 * CHUNK_TOK];
     vt_seq *a = at_rest[0], *b = at_rest[1];
     const uint64_t chunk_bytes = m->geo.group[0].chunk_bytes;
@@ -321,9 +312,8 @@ static void test_what_is_to_go_back_is_not_prepared(void **state)
 }
 
 // What was asked for by name, and could not be had: the policy that goes on with it does.
-static void test_a_failed_prepare_is_repeated(void **state)
+FX_TEST_WITH(test_a_failed_prepare_is_repeated, setup_tight, teardown)
 {
-    (void)state;
     vt_seq *a = at_rest[0], *b = at_rest[1];
     step(VT_AHEAD_NEXT, 1);
     step(VT_AHEAD_NEXT, 1);
@@ -338,9 +328,8 @@ static void test_a_failed_prepare_is_repeated(void **state)
 }
 
 // Another sequence takes what was prepared.
-static void test_who_loses_warm_chunks_is_looked_at(void **state)
+FX_TEST_WITH(test_who_loses_warm_chunks_is_looked_at, setup_tight, teardown)
 {
-    (void)state;
     vt_seq *a = at_rest[0], *b = at_rest[1];
     assert_ok(vt_seq_extend(a, CHUNK_TOK));
     settle();
@@ -354,13 +343,6 @@ static void test_who_loses_warm_chunks_is_looked_at(void **state)
     assert_int_equal(vt_seq_backed(a), 2 * CHUNK_TOK);
 }
 
-static int setup_tight(void **state)
-{
-    (void)state;
-    open_with(2, 4);
-    return 0;
-}
-
 static uint64_t count_dirty_idle(void)
 {
     uint64_t n = 0;
@@ -370,9 +352,8 @@ static uint64_t count_dirty_idle(void)
 }
 
 // Spans that were released are wiped once, and then left alone.
-static void test_idle_spans_are_left_alone(void **state)
+FX_TEST_WITH(test_idle_spans_are_left_alone, setup, teardown)
 {
-    (void)state;
     for (uint32_t i = 100; i < N_AT_REST; i++) vt_seq_release(at_rest[i]);
     assert_int_equal(count_dirty_idle(), N_AT_REST - 100);
     assert_int_equal(settled_looks(), N_AT_REST - 100);
@@ -381,9 +362,8 @@ static void test_idle_spans_are_left_alone(void **state)
 }
 
 // The device is done with a sequence some steps after it has ended: then its span is wiped.
-static void test_a_span_that_becomes_idle_late_is_wiped(void **state)
+FX_TEST_WITH(test_a_span_that_becomes_idle_late_is_wiped, setup, teardown)
 {
-    (void)state;
     uint64_t ticket;
     vt_fake_set_async(fake, true);
     vt_fake_run(fake, (uintptr_t)vt_seq_plane(at_rest[4], 0), 128);
@@ -399,25 +379,4 @@ static void test_a_span_that_becomes_idle_late_is_wiped(void **state)
     assert_int_equal(count_dirty_idle(), 0);
 }
 
-FX_SUITE(test_vt_work)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_record_looks_at_what_is_new),
-        cmocka_unit_test(test_a_record_after_a_truncate_is_of_the_new_tokens),
-        cmocka_unit_test(test_a_record_after_a_forget_is_of_all_tokens),
-        cmocka_unit_test(test_a_new_sequence_looks_at_few_idle_spans),
-#define BESIDE_MANY(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-#define TIGHT(test)       cmocka_unit_test_setup_teardown(test, setup_tight, teardown)
-        BESIDE_MANY(test_a_step_looks_at_what_calls_have_touched),
-        BESIDE_MANY(test_another_policy_is_news_for_all),
-        BESIDE_MANY(test_who_comes_back_is_looked_at),
-        BESIDE_MANY(test_idle_spans_are_left_alone),
-        BESIDE_MANY(test_a_span_that_becomes_idle_late_is_wiped),
-        TIGHT(test_a_failed_look_is_repeated),
-        TIGHT(test_a_failed_prepare_is_repeated),
-        TIGHT(test_who_loses_warm_chunks_is_looked_at),
-        TIGHT(test_what_an_exceeded_budget_puts_off_is_done_later),
-        TIGHT(test_what_is_to_go_back_is_not_prepared),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_work)

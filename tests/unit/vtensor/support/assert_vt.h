@@ -11,6 +11,43 @@
 #define assert_status(want, got) assert_string_equal(vt_status_name(want), vt_status_name(got))
 #define assert_ok(expr)          assert_status(VT_OK, expr)
 
+// VT_FIXTURE(setup) { .. }: what is done before or after a test; a failing assert ends it.
+#define VT_FIXTURE(name)                                                          \
+    static void name##_run(void);                                                 \
+    __attribute__((unused)) static int name(__attribute__((unused)) void **state) \
+    {                                                                             \
+        name##_run();                                                             \
+        return 0;                                                                 \
+    }                                                                             \
+    static void name##_run(void)
+
+// Runs a test once for each case of a table, which is its state and begins with its name.
+static inline int run_cases(const char *group, CMUnitTestFunction test, const void *cases,
+                            size_t n_case, size_t case_bytes)
+{
+    struct CMUnitTest tests[32] = {{0}};
+    assert_true(n_case <= 32);
+    for (size_t i = 0; i < n_case; i++) {
+        const char *at = (const char *)cases + i * case_bytes;
+        tests[i] = (struct CMUnitTest){*(const char *const *)at, test, NULL, NULL, (void *)at};
+    }
+    return cmocka_run_group_tests_name(group, tests, NULL, NULL);
+}
+#define RUN_CASES(suite, test_each, cases) \
+    run_cases(#suite, test_each, cases, sizeof(cases) / sizeof *(cases), sizeof *(cases))
+
+// 2 planes x 128 bytes, 100 tokens, 2 sequences and 1 MiB, on the host.
+static inline vt_config small_config(void)
+{
+    vt_config c = vt_config_default();
+    c.n_plane = 2;
+    c.row_bytes = 128;
+    c.max_tok = 100;
+    c.max_seq = 2;
+    c.budget_bytes = 1 << 20;
+    return c;
+}
+
 // A number from the environment, or a default.
 static inline uint64_t env_or(const char *name, uint64_t otherwise)
 {

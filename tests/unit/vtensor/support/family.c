@@ -1,4 +1,5 @@
-// family.c - see family.h.
+// family.c - see family.h. It uses the internals of the manager for one thing: what a sequence has
+// mapped after its own chunks must read as zero as well.
 #include "assert_vt.h"
 
 #include <stdlib.h>
@@ -6,6 +7,7 @@
 
 #include "family.h"
 #include "standin_assert.h"
+#include "vtensor/core/manager.h"
 
 // splitmix64
 static uint64_t mix(uint64_t z)
@@ -75,12 +77,11 @@ static void verify_bytes(const family *f, const kin *k)
     }
 }
 
-static bool row_is_zero(const family *f, const uint8_t *row)
+static bool reads_zero(const family *f, const uint8_t *at, size_t size_bytes)
 {
-    if (f->setup.backend == ON_FAKE)
-        return vt_fake_is_zero(f->inner, (uintptr_t)row, f->setup.row_bytes);
-    for (size_t i = 0; i < f->setup.row_bytes; i++)
-        if (row[i] != 0) return false;
+    if (f->setup.backend == ON_FAKE) return vt_fake_is_zero(f->inner, (uintptr_t)at, size_bytes);
+    for (size_t i = 0; i < size_bytes; i++)
+        if (at[i] != 0) return false;
     return true;
 }
 
@@ -101,8 +102,31 @@ static void write_rows(const family *f, const kin *k, uint32_t first)
         uint64_t path = path_of(k, t + 1);
         for (uint32_t p = 0; p < f->setup.n_plane; p++) {
             uint8_t *row = row_of(k, p, t);
-            if (!row_is_zero(f, row)) fail_msg("token %u, plane %u is not zero", t, p);
+            if (!reads_zero(f, row, f->setup.row_bytes))
+                fail_msg("token %u, plane %u is not zero", t, p);
             write_row(f, row, p, path);
+        }
+    }
+}
+
+// After a sequence's own chunks there are zeroes, but for what it has cut off itself and what the
+// device has failed to wipe, which waits to be unmapped.
+static void verify_clean(const family *f, const kin *k)
+{
+    const vti_geo *geo = &f->m->geo;
+    const vti_span *sp = k->s->span;
+    const vti_lane *l = &sp->lane[0];
+    size_t slice = geo->group[0].slice_bytes;
+    bool is_known = f->setup.mapper == VT_MAPPER_OWNER && !l->needs_zeroing &&
+                    !vt_seq_is_swapped(k->s) && !vt_seq_is_lost(k->s);
+    if (!is_known) return;
+    await_device(f);
+    for (uint32_t p = l->n_owned; p < l->n_end; p++) {
+        size_t own = l->dirty_end > p * slice ? l->dirty_end - p * slice : 0;
+        if (l->at[p] == VTI_NO_CHUNK || own >= slice) continue;
+        for (uint32_t v = 0; v < geo->group[0].n_view; v++) {
+            const uint8_t *at = (const uint8_t *)vti_lane_addr(geo, sp, 0, v, p);
+            assert_true(reads_zero(f, at + own, slice - own));
         }
     }
 }
@@ -160,8 +184,11 @@ void family_open(family *f, const family_setup *setup, uint64_t seed)
     cfg.slice_bytes = setup->slice_pages * f->inner->ops->granularity(f->inner);
     f->chunk_bytes = cfg.slice_bytes * (setup->layout == VT_LAYOUT_SPLIT ? setup->n_plane : 1);
     cfg.budget_bytes = times(setup->budget_chunks, f->chunk_bytes);
+    if (setup->plain && setup->budget_chunks != UINT64_MAX)
+        cfg.budget_bytes += f->chunk_bytes / 2; // too little for one
     cfg.spare_low_bytes = setup->low_chunks * f->chunk_bytes;
     if (setup->high_chunks > 0) cfg.spare_high_bytes = setup->high_chunks * f->chunk_bytes;
+    if (setup->high_chunks == UINT64_MAX) cfg.spare_high_bytes = 0;
     cfg.swap_bytes = setup->swap_chunks * f->chunk_bytes;
     cfg.swap_dir = "/tmp";
     cfg.vmm = f->fault;
@@ -198,9 +225,11 @@ vt_status family_create(family *f, uint32_t i, uint32_t expect_tok)
     kin *k = &f->kin[i];
     assert_null(k->s);
     vt_status st = vt_seq_create(f->m, expect_tok, &k->s);
-    if (st != VT_OK) assert_null(k->s);
-    if (st == VT_OK) born(k, i % FAMILY_N_DOMAIN);
-    return st;
+    assert_true((st == VT_OK) == (k->s != NULL));
+    if (st != VT_OK) return st;
+    born(k, i % FAMILY_N_DOMAIN);
+    verify_clean(f, k);
+    return VT_OK;
 }
 
 vt_status family_match(family *f, uint32_t i, const uint32_t *tok, uint32_t n_tok)
@@ -221,10 +250,10 @@ vt_status family_match(family *f, uint32_t i, const uint32_t *tok, uint32_t n_to
     return VT_OK;
 }
 
-vt_status family_grow(family *f, uint32_t i, uint32_t n_more)
+vt_status family_extend(family *f, uint32_t i, uint32_t len_tok)
 {
     kin *k = &f->kin[i];
-    uint32_t had = k->len_tok, len_tok = had + n_more;
+    uint32_t had = k->len_tok;
     void *base = vt_seq_plane(k->s, 0);
     bool is_free =
         len_tok <= vt_seq_backed(k->s) && !vt_seq_is_swapped(k->s) && !vt_seq_is_lost(k->s);
@@ -234,11 +263,17 @@ vt_status family_grow(family *f, uint32_t i, uint32_t n_more)
     assert_ptr_equal(base, vt_seq_plane(k->s, 0));
     k->is_busy = st == VT_BUSY || (k->is_busy && st != VT_OK);
     if (is_free) assert_true(st == VT_OK && (threaded || vt_fault_calls(f->fault) == n_call));
+    verify_clean(f, k);
     if (st != VT_OK) return st;
     assert_true(vt_seq_backed(k->s) >= len_tok);
     while (k->len_tok < len_tok) k->tok[k->len_tok++] = family_token(f);
     write_rows(f, k, had);
     return VT_OK;
+}
+
+vt_status family_grow(family *f, uint32_t i, uint32_t n_more)
+{
+    return family_extend(f, i, f->kin[i].len_tok + n_more);
 }
 
 void family_grown(family *f, uint32_t i, uint32_t n_tok)
@@ -271,14 +306,28 @@ vt_status family_cut(family *f, uint32_t i, uint32_t len_tok)
     return st;
 }
 
+// Of a token, in each view of a chunk.
+static size_t row_bytes_of(const family *f)
+{
+    return f->setup.row_bytes * (f->setup.layout == VT_LAYOUT_SPLIT ? 1 : f->setup.n_plane);
+}
+
+static size_t slice_bytes_of(const family *f)
+{
+    return f->chunk_bytes / (f->setup.layout == VT_LAYOUT_SPLIT ? f->setup.n_plane : 1);
+}
+
+uint64_t family_chunks_for(const family *f, uint32_t len_tok)
+{
+    return (len_tok * row_bytes_of(f) + slice_bytes_of(f) - 1) / slice_bytes_of(f);
+}
+
 // While a sequence lives, blocks in full chunks can be matched, and what follows when it ends.
 static uint32_t shared_at_once(const family *f, const kin *k, uint32_t n_tok)
 {
-    bool split = f->setup.layout == VT_LAYOUT_SPLIT;
-    size_t stride = vt_seq_stride(k->s), slice = f->chunk_bytes / (split ? f->setup.n_plane : 1);
     uint32_t block = (uint32_t)family_stats(f).block_tok, n = n_tok - n_tok % block;
-    size_t full = k->len_tok * stride / slice;
-    while (n > 0 && (n * stride + slice - 1) / slice > full) n -= block;
+    uint64_t full = k->len_tok * row_bytes_of(f) / slice_bytes_of(f);
+    while (n > 0 && family_chunks_for(f, n) > full) n -= block;
     return n;
 }
 
@@ -339,7 +388,7 @@ vt_stats family_stats(const family *f)
     return st;
 }
 
-static void verify_sums(const family *f, uint64_t n_seq, uint64_t n_tok)
+static void verify_sums(const family *f, uint64_t n_seq, uint64_t n_tok, uint64_t n_chunk)
 {
     vt_stats st = family_stats(f);
     assert_int_equal(st.seqs, n_seq);
@@ -349,6 +398,10 @@ static void verify_sums(const family *f, uint64_t n_seq, uint64_t n_tok)
     assert_int_equal(st.mapped_bytes, st.chunks_created * st.chunk_bytes);
     assert_true(st.mapped_bytes <= st.budget_bytes ||
                 st.mapped_bytes - st.budget_bytes <= st.returning_bytes);
+    if (f->setup.plain && st.quarantined_spans == 0) {
+        assert_int_equal(st.chunks_owned, n_chunk);
+        assert_int_equal(st.slack_bytes, n_chunk * st.chunk_bytes - st.live_bytes);
+    }
     assert_true(st.mapped_bytes <= st.peak_mapped_bytes);
     assert_true(st.mappings <= st.max_mappings && st.live_bytes <= st.peak_live_bytes);
 }
@@ -359,21 +412,26 @@ void family_look(family *f)
         const kin *k = &f->kin[i];
         if (!k->s) continue;
         assert_int_equal(vt_seq_len(k->s), k->len_tok);
-        if (!vt_seq_is_swapped(k->s) && !vt_seq_is_lost(k->s)) verify_bytes(f, k);
+        if (vt_seq_is_swapped(k->s) || vt_seq_is_lost(k->s)) continue;
+        verify_bytes(f, k);
+        verify_clean(f, k);
     }
 }
 
 void family_verify(family *f)
 {
     const char *what = NULL;
-    uint64_t n_seq = 0, n_tok = 0;
+    uint64_t n_seq = 0, n_tok = 0, n_chunk = 0;
     for (uint32_t i = 0; i < FAMILY_MAX_SEQ; i++) {
         if (!f->kin[i].s) continue;
         n_seq++;
         n_tok += f->kin[i].len_tok;
+        n_chunk += family_chunks_for(f, f->kin[i].len_tok);
     }
     family_look(f);
-    verify_sums(f, n_seq, n_tok);
+    // What a failing device has left of released sequences is let go of now, and nothing else is.
+    if (f->setup.plain) assert_ok(vt_trim(f->m, UINT64_MAX, NULL));
+    verify_sums(f, n_seq, n_tok, n_chunk);
     if (vt_check(f->m, &what) != VT_OK) fail_msg("vt_check: %s", what);
     if (f->setup.backend != ON_FAKE) return;
     vt_fake_report now = vt_fake_look(f->inner);

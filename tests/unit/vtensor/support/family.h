@@ -15,7 +15,7 @@
 #include "vmm_fault.h"
 #include "vtensor/vtensor.h"
 
-enum { FAMILY_MAX_SEQ = 8, FAMILY_MAX_TOK = 320, FAMILY_N_DOMAIN = 2, FAMILY_MAX_TALE = 100 };
+enum { FAMILY_MAX_SEQ = 32, FAMILY_MAX_TOK = 320, FAMILY_N_DOMAIN = 2, FAMILY_MAX_TALE = 100 };
 
 typedef enum backend { ON_HOST = 0, ON_FAKE, ON_CUDA, N_BACKEND } backend;
 
@@ -29,11 +29,12 @@ typedef struct family_setup {
     uint32_t n_seq;         // FAMILY_MAX_SEQ at most
     uint64_t budget_chunks; // UINT64_MAX: no limit
     uint64_t low_chunks;    // spare, at least
-    uint64_t high_chunks;   // spare, at most; 0: no limit
+    uint64_t high_chunks;   // spare, at most; 0: no limit, UINT64_MAX: none
     uint64_t swap_chunks;   // 0: no swap
     uint64_t max_runs;      // fake only; 0: no limit
     vt_mapper mapper;
     bool device; // fake only: it runs beside us, and steps leave it kernels that read sequences
+    bool plain;  // nothing is ever shared or swapped: every answer and sum is foreseen
 } family_setup;
 
 // One sequence, as it must be.
@@ -91,7 +92,8 @@ uint32_t family_token(family *f); // mostly the same one, so that prefixes are o
 // is looked at, at once. `i` and `child` are places of f->kin.
 vt_status family_create(family *f, uint32_t i, uint32_t expect_tok);
 vt_status family_match(family *f, uint32_t i, const uint32_t *tok, uint32_t n_tok);
-vt_status family_grow(family *f, uint32_t i, uint32_t n_more); // extend and write
+vt_status family_extend(family *f, uint32_t i, uint32_t len_tok); // and write
+vt_status family_grow(family *f, uint32_t i, uint32_t n_more);    // by n_more tokens
 void family_grown(family *f, uint32_t i, uint32_t n_tok); // create and grow, which must succeed
 vt_status family_fork(family *f, uint32_t i, uint32_t child, uint32_t len_tok);
 vt_status family_cut(family *f, uint32_t i, uint32_t len_tok);
@@ -112,5 +114,7 @@ void family_look(family *f);
 void family_verify(family *f);
 
 vt_stats family_stats(const family *f);
+
+uint64_t family_chunks_for(const family *f, uint32_t len_tok); // what so many tokens need
 
 #endif

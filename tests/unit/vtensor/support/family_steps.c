@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "family.h"
+#include "vtensor/core/manager.h"
 #include "walk.h"
 
 // ---- What is foreseen
@@ -18,11 +19,6 @@ typedef struct before {
     uint64_t need; // chunks at most
     bool swaps;    // of the swap
 } before;
-
-static uint64_t chunks_for(const family *f, uint32_t len_tok)
-{
-    return vt_bytes_for(f->m, len_tok) / f->chunk_bytes;
-}
 
 static uint64_t held(const vt_stats *st)
 {
@@ -96,13 +92,57 @@ static uint32_t draw(family *f, uint64_t below)
     return (uint32_t)family_draw(f, below);
 }
 
+// What extend answers where nothing is shared and no call fails.
+static vt_status foresee(const family *f, uint32_t i, uint32_t len_tok)
+{
+    uint64_t n_chunk = 0, n_used = 0;
+    if (len_tok > FAMILY_MAX_TOK) return VT_EINVAL;
+    if (family_chunks_for(f, len_tok) <= family_chunks_for(f, f->kin[i].len_tok)) return VT_OK;
+    for (uint32_t k = 0; k < f->setup.n_seq; k++) {
+        if (!f->kin[k].s) continue;
+        uint32_t len = k == i ? len_tok : f->kin[k].len_tok;
+        n_chunk += family_chunks_for(f, len);
+        n_used += len > 0;
+    }
+    uint64_t n_view = f->setup.layout == VT_LAYOUT_SPLIT ? f->setup.n_plane : 1;
+    if (n_chunk > f->setup.budget_chunks) return VT_NOSPACE;
+    if (f->setup.max_runs > 0 && n_used * n_view > f->setup.max_runs) return VT_NOMAPS;
+    return VT_OK;
+}
+
+// Mostly a little more, sometimes a lot, sometimes less or too much.
+static uint32_t draw_len(family *f, uint32_t len_tok)
+{
+    switch (draw(f, 8)) {
+    case 0: return draw(f, FAMILY_MAX_TOK + 1);
+    case 1: return FAMILY_MAX_TOK + draw(f, 3);
+    case 2: return len_tok / 2;
+    default: return len_tok + draw(f, 24);
+    }
+}
+
+static vt_status step_extend(family *f, uint32_t i)
+{
+    uint32_t len_tok = draw_len(f, f->kin[i].len_tok);
+    vt_status want = foresee(f, i, len_tok), st = family_extend(f, i, len_tok);
+    bool has_quarantine = family_stats(f).quarantined_spans > 0; // its memory is missing elsewhere
+    // After failures a sequence may be mapped in more runs than one.
+    bool is_scattered = has_quarantine || (st == VT_NOMAPS && f->setup.max_runs > 0);
+    if (!f->faulty || ((st == VT_OK || st == VT_EINVAL) && !has_quarantine))
+        assert_status(want, st);
+    else
+        assert_true(vt_fault_fired(f->fault) > 0 || st == want || is_scattered);
+    return st;
+}
+
 // The lengths come one by one: what a step draws does not depend on the compiler.
 static vt_status step_grow(family *f, uint32_t i)
 {
+    if (f->setup.plain) return step_extend(f, i);
     const kin *k = &f->kin[i];
     uint32_t left = FAMILY_MAX_TOK - k->len_tok, n_more = 1 + draw(f, 40);
     if (n_more > left) n_more = left;
-    uint64_t more = chunks_for(f, k->len_tok + n_more) - chunks_for(f, k->len_tok);
+    uint64_t more = family_chunks_for(f, k->len_tok + n_more) - family_chunks_for(f, k->len_tok);
     before b = look(f, more + 1); // and a copy of the tail
     vt_status st = family_grow(f, i, n_more);
     judge(f, &b, st);
@@ -153,9 +193,26 @@ static vt_status step_retain(family *f, uint32_t i)
     return st;
 }
 
+// Spare chunks, but for those that live sequences have mapped after their tokens.
+static uint64_t n_spare_beside(const family *f)
+{
+    return family_stats(f).chunks_spare -
+           f->m->vset.mapped_free_bytes[VTI_SPAN_LIVE] / f->chunk_bytes;
+}
+
+// What is too much goes back to the system in portions: unmapped in one step, destroyed in another.
 static vt_status step_release(family *f, uint32_t i)
 {
+    uint64_t most = f->setup.high_chunks;
     family_release(f, i);
+    if (!f->setup.plain || most == 0) return VT_OK;
+    if (most == UINT64_MAX) most = 0;
+    for (int k = 0; k < 20 && n_spare_beside(f) > most; k++) {
+        vt_status st = vt_step(f->m, VT_AHEAD_NONE, 0, f->now_ms);
+        if (!f->faulty) assert_ok(st);
+        vt_work(f->m, UINT32_MAX, NULL);
+    }
+    if (!f->faulty) assert_true(n_spare_beside(f) <= most);
     return VT_OK;
 }
 
@@ -179,7 +236,7 @@ static vt_status swap_some(family *f, uint32_t i, vt_status (*swap)(vt_seq *s))
 // What goes out with it and what comes may take each other's place meanwhile.
 static vt_status step_swap_out(family *f, uint32_t i)
 {
-    before b = look(f, chunks_for(f, f->kin[i].len_tok));
+    before b = look(f, family_chunks_for(f, f->kin[i].len_tok));
     b.swaps = true;
     vt_status st = swap_some(f, i, vt_seq_swap_out);
     if (f->n_moving == 0) judge(f, &b, st);
@@ -188,7 +245,7 @@ static vt_status step_swap_out(family *f, uint32_t i)
 
 static vt_status step_swap_in(family *f, uint32_t i)
 {
-    before b = look(f, chunks_for(f, f->kin[i].len_tok));
+    before b = look(f, family_chunks_for(f, f->kin[i].len_tok));
     vt_status st = swap_some(f, i, vt_seq_swap_in);
     if (f->n_moving == 0) judge(f, &b, st);
     if (st == VT_OK && !f->kin[i].is_moving) assert_false(vt_seq_is_swapped(f->kin[i].s));
@@ -332,13 +389,20 @@ static const step steps[] = {
 
 enum { N_STEP = sizeof steps / sizeof steps[0] };
 
+static uint32_t weight_of(const family *f, const step *s)
+{
+    bool is_plain = s->run == step_grow || s->run == step_release || s->run == step_trim ||
+                    s->run == step_ahead;
+    return is_plain || !f->setup.plain ? s->weight : 0;
+}
+
 static const step *draw_step(family *f)
 {
     uint32_t sum = 0, at;
-    for (int k = 0; k < N_STEP; k++) sum += steps[k].weight;
+    for (int k = 0; k < N_STEP; k++) sum += weight_of(f, &steps[k]);
     at = draw(f, sum);
     const step *s = steps;
-    while (at >= s->weight) at -= (s++)->weight;
+    while (at >= weight_of(f, s)) at -= weight_of(f, s++);
     return s;
 }
 
@@ -359,7 +423,7 @@ static uint32_t draw_prompt(family *f, uint32_t domain, uint32_t *tok)
 static vt_status come_to_life(family *f, uint32_t i)
 {
     uint32_t tok[FAMILY_MAX_TOK];
-    bool plain = draw(f, 3) == 0;
+    bool plain = f->setup.plain || draw(f, 3) == 0;
     before b = look(f, plain ? 0 : 1);
     vt_status st;
     f->step_name = plain ? "create" : "match";

@@ -50,8 +50,6 @@ uint64_t n_evictable(void);
 uint64_t n_in(vt_chunk_state state);
 
 #define assert_tree(want) assert_string_equal(want, tree_of(d))
-#define TREE_TEST(fn)     cmocka_unit_test_setup_teardown(fn, tree_setup, tree_teardown)
-#define TREE_TEST4(fn)    cmocka_unit_test_setup_teardown(fn, tree_setup4, tree_teardown)
 
 static inline vt_domain_stats stats_of_domain(const vt_domain *of)
 {

@@ -1,8 +1,8 @@
 // test_vt_events.c - the ring of events: order, numbers and times, what is overwritten, and a taker
 // on another thread.
+#include "assert_vt.h"
 #include "failing_calloc.h"
 #include "suite.h"
-#include "unit/cmocka_all.h"
 
 #include <pthread.h>
 
@@ -12,17 +12,14 @@ enum { CAP = 4 };
 
 static vti_events *ev;
 
-static int setup(void **state)
+VT_FIXTURE(setup)
 {
-    (void)state;
-    return vti_events_new(CAP, &ev) == VT_OK ? 0 : -1;
+    assert_ok(vti_events_new(CAP, &ev));
 }
 
-static int teardown(void **state)
+VT_FIXTURE(teardown)
 {
-    (void)state;
     vti_events_free(ev);
-    return 0;
 }
 
 static void add(uint64_t id)
@@ -30,9 +27,8 @@ static void add(uint64_t id)
     vti_events_add(ev, (vt_event){.kind = VT_EVENT_EVICTED, .id = id, .number = 99, .now_ms = 99});
 }
 
-static void test_events_are_taken_once_in_order(void **state)
+FX_TEST(test_events_are_taken_once_in_order)
 {
-    (void)state;
     vt_event out[8];
     assert_int_equal(vti_events_take(ev, out, 8), 0);
     add(10);
@@ -50,9 +46,8 @@ static void test_events_are_taken_once_in_order(void **state)
     assert_int_equal(vti_events_take(ev, out, 8), 0);
 }
 
-static void test_the_oldest_are_overwritten_and_leave_a_gap(void **state)
+FX_TEST(test_the_oldest_are_overwritten_and_leave_a_gap)
 {
-    (void)state;
     vt_event out[8];
     for (uint64_t i = 0; i < CAP; i++) add(i);
     assert_int_equal(vti_events_take(ev, out, 1), 1);
@@ -64,9 +59,8 @@ static void test_the_oldest_are_overwritten_and_leave_a_gap(void **state)
     }
 }
 
-static void test_without_a_ring_nothing_is_kept(void **state)
+FX_TEST(test_without_a_ring_nothing_is_kept)
 {
-    (void)state;
     vt_event out;
     vti_events_add(NULL, (vt_event){.id = 1});
     vti_events_clock(NULL, 1);
@@ -90,9 +84,8 @@ static void *add_many(void *arg)
     return arg;
 }
 
-static void test_another_thread_takes_while_the_owner_adds(void **state)
+FX_TEST(test_another_thread_takes_while_the_owner_adds)
 {
-    (void)state;
     pthread_t owner;
     vt_event out[3];
     uint64_t next = 0;
@@ -110,15 +103,4 @@ static void test_another_thread_takes_while_the_owner_adds(void **state)
     assert_int_equal(vti_events_take(ev, out, 3), 0);
 }
 
-FX_SUITE(test_vt_events)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_events_are_taken_once_in_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_oldest_are_overwritten_and_leave_a_gap, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_without_a_ring_nothing_is_kept, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_another_thread_takes_while_the_owner_adds, setup,
-                                        teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_vt_events, setup, teardown)

@@ -1,7 +1,7 @@
 // test_vt_radix.c - rTree case by case: what each kind of push leaves, lookups exact to the token,
 // windows and states, domains, enumeration and events, and trees that are wide or deep.
+#include "assert_vt.h"
 #include "suite.h"
-#include "unit/cmocka_all.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,18 +10,16 @@
 
 // ---- Blocks
 
-static void test_nothing_is_a_root(void **state)
+FX_TEST_WITH(test_nothing_is_a_root, tree_setup, tree_teardown)
 {
-    (void)state;
     assert_ptr_equal(push("", 'A'), d->root);
     assert_tree("");
     assert_int_equal(match("abc").n_tok, 0);
     assert_ptr_equal(match("abc").node, d->root);
 }
 
-static void test_a_path_has_a_node_for_each_block(void **state)
+FX_TEST_WITH(test_a_path_has_a_node_for_each_block, tree_setup, tree_teardown)
 {
-    (void)state;
     vti_node *n = push("abcde", 'A');
     assert_tree("ab[A0](cd[A1](e[A2]))");
     vti_radix_stats st = vti_radix_look(t);
@@ -32,9 +30,8 @@ static void test_a_path_has_a_node_for_each_block(void **state)
     assert_ptr_equal(match("abcdef").last, n);
 }
 
-static void test_lookups_are_exact_to_the_token(void **state)
+FX_TEST_WITH(test_lookups_are_exact_to_the_token, tree_setup4, tree_teardown)
 {
-    (void)state;
     (void)push("abcdefgh", 'A');
     (void)push("abcxyz", 'B');
     assert_tree("abcd[A0 A1](efgh[A2 A3]) abcx[B0 B1](yz[B2])");
@@ -52,9 +49,8 @@ static void test_lookups_are_exact_to_the_token(void **state)
     assert_string_equal(chunks_of(match("q"), 0), "");
 }
 
-static void test_a_leaf_is_lengthened(void **state)
+FX_TEST_WITH(test_a_leaf_is_lengthened, tree_setup4, tree_teardown)
 {
-    (void)state;
     vti_node *n = push("ab", 'A');
     assert_ptr_equal(push("abc", 'B'), n);
     assert_tree("abc[B0 B1]"); // no sequence uses what was there
@@ -64,9 +60,8 @@ static void test_a_leaf_is_lengthened(void **state)
     assert_ptr_equal(push("abc", 'D'), n); // longer already
 }
 
-static void test_a_longer_leaf_is_enough(void **state)
+FX_TEST_WITH(test_a_longer_leaf_is_enough, tree_setup4, tree_teardown)
 {
-    (void)state;
     vti_node *n = push("abcd", 'A');
     assert_ptr_equal(push("abc", 'B'), n);
     assert_tree("abcd[A0 A1]");
@@ -76,9 +71,8 @@ static void test_a_longer_leaf_is_enough(void **state)
     assert_string_equal(chunks_of(match("abxy"), 0), "D0 D1");
 }
 
-static void test_a_lengthened_tail_replaces_the_chunk_that_lacks_rows(void **state)
+FX_TEST_WITH(test_a_lengthened_tail_replaces_the_chunk_that_lacks_rows, tree_setup4, tree_teardown)
 {
-    (void)state;
     vti_pset_user_hold(&ps, chunk_named(0, 'A', 0));
     vti_pset_user_hold(&ps, chunk_named(0, 'A', 1));
     (void)push("abc", 'A');
@@ -89,9 +83,8 @@ static void test_a_lengthened_tail_replaces_the_chunk_that_lacks_rows(void **sta
     vti_pset_user_drop(&ps, chunk_named(0, 'A', 1), VTI_IN_POOL, false);
 }
 
-static void test_a_chunk_that_no_sequence_uses_is_replaced(void **state)
+FX_TEST_WITH(test_a_chunk_that_no_sequence_uses_is_replaced, tree_setup4, tree_teardown)
 {
-    (void)state;
     vti_pset_user_hold(&ps, chunk_named(0, 'A', 1));
     (void)push("abcd", 'A');
     (void)push("abcd", 'B');
@@ -100,9 +93,8 @@ static void test_a_chunk_that_no_sequence_uses_is_replaced(void **state)
     vti_pset_user_drop(&ps, chunk_named(0, 'A', 1), VTI_IN_POOL, false);
 }
 
-static void test_tokens_that_straddle_chunks(void **state)
+FX_TEST_WITH(test_tokens_that_straddle_chunks, tree_setup, tree_teardown)
 {
-    (void)state;
     tree_close();
     tree_open(&(letter_group){VT_GROUP_TOKENS, 2, 3, 0}, 1, 1); // a token and a half
     (void)push("abcd", 'A');
@@ -116,9 +108,8 @@ static void test_tokens_that_straddle_chunks(void **state)
     assert_tree("a[A0 A1](b[A2 A3])");
 }
 
-static void test_tokens_are_32_bits(void **state)
+FX_TEST_WITH(test_tokens_are_32_bits, tree_setup, tree_teardown)
 {
-    (void)state;
     uint32_t chunk[N_POSITION];
     for (uint32_t p = 0; p < N_POSITION; p++) chunk[p] = chunk_named(0, 'A', p);
     const uint32_t *at[] = {chunk}, tok[] = {UINT32_MAX, 0, UINT32_MAX - 1};
@@ -130,9 +121,8 @@ static void test_tokens_are_32_bits(void **state)
     assert_int_equal(vti_radix_match(d, other, 2).n_tok, 1);
 }
 
-static void test_a_push_goes_on_from_a_node(void **state)
+FX_TEST_WITH(test_a_push_goes_on_from_a_node, tree_setup4, tree_teardown)
 {
-    (void)state;
     uint32_t chunk[N_POSITION];
     for (uint32_t p = 0; p < N_POSITION; p++) chunk[p] = chunk_named(0, 'B', p);
     const uint32_t *at[] = {chunk}, tok[] = {'e', 'f', 'g', 'h', 'i'};
@@ -147,17 +137,14 @@ static void test_a_push_goes_on_from_a_node(void **state)
 // ---- Windows
 
 // Group 0: all rows, two to a chunk; group 1: a window of three, one row to a chunk.
-static int window_setup(void **state)
+VT_FIXTURE(window_setup)
 {
-    (void)state;
     static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 2, 0}, {VT_GROUP_TOKENS, 1, 1, 3}};
     tree_open(group, 2, 4);
-    return 0;
 }
 
-static void test_a_window_needs_only_its_last_rows(void **state)
+FX_TEST_WITH(test_a_window_needs_only_its_last_rows, window_setup, tree_teardown)
 {
-    (void)state;
     (void)push_front("abcdefgh", 'A', 4);
     assert_tree("abcd[A0 A1|- - - -](efgh[A2 A3|A4 A5 A6 A7])");
     assert_int_equal(match("abcdefgh").n_tok, 8); // row 8 sees 6, 7
@@ -168,9 +155,8 @@ static void test_a_window_needs_only_its_last_rows(void **state)
     assert_int_equal(match("abcd").n_tok, 0);
 }
 
-static void test_holes_after_the_end_do_not_matter(void **state)
+FX_TEST_WITH(test_holes_after_the_end_do_not_matter, window_setup, tree_teardown)
 {
-    (void)state;
     (void)push("abc", 'A');
     (void)push_front("abcdefgh", 'B', 8); // the pusher has given up all of them
     assert_tree("abcd[B0 B1|A0 A1 A2 -](efgh[B2 B3|- - - -])");
@@ -179,9 +165,8 @@ static void test_holes_after_the_end_do_not_matter(void **state)
 }
 
 // Two rows to a chunk of the window: the tail of "abc" lacks the row of d.
-static void test_a_window_chunk_without_the_new_rows_goes(void **state)
+FX_TEST_WITH(test_a_window_chunk_without_the_new_rows_goes, window_setup, tree_teardown)
 {
-    (void)state;
     static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 2, 0}, {VT_GROUP_TOKENS, 1, 2, 3}};
     tree_close();
     tree_open(group, 2, 4);
@@ -193,9 +178,8 @@ static void test_a_window_chunk_without_the_new_rows_goes(void **state)
 }
 
 // A window chunk lies over several blocks, and each node may have one of its own.
-static void test_the_deeper_chunk_mends_a_hole(void **state)
+FX_TEST_WITH(test_the_deeper_chunk_mends_a_hole, window_setup, tree_teardown)
 {
-    (void)state;
     static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 1, 0}, {VT_GROUP_TOKENS, 2, 3, 2}};
     tree_close();
     tree_open(group, 2, 1);
@@ -214,9 +198,8 @@ static void test_the_deeper_chunk_mends_a_hole(void **state)
     assert_int_equal(match("ab").n_tok, 0);
 }
 
-static void test_holes_are_filled_by_the_next(void **state)
+FX_TEST_WITH(test_holes_are_filled_by_the_next, window_setup, tree_teardown)
 {
-    (void)state;
     (void)push_front("abcdefgh", 'A', 8);
     assert_int_equal(match("abcdefgh").n_tok, 0);
     (void)push("abcd", 'B');
@@ -228,17 +211,14 @@ static void test_holes_are_filled_by_the_next(void **state)
 
 // ---- States
 
-static int state_setup(void **state)
+VT_FIXTURE(state_setup)
 {
-    (void)state;
     static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 2, 0}, {VT_GROUP_STATE, 3, 2, 0}};
     tree_open(group, 2, 4);
-    return 0;
 }
 
-static void test_a_state_is_that_of_the_end(void **state)
+FX_TEST_WITH(test_a_state_is_that_of_the_end, state_setup, tree_teardown)
 {
-    (void)state;
     (void)push("abcdef", 'A');
     assert_tree("abcd[A0 A1|- -](ef[A2|A0 A1])");
     assert_int_equal(match("abcdefgh").n_tok, 6);
@@ -249,9 +229,8 @@ static void test_a_state_is_that_of_the_end(void **state)
     assert_string_equal(chunks_of(match("abcde"), 1), "B0 B1");
 }
 
-static void test_children_with_states_nest(void **state)
+FX_TEST_WITH(test_children_with_states_nest, state_setup, tree_teardown)
 {
-    (void)state;
     (void)push("abc", 'A');
     (void)push("a", 'B');
     (void)push("abcd", 'C');
@@ -265,9 +244,8 @@ static void test_children_with_states_nest(void **state)
     assert_string_equal(chunks_of(match("abz"), 1), "B0 B1");
 }
 
-static void test_without_a_state_nothing_can_begin(void **state)
+FX_TEST_WITH(test_without_a_state_nothing_can_begin, state_setup, tree_teardown)
 {
-    (void)state;
     vti_node *n = push("abc", 'A');
     vti_node_drop_all(t, n, true);
     n->has_windows = false;
@@ -280,9 +258,8 @@ static void test_without_a_state_nothing_can_begin(void **state)
 
 // ---- Domains
 
-static void test_domains_do_not_mix(void **state)
+FX_TEST_WITH(test_domains_do_not_mix, tree_setup, tree_teardown)
 {
-    (void)state;
     static const char *const keys[] = {"", "d\0", "dd", "D"};
     static const size_t key_bytes[] = {0, 2, 2, 1};
     vt_domain *other[4], *again;
@@ -301,12 +278,11 @@ static void test_domains_do_not_mix(void **state)
     assert_tree("ab[A0](c[A1])");
     assert_string_equal(tree_of(other[2]), "ab[D0]");
     assert_int_equal(vti_radix_look(t).n_domain, 5);
-    assert_ptr_equal(vti_domain_tree(d), t);
+    assert_ptr_equal(d->tree, t);
 }
 
-static void test_many_domains_are_told_apart(void **state)
+FX_TEST_WITH(test_many_domains_are_told_apart, tree_setup, tree_teardown)
 {
-    (void)state;
     vt_domain *many[3000], *again;
     for (uint32_t i = 0; i < 3000; i++)
         assert_int_equal(vti_radix_open(t, &i, sizeof i, &many[i]), VT_OK);
@@ -321,9 +297,8 @@ static void test_many_domains_are_told_apart(void **state)
     verify();
 }
 
-static void test_a_domain_lives_while_open_or_not_empty(void **state)
+FX_TEST_WITH(test_a_domain_lives_while_open_or_not_empty, tree_setup, tree_teardown)
 {
-    (void)state;
     vt_domain *e;
     vti_node *n;
     assert_null(vti_domain_owner(d));
@@ -346,9 +321,8 @@ static void test_a_domain_lives_while_open_or_not_empty(void **state)
     assert_int_equal(vti_radix_look(t).n_domain, 1);
 }
 
-static void test_forget_takes_all_but_what_is_referenced(void **state)
+FX_TEST_WITH(test_forget_takes_all_but_what_is_referenced, tree_setup, tree_teardown)
 {
-    (void)state;
     vt_domain *e;
     vti_node *used = push("abcdef", 'A'), *pinned = push("abx", 'B'), *kept;
     assert_int_equal(vti_radix_open(t, "e", 1, &e), VT_OK);
@@ -399,9 +373,8 @@ static bool count_nodes(void *ud, const vt_prefix_info *node)
     return ++*(uint32_t *)ud > 0;
 }
 
-static void test_a_lookup_changes_nothing(void **state)
+FX_TEST_WITH(test_a_lookup_changes_nothing, tree_setup, tree_teardown)
 {
-    (void)state;
     static const char *const words[] = {"", "a", "abc", "abcd", "abcxyz", "abq", "q"};
     uint32_t n_seen = 0;
     (void)push("abcdef", 'A');
@@ -431,9 +404,8 @@ static bool log_node(void *ud, const vt_prefix_info *node)
     return log->n < log->max_n;
 }
 
-static void test_nodes_are_enumerated_parents_first(void **state)
+FX_TEST_WITH(test_nodes_are_enumerated_parents_first, tree_setup, tree_teardown)
 {
-    (void)state;
     walk_log log = {.max_n = 8};
     retain(push("abcd", 'A'), 3, false, 9, 0);
     vti_node *x = push("abx", 'B');
@@ -463,9 +435,8 @@ static bool log_key(void *ud, vt_domain *of, const void *key, size_t key_bytes)
     return strlen(text) < 4;
 }
 
-static void test_domains_are_enumerated(void **state)
+FX_TEST_WITH(test_domains_are_enumerated, tree_setup, tree_teardown)
 {
-    (void)state;
     char text[16] = "";
     vt_domain *e;
     assert_int_equal(vti_radix_open(t, "ef", 2, &e), VT_OK);
@@ -486,9 +457,8 @@ static void expect_event(const vt_event *is, vt_event_kind kind, const vti_node 
     assert_int_equal(is->parent_id, parent);
 }
 
-static void test_events_say_what_can_be_matched(void **state)
+FX_TEST_WITH(test_events_say_what_can_be_matched, tree_setup, tree_teardown)
 {
-    (void)state;
     vt_event ev[16];
     vti_node *c = push("abc", 'A'), *ab = c->parent;
     uint64_t ab_id = ab->id, c_id = c->id;
@@ -510,9 +480,8 @@ static void test_events_say_what_can_be_matched(void **state)
     assert_int_equal(ev[1].id, ab_id);
 }
 
-static void test_a_domain_counts(void **state)
+FX_TEST_WITH(test_a_domain_counts, tree_setup, tree_teardown)
 {
-    (void)state;
     (void)push("abcde", 'A');
     vti_domain_note_match(d, 7, 4);
     assert_true(vti_radix_evict(t, 0));
@@ -540,9 +509,8 @@ static vti_node *push_tokens(const uint32_t *tok, uint32_t n_tok, uint32_t chunk
     return n;
 }
 
-static void test_ten_thousand_users_of_one_prompt(void **state)
+FX_TEST_WITH(test_ten_thousand_users_of_one_prompt, tree_setup4, tree_teardown)
 {
-    (void)state;
     enum { N = 10000 };
     uint32_t tok[8] = {1, 2, 3, 4};
     vti_node *n = NULL;
@@ -578,9 +546,8 @@ static uint32_t depth_of(const vti_node *n)
 
 // Fractions of multiples of the golden ratio are in the order of serial numbers that are multiplied
 // by it: a tree whose weights are such products becomes a list.
-static void test_no_order_of_prompts_unbalances_the_tree(void **state)
+FX_TEST_WITH(test_no_order_of_prompts_unbalances_the_tree, tree_setup, tree_teardown)
 {
-    (void)state;
     enum { N = 4000 };
     for (uint64_t i = 1; i <= N; i++) {
         uint32_t tok[2] = {(uint32_t)(i * UINT64_C(0x9e3779b97f4a7c15) >> 32), 7};
@@ -590,9 +557,8 @@ static void test_no_order_of_prompts_unbalances_the_tree(void **state)
     assert_in_range(depth_of(d->root->child), 12, 60); // a random tree has about 30
 }
 
-static void test_the_table_of_domains_grows(void **state)
+FX_TEST_WITH(test_the_table_of_domains_grows, tree_setup, tree_teardown)
 {
-    (void)state;
     enum { N = 5000 };
     static vt_domain *domain[N];
     uint32_t longest = 0;
@@ -609,9 +575,8 @@ static void test_the_table_of_domains_grows(void **state)
     for (uint32_t i = 0; i < N; i++) vt_domain_close(domain[i]);
 }
 
-static void test_a_path_of_thousands_of_nodes(void **state)
+FX_TEST_WITH(test_a_path_of_thousands_of_nodes, tree_setup4, tree_teardown)
 {
-    (void)state;
     enum { N = 3000 };
     geo.max_tok = 4 * N; // every chunk is of position 0, so the pSet need not know
     geo.group[0].slice_bytes = 4 * N;
@@ -629,43 +594,4 @@ static void test_a_path_of_thousands_of_nodes(void **state)
     free(tok);
 }
 
-#define WINDOW_TEST(fn) cmocka_unit_test_setup_teardown(fn, window_setup, tree_teardown)
-#define STATE_TEST(fn)  cmocka_unit_test_setup_teardown(fn, state_setup, tree_teardown)
-
-FX_SUITE(test_vt_radix)
-{
-    const struct CMUnitTest tests[] = {
-        TREE_TEST(test_nothing_is_a_root),
-        TREE_TEST(test_a_path_has_a_node_for_each_block),
-        TREE_TEST4(test_lookups_are_exact_to_the_token),
-        TREE_TEST4(test_a_leaf_is_lengthened),
-        TREE_TEST4(test_a_longer_leaf_is_enough),
-        TREE_TEST4(test_a_lengthened_tail_replaces_the_chunk_that_lacks_rows),
-        TREE_TEST4(test_a_chunk_that_no_sequence_uses_is_replaced),
-        TREE_TEST(test_tokens_that_straddle_chunks),
-        TREE_TEST(test_tokens_are_32_bits),
-        TREE_TEST4(test_a_push_goes_on_from_a_node),
-        WINDOW_TEST(test_a_window_needs_only_its_last_rows),
-        WINDOW_TEST(test_holes_after_the_end_do_not_matter),
-        WINDOW_TEST(test_a_window_chunk_without_the_new_rows_goes),
-        WINDOW_TEST(test_the_deeper_chunk_mends_a_hole),
-        WINDOW_TEST(test_holes_are_filled_by_the_next),
-        STATE_TEST(test_a_state_is_that_of_the_end),
-        STATE_TEST(test_children_with_states_nest),
-        STATE_TEST(test_without_a_state_nothing_can_begin),
-        TREE_TEST(test_domains_do_not_mix),
-        TREE_TEST(test_many_domains_are_told_apart),
-        TREE_TEST(test_a_domain_lives_while_open_or_not_empty),
-        TREE_TEST(test_forget_takes_all_but_what_is_referenced),
-        TREE_TEST(test_a_lookup_changes_nothing),
-        TREE_TEST(test_nodes_are_enumerated_parents_first),
-        TREE_TEST(test_domains_are_enumerated),
-        TREE_TEST(test_events_say_what_can_be_matched),
-        TREE_TEST(test_a_domain_counts),
-        TREE_TEST4(test_ten_thousand_users_of_one_prompt),
-        TREE_TEST4(test_a_path_of_thousands_of_nodes),
-        TREE_TEST(test_no_order_of_prompts_unbalances_the_tree),
-        TREE_TEST(test_the_table_of_domains_grows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_radix)

@@ -1,7 +1,7 @@
 // test_vt_radix_check.c - what goes wrong: a planted bug for each invariant of the tree, which
 // vti_radix_check must name, and every allocation failing once.
+#include "assert_vt.h"
 #include "suite.h"
-#include "unit/cmocka_all.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,10 @@
 #include "radix_letters.h"
 
 // A window of three beside all rows.
-static int window_setup(void **state)
+VT_FIXTURE(window_setup)
 {
-    (void)state;
     static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 2, 0}, {VT_GROUP_TOKENS, 1, 1, 3}};
     tree_open(group, 2, 4);
-    return 0;
 }
 
 // ---- Planted bugs
@@ -63,9 +61,8 @@ static void spoil_nodes(vti_node *x, vti_node *y, vti_node *q, vt_domain *other)
     SPOIL(q->used, 0, "a heap out of order");
 }
 
-static void test_broken_invariants_are_found(void **state)
+FX_TEST_WITH(test_broken_invariants_are_found, tree_setup, tree_teardown)
 {
-    (void)state;
     (void)push("r", 'E');
     vti_node *x = push("abx", 'A'), *y = push("aby", 'C'), *q = push("q", 'D'), *k;
     vt_domain *other;
@@ -94,26 +91,23 @@ static void test_broken_invariants_are_found(void **state)
     vti_radix_unref(t, y);
 }
 
-static void test_an_empty_closed_domain_is_found(void **state)
+FX_TEST_WITH(test_an_empty_closed_domain_is_found, tree_setup, tree_teardown)
 {
-    (void)state;
     vt_domain *other;
     assert_int_equal(vti_radix_open(t, "other", 5, &other), VT_OK);
     SPOIL(other->n_open, 0, "an empty domain that is not open");
 }
 
-static void test_a_part_of_a_block_with_children_is_found(void **state)
+FX_TEST_WITH(test_a_part_of_a_block_with_children_is_found, tree_setup, tree_teardown)
 {
-    (void)state;
     vti_node *n = push("abcd", 'A')->parent;
     n->n_tok = 1, n->child->start = 1;
     says("radix tree: a part of a block has children");
     n->n_tok = 2, n->child->start = 2;
 }
 
-static void test_a_child_that_begins_with_another_is_found(void **state)
+FX_TEST_WITH(test_a_child_that_begins_with_another_is_found, tree_setup4, tree_teardown)
 {
-    (void)state;
     (void)push("abc", 'A');
     vti_node *x = push("abxy", 'B');
     x->room[2] = 'c', x->n_tok = 4;
@@ -121,9 +115,8 @@ static void test_a_child_that_begins_with_another_is_found(void **state)
     x->room[2] = 'x';
 }
 
-static void test_wrong_reference_counts_are_seen(void **state)
+FX_TEST_WITH(test_wrong_reference_counts_are_seen, tree_setup, tree_teardown)
 {
-    (void)state;
     vti_node *n = push("ab", 'A');
     vti_holding h = vti_node_holding(t, n, 0);
     h.chunk[0] = VTI_NO_CHUNK; // without telling the pSet
@@ -131,9 +124,8 @@ static void test_wrong_reference_counts_are_seen(void **state)
     h.chunk[0] = chunk_named(0, 'A', 0);
 }
 
-static void test_what_is_held_beside_is_checked(void **state)
+FX_TEST_WITH(test_what_is_held_beside_is_checked, window_setup, tree_teardown)
 {
-    (void)state;
     vti_node *n = push("abcdefgh", 'A')->parent;
     assert_int_not_equal(n->place[VTI_BY_WINDOW], 0);
     SPOIL(n->has_windows, false, "a node that does not say what it holds");
@@ -147,9 +139,8 @@ typedef struct word {
     const char *before, *letters;
 } word;
 
-static void test_every_allocation_of_a_push_may_fail(void **state)
+FX_TEST_WITH(test_every_allocation_of_a_push_may_fail, tree_setup4, tree_teardown)
 {
-    (void)state;
     static const word words[] = {{"", "abc"},
                                  {"abc", "abcdefgh"},
                                  {"abcdef", "abc"},
@@ -186,9 +177,8 @@ static void test_every_allocation_of_a_push_may_fail(void **state)
     assert_true(n_failed > 10);
 }
 
-static void test_every_allocation_of_opening_may_fail(void **state)
+FX_TEST_WITH(test_every_allocation_of_opening_may_fail, tree_setup, tree_teardown)
 {
-    (void)state;
     vti_radix *other;
     vt_domain *e = NULL;
     uint64_t k;
@@ -213,19 +203,4 @@ static void test_every_allocation_of_opening_may_fail(void **state)
     vti_radix_free(NULL);
 }
 
-#define WINDOW_TEST(fn) cmocka_unit_test_setup_teardown(fn, window_setup, tree_teardown)
-
-FX_SUITE(test_vt_radix_check)
-{
-    const struct CMUnitTest tests[] = {
-        TREE_TEST(test_broken_invariants_are_found),
-        TREE_TEST(test_an_empty_closed_domain_is_found),
-        TREE_TEST(test_a_part_of_a_block_with_children_is_found),
-        TREE_TEST4(test_a_child_that_begins_with_another_is_found),
-        TREE_TEST(test_wrong_reference_counts_are_seen),
-        WINDOW_TEST(test_what_is_held_beside_is_checked),
-        TREE_TEST4(test_every_allocation_of_a_push_may_fail),
-        TREE_TEST(test_every_allocation_of_opening_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_radix_check)

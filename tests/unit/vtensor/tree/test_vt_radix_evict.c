@@ -1,7 +1,7 @@
 // test_vt_radix_evict.c - what prefixes are worth: which are evicted and when, which are not, what
 // quotas keep, what is released beside, and how many chunks may be evicted.
+#include "assert_vt.h"
 #include "suite.h"
-#include "unit/cmocka_all.h"
 
 #include <string.h>
 
@@ -35,9 +35,8 @@ static const char *evict_all(uint64_t now_ms)
     return order;
 }
 
-static void test_unused_the_longest_goes_first(void **state)
+FX_TEST_WITH(test_unused_the_longest_goes_first, tree_setup, tree_teardown)
 {
-    (void)state;
     (void)push("1", 'A');
     vti_node *two = push("2", 'B');
     (void)push("3", 'C');
@@ -47,9 +46,8 @@ static void test_unused_the_longest_goes_first(void **state)
     assert_string_equal(evict_all(0), "3421");
 }
 
-static void test_blocks_go_from_the_end_of_a_path(void **state)
+FX_TEST_WITH(test_blocks_go_from_the_end_of_a_path, tree_setup, tree_teardown)
 {
-    (void)state;
     (void)push("abcd", 'A');
     vti_node *f = push("abef", 'B');
     (void)push("xy", 'C');
@@ -58,9 +56,8 @@ static void test_blocks_go_from_the_end_of_a_path(void **state)
     assert_string_equal(evict_all(0), "yfb"); // ab is worth what ef was
 }
 
-static void test_a_chunk_at_a_time_is_freed(void **state)
+FX_TEST_WITH(test_a_chunk_at_a_time_is_freed, tree_setup, tree_teardown)
 {
-    (void)state;
     (void)push("abcdefgh", 'A');
     for (uint64_t n = 4; n > 0; n--) {
         assert_int_equal(n_in(VT_CHUNK_CACHED), n);
@@ -71,9 +68,8 @@ static void test_a_chunk_at_a_time_is_freed(void **state)
     assert_int_equal(vti_radix_look(t).n_evicted, 4);
 }
 
-static void test_low_priority_goes_first(void **state)
+FX_TEST_WITH(test_low_priority_goes_first, tree_setup, tree_teardown)
 {
-    (void)state;
     retain(push("1", 'A'), 2, false, 0, 0);
     retain(push("2", 'B'), 0, false, 0, 0);
     retain(push("3", 'C'), VT_MAX_PRIORITY, false, 0, 0);
@@ -83,9 +79,8 @@ static void test_low_priority_goes_first(void **state)
     assert_string_equal(evict_all(0), "265143");
 }
 
-static void test_a_parent_inherits_what_is_worth_more(void **state)
+FX_TEST_WITH(test_a_parent_inherits_what_is_worth_more, tree_setup, tree_teardown)
 {
-    (void)state;
     vti_node *c = push("abc", 'A');
     (void)push("x", 'C');
     retain(push("y", 'D'), 3, false, 0, 0);
@@ -99,9 +94,8 @@ static void test_a_parent_inherits_what_is_worth_more(void **state)
     assert_string_equal(evict_all(0), "cyb");
 }
 
-static void test_worth_can_be_taken_back(void **state)
+FX_TEST_WITH(test_worth_can_be_taken_back, tree_setup, tree_teardown)
 {
-    (void)state;
     vti_node *c = push("abc", 'A');
     (void)push("x", 'C');
     (void)push("y", 'D');
@@ -112,9 +106,8 @@ static void test_worth_can_be_taken_back(void **state)
     assert_string_equal(evict_all(0), "cbx");
 }
 
-static void test_pins_hold_what_is_above_them(void **state)
+FX_TEST_WITH(test_pins_hold_what_is_above_them, tree_setup, tree_teardown)
 {
-    (void)state;
     vti_node *d_ = push("abcd", 'A');
     (void)push("abx", 'C');
     retain(d_, 0, true, 0, 0);
@@ -123,9 +116,8 @@ static void test_pins_hold_what_is_above_them(void **state)
     assert_int_equal(t->pinned_bytes, 4);
 }
 
-static void test_worth_ends_at_its_time(void **state)
+FX_TEST_WITH(test_worth_ends_at_its_time, tree_setup, tree_teardown)
 {
-    (void)state;
     retain(push("1", 'A'), 0, true, 100, 0);
     retain(push("2", 'B'), 7, false, 50, 0);
     retain(push("3", 'C'), 1, false, 0, 0);
@@ -140,9 +132,8 @@ static void test_worth_ends_at_its_time(void **state)
     assert_string_equal(evict_all(100), "1");
 }
 
-static void test_what_ends_earlier_is_not_inherited(void **state)
+FX_TEST_WITH(test_what_ends_earlier_is_not_inherited, tree_setup, tree_teardown)
 {
-    (void)state;
     vti_node *c = push("abc", 'A'), *b = c->parent;
     retain(c, 5, false, 10, 0);
     retain(b, 3, false, 0, 0);
@@ -152,9 +143,8 @@ static void test_what_ends_earlier_is_not_inherited(void **state)
     assert_int_equal(b->keep.until_ms, 0);
 }
 
-static void test_the_later_end_is_inherited(void **state)
+FX_TEST_WITH(test_the_later_end_is_inherited, tree_setup, tree_teardown)
 {
-    (void)state;
     for (int later = 0; later < 2; later++) {
         vti_node *c = push("abc", 'A'), *b = c->parent;
         retain(c, 3, false, later ? 0 : 10, 0);
@@ -166,9 +156,8 @@ static void test_the_later_end_is_inherited(void **state)
     }
 }
 
-static void test_references_hold(void **state)
+FX_TEST_WITH(test_references_hold, tree_setup, tree_teardown)
 {
-    (void)state;
     vti_node *c = push("abc", 'A'), *b = c->parent;
     (void)push("x", 'C');
     vti_radix_ref(t, c);
@@ -184,9 +173,8 @@ static void test_references_hold(void **state)
     assert_string_equal(evict_all(0), "b");
 }
 
-static void test_pins_hold_so_many_bytes_at_most(void **state)
+FX_TEST_WITH(test_pins_hold_so_many_bytes_at_most, tree_setup, tree_teardown)
 {
-    (void)state;
     vt_retention pin = {.pinned = true, .until_ms = 10}, high = {.priority = 7};
     vti_node *f = push("abcdef", 'A'), *z = push("abcdyz", 'B');
     assert_tree("ab[B0](cd[B1](ef[A2] yz[B2]))"); // two bytes to a chunk
@@ -213,9 +201,8 @@ static void test_pins_hold_so_many_bytes_at_most(void **state)
     assert_int_equal(n_evictable(), 4);
 }
 
-static void test_evictable_counts_chunks_that_would_be_free(void **state)
+FX_TEST_WITH(test_evictable_counts_chunks_that_would_be_free, tree_setup, tree_teardown)
 {
-    (void)state;
     vti_node *f = push("abcdef", 'A');
     assert_int_equal(n_evictable(), 3);
     vti_node *x = push("abcdx", 'B');
@@ -237,9 +224,8 @@ static void test_evictable_counts_chunks_that_would_be_free(void **state)
 
 // ---- Quotas
 
-static void test_a_quota_evicts_its_own_first(void **state)
+FX_TEST_WITH(test_a_quota_evicts_its_own_first, tree_setup, tree_teardown)
 {
-    (void)state;
     vt_domain *e;
     vti_node *n;
     assert_int_equal(vti_radix_open(t, "e", 1, &e), VT_OK);
@@ -258,9 +244,8 @@ static void test_a_quota_evicts_its_own_first(void **state)
     assert_int_equal(stats_of_domain(d).evicted_nodes, 3);
 }
 
-static void test_what_does_not_fit_a_quota_is_not_recorded(void **state)
+FX_TEST_WITH(test_what_does_not_fit_a_quota_is_not_recorded, tree_setup, tree_teardown)
 {
-    (void)state;
     vt_domain_set_quota(d, 5);
     vti_node *n = push("abcdefgh", 'A');
     assert_tree("ab[A0](cd[A1])");
@@ -277,9 +262,8 @@ static void test_what_does_not_fit_a_quota_is_not_recorded(void **state)
     assert_tree("a[A0]");
 }
 
-static void test_a_closed_domain_may_have_no_quota_left(void **state)
+FX_TEST_WITH(test_a_closed_domain_may_have_no_quota_left, tree_setup, tree_teardown)
 {
-    (void)state;
     vt_domain *e;
     vti_node *n;
     assert_int_equal(vti_radix_open(t, "e", 1, &e), VT_OK);
@@ -293,17 +277,14 @@ static void test_a_closed_domain_may_have_no_quota_left(void **state)
 // ---- Beside
 
 // Group 0: all rows; group 1: a window of three. A row to a chunk, blocks of two.
-static int window_setup(void **state)
+VT_FIXTURE(window_setup)
 {
-    (void)state;
     static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 1, 0}, {VT_GROUP_TOKENS, 1, 1, 3}};
     tree_open(group, 2, 2);
-    return 0;
 }
 
-static void test_windows_that_nobody_needs_go_before_leaves(void **state)
+FX_TEST_WITH(test_windows_that_nobody_needs_go_before_leaves, window_setup, tree_teardown)
 {
-    (void)state;
     (void)push("abcdefgh", 'A'); // row 8 sees g and h
     assert_int_equal(n_evictable(), 16);
     (void)push("x", 'B');
@@ -319,9 +300,8 @@ static void test_windows_that_nobody_needs_go_before_leaves(void **state)
 }
 
 // A touch of the end is a use of the windows that are needed there.
-static void test_windows_in_use_are_as_used_as_the_end(void **state)
+FX_TEST_WITH(test_windows_in_use_are_as_used_as_the_end, window_setup, tree_teardown)
 {
-    (void)state;
     vti_node *f = push("abcdef", 'A'); // e, f
     vti_node *e = push("abcdx", 'B');  // d, x: two blocks
     (void)push("q", 'C');
@@ -337,9 +317,8 @@ static void test_windows_in_use_are_as_used_as_the_end(void **state)
     assert_string_equal(evict_all(0), "*qxdb"); // cd's window outlives q
 }
 
-static void test_what_sequences_hold_beside_stays(void **state)
+FX_TEST_WITH(test_what_sequences_hold_beside_stays, window_setup, tree_teardown)
 {
-    (void)state;
     (void)push("abcd", 'A');
     (void)push("x", 'B');
     vti_pset_user_hold(&ps, chunk_named(1, 'A', 0));
@@ -352,9 +331,8 @@ static void test_what_sequences_hold_beside_stays(void **state)
 }
 
 // References guard the rows, but a window that no sequence holds may go.
-static void test_windows_of_referenced_nodes_may_go(void **state)
+FX_TEST_WITH(test_windows_of_referenced_nodes_may_go, window_setup, tree_teardown)
 {
-    (void)state;
     vti_node *n = push("abcdef", 'A');
     vti_radix_ref(t, n);
     assert_int_equal(n_evictable(), 6);
@@ -364,9 +342,8 @@ static void test_windows_of_referenced_nodes_may_go(void **state)
     verify();
 }
 
-static void test_windows_of_pinned_paths_stay(void **state)
+FX_TEST_WITH(test_windows_of_pinned_paths_stay, window_setup, tree_teardown)
 {
-    (void)state;
     vti_node *n = push("abcdef", 'A');
     retain(n, 0, true, 50, 0);
     (void)push("abx", 'B');
@@ -381,9 +358,8 @@ static void test_windows_of_pinned_paths_stay(void **state)
     verify();
 }
 
-static void test_high_priority_windows_stay_while_there_are_others(void **state)
+FX_TEST_WITH(test_high_priority_windows_stay_while_there_are_others, window_setup, tree_teardown)
 {
-    (void)state;
     vti_node *n = push("abcd", 'A');
     retain(n->parent, 2, false, 0, 0);
     (void)push("x", 'B');
@@ -392,9 +368,8 @@ static void test_high_priority_windows_stay_while_there_are_others(void **state)
 
 // ---- States
 
-static void test_states_are_held_beside(void **state)
+FX_TEST_WITH(test_states_are_held_beside, tree_setup, tree_teardown)
 {
-    (void)state;
     static const letter_group group[] = {{VT_GROUP_TOKENS, 1, 2, 0}, {VT_GROUP_STATE, 3, 2, 0}};
     tree_close();
     tree_open(group, 2, 2);
@@ -415,9 +390,8 @@ static void test_states_are_held_beside(void **state)
 // ---- Cost
 
 // Nodes that are pinned are not looked at, and each of those in use once: it counts as used then.
-static void test_evicting_does_not_walk(void **state)
+FX_TEST_WITH(test_evicting_does_not_walk, window_setup, tree_teardown)
 {
-    (void)state;
     enum { N = 15, N_PINNED = 5 };
     char word[] = "?bcd";
     for (char c = 'a'; c < 'a' + N; c++) {
@@ -434,35 +408,4 @@ static void test_evicting_does_not_walk(void **state)
         vti_pset_user_drop(&ps, chunk_named(1, 'A', p), VTI_IN_POOL, false);
 }
 
-#define WINDOW_TEST(fn) cmocka_unit_test_setup_teardown(fn, window_setup, tree_teardown)
-
-FX_SUITE(test_vt_radix_evict)
-{
-    const struct CMUnitTest tests[] = {
-        TREE_TEST(test_unused_the_longest_goes_first),
-        TREE_TEST(test_blocks_go_from_the_end_of_a_path),
-        TREE_TEST(test_a_chunk_at_a_time_is_freed),
-        TREE_TEST(test_low_priority_goes_first),
-        TREE_TEST(test_a_parent_inherits_what_is_worth_more),
-        TREE_TEST(test_worth_can_be_taken_back),
-        TREE_TEST(test_pins_hold_what_is_above_them),
-        TREE_TEST(test_worth_ends_at_its_time),
-        TREE_TEST(test_what_ends_earlier_is_not_inherited),
-        TREE_TEST(test_the_later_end_is_inherited),
-        TREE_TEST(test_references_hold),
-        TREE_TEST(test_pins_hold_so_many_bytes_at_most),
-        TREE_TEST(test_evictable_counts_chunks_that_would_be_free),
-        TREE_TEST(test_a_quota_evicts_its_own_first),
-        TREE_TEST(test_what_does_not_fit_a_quota_is_not_recorded),
-        TREE_TEST(test_a_closed_domain_may_have_no_quota_left),
-        WINDOW_TEST(test_windows_that_nobody_needs_go_before_leaves),
-        WINDOW_TEST(test_windows_in_use_are_as_used_as_the_end),
-        WINDOW_TEST(test_what_sequences_hold_beside_stays),
-        WINDOW_TEST(test_windows_of_referenced_nodes_may_go),
-        WINDOW_TEST(test_windows_of_pinned_paths_stay),
-        WINDOW_TEST(test_high_priority_windows_stay_while_there_are_others),
-        TREE_TEST(test_states_are_held_beside),
-        WINDOW_TEST(test_evicting_does_not_walk),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_radix_evict)

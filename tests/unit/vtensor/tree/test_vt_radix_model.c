@@ -17,7 +17,6 @@
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or run for longer.
 #include "assert_vt.h"
 #include "suite.h"
-#include "unit/cmocka_all.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -535,7 +534,7 @@ static void look_behind(uint32_t in, const string *s)
     const uint32_t max_n = draw(MAX_TOK + 1 - s->n);
     bool longer, goes_on;
     (void)begins_a_path(in, s, &longer);
-    const uint32_t n = vti_radix_continue(m.domain[in], s->tok, s->n, with.tok + with.n, max_n);
+    const uint32_t n = vt_prefix_continue(m.domain[in], s->tok, s->n, with.tok + with.n, max_n);
     assert_in_range(n, 0, max_n);
     assert_int_equal(n > 0, longer && max_n > 0);
     if (n == 0) return;
@@ -656,98 +655,71 @@ static void plain_traces(size_t row_bytes, size_t slice_bytes, uint32_t block_to
     traces(&(vt_group){VT_GROUP_TOKENS, 1, row_bytes, 0, slice_bytes}, 1, block_tok);
 }
 
-static void test_slices_of_half_a_token(void **state)
+FX_TEST(test_slices_of_half_a_token)
 {
-    (void)state;
     plain_traces(16, 8, 1);
 }
 
-static void test_slices_of_a_token(void **state)
+FX_TEST(test_slices_of_a_token)
 {
-    (void)state;
     plain_traces(16, 16, 1);
 }
 
-static void test_slices_of_two_thirds_of_a_token(void **state)
+FX_TEST(test_slices_of_two_thirds_of_a_token)
 {
-    (void)state;
     plain_traces(24, 16, 2);
 }
 
-static void test_slices_of_three_tokens(void **state)
+FX_TEST(test_slices_of_three_tokens)
 {
-    (void)state;
     plain_traces(16, 48, 3);
 }
 
-static void test_slices_of_seven_tokens_and_a_half(void **state)
+FX_TEST(test_slices_of_seven_tokens_and_a_half)
 {
-    (void)state;
     plain_traces(16, 120, 7);
 }
 
-static void test_slices_of_more_tokens_than_there_are(void **state)
+FX_TEST(test_slices_of_more_tokens_than_there_are)
 {
-    (void)state;
     plain_traces(1, 64, MAX_TOK);
 }
 
-static void test_groups_of_two_shapes(void **state)
+FX_TEST(test_groups_of_two_shapes)
 {
-    (void)state;
     static const vt_group group[] = {{VT_GROUP_TOKENS, 1, 16, 0, 64},
                                      {VT_GROUP_TOKENS, 1, 12, 0, 40}};
     traces(group, 2, 4);
 }
 
-static void test_a_window_beside_all_rows(void **state)
+FX_TEST(test_a_window_beside_all_rows)
 {
-    (void)state;
     static const vt_group group[] = {{VT_GROUP_TOKENS, 1, 16, 0, 64},
                                      {VT_GROUP_TOKENS, 1, 16, 5, 32}};
     traces(group, 2, 4);
 }
 
-static void test_windows_that_straddle_blocks(void **state)
+FX_TEST(test_windows_that_straddle_blocks)
 {
-    (void)state;
     static const vt_group group[] = {{VT_GROUP_TOKENS, 1, 16, 0, 32},
                                      {VT_GROUP_TOKENS, 1, 8, 3, 60},
                                      {VT_GROUP_TOKENS, 1, 24, 9, 16}};
     traces(group, 3, 2);
 }
 
-static void test_a_state_beside_all_rows(void **state)
+FX_TEST(test_a_state_beside_all_rows)
 {
-    (void)state;
     static const vt_group group[] = {{VT_GROUP_TOKENS, 1, 16, 0, 64},
                                      {VT_GROUP_STATE, 1, 100, 0, 64}};
     traces(group, 2, 4);
 }
 
-static void test_a_state_and_a_window(void **state)
+FX_TEST(test_a_state_and_a_window)
 {
-    (void)state;
     static const vt_group group[] = {{VT_GROUP_STATE, 1, 30, 0, 32},
                                      {VT_GROUP_TOKENS, 1, 16, 4, 48},
                                      {VT_GROUP_TOKENS, 1, 16, 0, 48}};
     traces(group, 3, 3);
 }
 
-FX_SUITE(test_vt_radix_model)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slices_of_half_a_token),
-        cmocka_unit_test(test_slices_of_a_token),
-        cmocka_unit_test(test_slices_of_two_thirds_of_a_token),
-        cmocka_unit_test(test_slices_of_three_tokens),
-        cmocka_unit_test(test_slices_of_seven_tokens_and_a_half),
-        cmocka_unit_test(test_slices_of_more_tokens_than_there_are),
-        cmocka_unit_test(test_groups_of_two_shapes),
-        cmocka_unit_test(test_a_window_beside_all_rows),
-        cmocka_unit_test(test_windows_that_straddle_blocks),
-        cmocka_unit_test(test_a_state_beside_all_rows),
-        cmocka_unit_test(test_a_state_and_a_window),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_radix_model)

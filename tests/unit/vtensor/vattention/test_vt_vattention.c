@@ -26,9 +26,8 @@ static void expect_refused(const vt_va_config *cfg)
 
 // ---- Configuration and layout
 
-static void test_sizes_that_make_no_sense_are_refused(void **state)
+FX_TEST(test_sizes_that_make_no_sense_are_refused)
 {
-    (void)state;
     vt_va_config good = plain_config(), c;
     expect_refused(&(vt_va_config){0});
     c = good, c.n_plane = 0, expect_refused(&c);
@@ -46,9 +45,8 @@ static void test_sizes_that_make_no_sense_are_refused(void **state)
     c = good, c.row_bytes = 1u << 31, c.max_tok = UINT32_MAX, expect_refused(&c);
 }
 
-static void test_the_defaults(void **state)
+FX_TEST(test_the_defaults)
 {
-    (void)state;
     vt_va_config cfg = plain_config();
     vt_va *va;
     vt_va_stats st;
@@ -64,9 +62,8 @@ static void test_the_defaults(void **state)
     vt_va_cleanup(NULL);
 }
 
-static void test_planes_are_apart(void **state)
+FX_TEST(test_planes_are_apart)
 {
-    (void)state;
     va_open_small(&w, true, false);
     size_t tensor = w.setup.max_batch * vt_va_request_stride(w.va);
     char *k = vt_va_tensor(w.va, 0), *v = vt_va_tensor(w.va, 1);
@@ -78,9 +75,8 @@ static void test_planes_are_apart(void **state)
     va_close(&w);
 }
 
-static void test_megacache_puts_planes_side_by_side(void **state)
+FX_TEST(test_megacache_puts_planes_side_by_side)
 {
-    (void)state;
     va_setup s = va_small();
     s.megacache = true;
     va_open(&w, &s, 1);
@@ -96,9 +92,8 @@ static void test_megacache_puts_planes_side_by_side(void **state)
 }
 
 // As many as the budget holds; nothing is created afterwards, or destroyed before the end.
-static void test_groups_made_at_start(void **state)
+FX_TEST(test_groups_made_at_start)
 {
-    (void)state;
     vt_va_config cfg = plain_config();
     cfg.makes_at_start = true;
     cfg.budget_bytes = 64 << 10;
@@ -124,9 +119,8 @@ static void test_groups_made_at_start(void **state)
 }
 
 // Whichever call fails: nothing is left behind, or the fake says so.
-static void test_no_memory_for_groups_at_start(void **state)
+FX_TEST(test_no_memory_for_groups_at_start)
 {
-    (void)state;
     vt_va_config cfg = plain_config();
     cfg.makes_at_start = true;
     vt_va *va = NULL;
@@ -143,9 +137,8 @@ static void test_no_memory_for_groups_at_start(void **state)
     vt_va_cleanup(va);
 }
 
-static void test_a_batch_with_too_many_mappings_is_refused_at_once(void **state)
+FX_TEST(test_a_batch_with_too_many_mappings_is_refused_at_once)
 {
-    (void)state;
     vt_va_config cfg = plain_config();
     vt_va *va;
     cfg.vmm = vt_fake_open();
@@ -158,9 +151,8 @@ static void test_a_batch_with_too_many_mappings_is_refused_at_once(void **state)
 
 // ---- Requests and steps
 
-static void test_a_step_backs_what_lengths_need(void **state)
+FX_TEST(test_a_step_backs_what_lengths_need)
 {
-    (void)state;
     va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, 1), b = va_begin(&w, VA_PAGE_TOK + 1);
     assert_int_equal(va_mapped(&w, a), 1);
@@ -178,9 +170,8 @@ static void test_a_step_backs_what_lengths_need(void **state)
     va_close(&w);
 }
 
-static void test_lengths_out_of_range_are_refused(void **state)
+FX_TEST(test_lengths_out_of_range_are_refused)
 {
-    (void)state;
     uint32_t reqid;
     va_open_small(&w, false, false);
     assert_status(VT_EINVAL, vt_va_alloc_reqid(w.va, w.setup.max_tok + 1, &reqid));
@@ -199,9 +190,8 @@ static void test_lengths_out_of_range_are_refused(void **state)
     va_close(&w);
 }
 
-static void test_there_are_max_batch_requests(void **state)
+FX_TEST(test_there_are_max_batch_requests)
 {
-    (void)state;
     uint32_t reqid;
     va_open_small(&w, false, false);
     for (uint32_t i = 0; i < w.setup.max_batch; i++) assert_int_equal(va_begin(&w, 1), i);
@@ -212,9 +202,8 @@ static void test_there_are_max_batch_requests(void **state)
     va_close(&w);
 }
 
-static void test_deferred_memory_serves_the_next_request(void **state)
+FX_TEST(test_deferred_memory_serves_the_next_request)
 {
-    (void)state;
     va_open_small(&w, true, false);
     va_leave_behind(&w, 4);
     vt_va_stats before = va_stats(&w);
@@ -231,9 +220,8 @@ static void test_deferred_memory_serves_the_next_request(void **state)
 }
 
 // What it has mapped stays, and the next step finds it.
-static void test_a_step_that_is_not_committed_was_not_taken(void **state)
+FX_TEST(test_a_step_that_is_not_committed_was_not_taken)
 {
-    (void)state;
     va_open_small(&w, true, false);
     const uint32_t a = va_begin(&w, VA_PAGE_TOK);
     const uint64_t n_step = va_stats(&w).steps;
@@ -256,9 +244,8 @@ static void test_a_step_that_is_not_committed_was_not_taken(void **state)
 }
 
 // Before its first step a request has nothing, whatever is mapped in it.
-static void test_what_waits_for_the_first_step_is_surplus(void **state)
+FX_TEST(test_what_waits_for_the_first_step_is_surplus)
 {
-    (void)state;
     uint32_t a;
     va_open_small(&w, true, false);
     va_leave_behind(&w, 4);
@@ -269,9 +256,8 @@ static void test_what_waits_for_the_first_step_is_surplus(void **state)
     va_close(&w);
 }
 
-static void test_a_budget_that_grows_is_never_refused(void **state)
+FX_TEST(test_a_budget_that_grows_is_never_refused)
 {
-    (void)state;
     uint32_t a, b, c;
     va_open_small(&w, true, false);
     assert_ok(va_alloc(&w, 9 * VA_PAGE_TOK, &a));
@@ -283,9 +269,8 @@ static void test_a_budget_that_grows_is_never_refused(void **state)
     va_close(&w);
 }
 
-static void test_without_deferral_memory_goes_back_at_once(void **state)
+FX_TEST(test_without_deferral_memory_goes_back_at_once)
 {
-    (void)state;
     va_open_small(&w, true, false);
     va_leave_behind(&w, 3);
     uint32_t b = va_begin(&w, VA_PAGE_TOK);
@@ -297,9 +282,8 @@ static void test_without_deferral_memory_goes_back_at_once(void **state)
     va_close(&w);
 }
 
-static void test_eager_reclaim_returns_idle_memory(void **state)
+FX_TEST(test_eager_reclaim_returns_idle_memory)
 {
-    (void)state;
     va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, 2 * VA_PAGE_TOK);
     va_leave_behind(&w, 5);
@@ -313,9 +297,8 @@ static void test_eager_reclaim_returns_idle_memory(void **state)
 
 // 20 groups: the longest idle one gives first, from its end; an active one only what it has too
 // much.
-static void test_memory_is_taken_from_who_needs_it_least(void **state)
+FX_TEST(test_memory_is_taken_from_who_needs_it_least)
 {
-    (void)state;
     va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, 10 * VA_PAGE_TOK), b = va_begin(&w, 5 * VA_PAGE_TOK);
     uint32_t c = va_begin(&w, 5 * VA_PAGE_TOK);
@@ -335,9 +318,8 @@ static void test_memory_is_taken_from_who_needs_it_least(void **state)
     va_close(&w);
 }
 
-static void test_a_request_may_become_shorter(void **state)
+FX_TEST(test_a_request_may_become_shorter)
 {
-    (void)state;
     va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, 9 * VA_PAGE_TOK);
     w.len[a] = VA_PAGE_TOK;
@@ -353,9 +335,8 @@ static void test_a_request_may_become_shorter(void **state)
 
 // ---- The budget
 
-static void test_the_budget_follows_reserve_physical_pages(void **state)
+FX_TEST(test_the_budget_follows_reserve_physical_pages)
 {
-    (void)state;
     va_open_small(&w, true, false);
     va_begin(&w, 3 * VA_PAGE_TOK);
     va_leave_behind(&w, 6);
@@ -371,9 +352,8 @@ static void test_the_budget_follows_reserve_physical_pages(void **state)
     va_close(&w);
 }
 
-static void test_without_a_budget_nothing_is_backed(void **state)
+FX_TEST(test_without_a_budget_nothing_is_backed)
 {
-    (void)state;
     va_setup s = va_small();
     s.budget_groups = 0;
     va_open(&w, &s, 1);
@@ -417,9 +397,8 @@ static void step_beside_the_worker(witness *see, uint32_t next_len_tok)
     pthread_join(see->thread, NULL);
 }
 
-static void test_bug_1_two_managers_at_once(void **state)
+FX_TEST(test_bug_1_two_managers_at_once)
 {
-    (void)state;
     witness see;
     va_open_small(&w, true, false);
     va_begin(&w, VA_PAGE_TOK);
@@ -430,9 +409,8 @@ static void test_bug_1_two_managers_at_once(void **state)
     va_close(&w);
 }
 
-static void test_bug_2_lengths_overwritten_before_the_wait(void **state)
+FX_TEST(test_bug_2_lengths_overwritten_before_the_wait)
 {
-    (void)state;
     witness see;
     va_open_small(&w, true, false);
     va_begin(&w, VA_PAGE_TOK);
@@ -443,9 +421,8 @@ static void test_bug_2_lengths_overwritten_before_the_wait(void **state)
 }
 
 // Freeing and counting need nothing of the worker, and disturb nothing of it.
-static void test_bug_3_counts_shared_with_the_worker(void **state)
+FX_TEST(test_bug_3_counts_shared_with_the_worker)
 {
-    (void)state;
     va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, VA_PAGE_TOK), b = va_begin(&w, VA_PAGE_TOK);
     vt_fault_hold(w.fault, true);
@@ -461,9 +438,8 @@ static void test_bug_3_counts_shared_with_the_worker(void **state)
     va_close(&w);
 }
 
-static void test_bug_4_an_error_that_is_not_told(void **state)
+FX_TEST(test_bug_4_an_error_that_is_not_told)
 {
-    (void)state;
     va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, VA_PAGE_TOK);
     assert_ok(va_set_budget(&w, 1));
@@ -478,9 +454,8 @@ static void test_bug_4_an_error_that_is_not_told(void **state)
     va_close(&w);
 }
 
-static void test_bug_5_half_a_batch(void **state)
+FX_TEST(test_bug_5_half_a_batch)
 {
-    (void)state;
     va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, VA_PAGE_TOK), b = va_begin(&w, VA_PAGE_TOK);
     w.len[a] = w.len[b] = 4 * VA_PAGE_TOK;
@@ -497,9 +472,8 @@ static void test_bug_5_half_a_batch(void **state)
     va_close(&w);
 }
 
-static void test_bug_6_best_fit_spoiled_by_the_first_slot(void **state)
+FX_TEST(test_bug_6_best_fit_spoiled_by_the_first_slot)
 {
-    (void)state;
     uint32_t reqid;
     va_open_small(&w, true, false);
     for (uint32_t i = 0; i < 4; i++) va_begin(&w, i == 0 ? 0 : (7 - i) * VA_PAGE_TOK);
@@ -515,9 +489,8 @@ static void test_bug_6_best_fit_spoiled_by_the_first_slot(void **state)
     va_close(&w);
 }
 
-static void test_bug_7_underflow_before_the_first_step(void **state)
+FX_TEST(test_bug_7_underflow_before_the_first_step)
 {
-    (void)state;
     uint32_t a, b, c;
     va_open_small(&w, true, false);
     assert_ok(va_alloc(&w, 9 * VA_PAGE_TOK, &a));
@@ -531,9 +504,8 @@ static void test_bug_7_underflow_before_the_first_step(void **state)
     va_close(&w);
 }
 
-static void test_bug_8_unmapped_pages_stay_readable(void **state)
+FX_TEST(test_bug_8_unmapped_pages_stay_readable)
 {
-    (void)state;
     va_open_small(&w, true, false);
     uint32_t a = va_leave_behind(&w, 2);
     assert_false(read_faults(va_row(&w, a, 1, 0)));
@@ -545,9 +517,8 @@ static void test_bug_8_unmapped_pages_stay_readable(void **state)
 }
 
 // No page is ever under two requests, and none is given back twice.
-static void test_bug_9_one_page_under_all_requests(void **state)
+FX_TEST(test_bug_9_one_page_under_all_requests)
 {
-    (void)state;
     va_open_small(&w, false, false);
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < 4; i++) va_begin(&w, 5 * VA_PAGE_TOK);
@@ -561,9 +532,8 @@ static void test_bug_9_one_page_under_all_requests(void **state)
 }
 
 // 100 tokens of 100 bytes do not fill pages.
-static void test_bug_10_two_strides(void **state)
+FX_TEST(test_bug_10_two_strides)
 {
-    (void)state;
     va_setup s = va_small();
     s.row_bytes = 100;
     s.max_tok = 100;
@@ -593,9 +563,8 @@ static void wide_and_long(vt_va_config cfg)
     vt_va_cleanup(va);
 }
 
-static void test_bug_11_limits_and_pages_below_a_token(void **state)
+FX_TEST(test_bug_11_limits_and_pages_below_a_token)
 {
-    (void)state;
     wide_and_long((vt_va_config){.n_plane = 2, .row_bytes = 64, .max_tok = 64, .max_batch = 2000});
     wide_and_long(
         (vt_va_config){.n_plane = 2, .row_bytes = 64, .max_tok = 5000000, .max_batch = 2});
@@ -604,9 +573,8 @@ static void test_bug_11_limits_and_pages_below_a_token(void **state)
         .n_plane = 2, .row_bytes = 9000, .max_tok = 64, .max_batch = 2, .page_bytes = 4096});
 }
 
-static void test_bug_12_counting_what_was_not_mapped(void **state)
+FX_TEST(test_bug_12_counting_what_was_not_mapped)
 {
-    (void)state;
     va_open_small(&w, false, false);
     for (uint32_t i = 0; i < 4; i++) va_begin(&w, VA_PAGE_TOK);
     vt_fault_arm(w.fault, 4, 0, VT_EDEVICE); // the first map of the second request
@@ -623,9 +591,8 @@ static void test_bug_12_counting_what_was_not_mapped(void **state)
 }
 
 // The fake tells of every page that is unmapped while a kernel reads it.
-static void test_bug_13_unmapping_under_kernels(void **state)
+FX_TEST(test_bug_13_unmapping_under_kernels)
 {
-    (void)state;
     va_open_small(&w, false, true);
     va_leave_behind(&w, 4);
     assert_ok(va_step(&w, true)); // the device is not done with it: not yet
@@ -647,9 +614,8 @@ static void test_bug_13_unmapping_under_kernels(void **state)
 }
 
 // And nobody reads what another has left.
-static void test_bug_13_the_bytes_of_another(void **state)
+FX_TEST(test_bug_13_the_bytes_of_another)
 {
-    (void)state;
     va_open_small(&w, true, false);
     uint32_t a = va_leave_behind(&w, 3);
     assert_int_equal(va_begin(&w, 1), a); // va_alloc looks at all of it
@@ -657,43 +623,4 @@ static void test_bug_13_the_bytes_of_another(void **state)
     va_close(&w);
 }
 
-FX_SUITE(test_vt_vattention)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_that_make_no_sense_are_refused),
-        cmocka_unit_test(test_the_defaults),
-        cmocka_unit_test(test_planes_are_apart),
-        cmocka_unit_test(test_megacache_puts_planes_side_by_side),
-        cmocka_unit_test(test_groups_made_at_start),
-        cmocka_unit_test(test_no_memory_for_groups_at_start),
-        cmocka_unit_test(test_a_batch_with_too_many_mappings_is_refused_at_once),
-        cmocka_unit_test(test_a_step_backs_what_lengths_need),
-        cmocka_unit_test(test_lengths_out_of_range_are_refused),
-        cmocka_unit_test(test_there_are_max_batch_requests),
-        cmocka_unit_test(test_deferred_memory_serves_the_next_request),
-        cmocka_unit_test(test_a_step_that_is_not_committed_was_not_taken),
-        cmocka_unit_test(test_what_waits_for_the_first_step_is_surplus),
-        cmocka_unit_test(test_a_budget_that_grows_is_never_refused),
-        cmocka_unit_test(test_without_deferral_memory_goes_back_at_once),
-        cmocka_unit_test(test_eager_reclaim_returns_idle_memory),
-        cmocka_unit_test(test_memory_is_taken_from_who_needs_it_least),
-        cmocka_unit_test(test_a_request_may_become_shorter),
-        cmocka_unit_test(test_the_budget_follows_reserve_physical_pages),
-        cmocka_unit_test(test_without_a_budget_nothing_is_backed),
-        cmocka_unit_test(test_bug_1_two_managers_at_once),
-        cmocka_unit_test(test_bug_2_lengths_overwritten_before_the_wait),
-        cmocka_unit_test(test_bug_3_counts_shared_with_the_worker),
-        cmocka_unit_test(test_bug_4_an_error_that_is_not_told),
-        cmocka_unit_test(test_bug_5_half_a_batch),
-        cmocka_unit_test(test_bug_6_best_fit_spoiled_by_the_first_slot),
-        cmocka_unit_test(test_bug_7_underflow_before_the_first_step),
-        cmocka_unit_test(test_bug_8_unmapped_pages_stay_readable),
-        cmocka_unit_test(test_bug_9_one_page_under_all_requests),
-        cmocka_unit_test(test_bug_10_two_strides),
-        cmocka_unit_test(test_bug_11_limits_and_pages_below_a_token),
-        cmocka_unit_test(test_bug_12_counting_what_was_not_mapped),
-        cmocka_unit_test(test_bug_13_unmapping_under_kernels),
-        cmocka_unit_test(test_bug_13_the_bytes_of_another),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_vattention)

@@ -7,9 +7,8 @@ static va_world w;
 
 // ---- Active requests
 
-static void test_the_next_token_is_ready(void **state)
+FX_TEST(test_the_next_token_is_ready)
 {
-    (void)state;
     va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, VA_PAGE_TOK), b = va_begin(&w, VA_PAGE_TOK - 9);
     uint32_t c = va_begin(&w, VA_PAGE_TOK - 5);
@@ -28,9 +27,8 @@ static void test_the_next_token_is_ready(void **state)
 }
 
 // Requests 0 .. 3 need their next group in 1, 2, 3 and 4 tokens: one at once, two of the others.
-static void test_eager_groups_bound_what_lies_further_ahead(void **state)
+FX_TEST(test_eager_groups_bound_what_lies_further_ahead)
 {
-    (void)state;
     va_open_small(&w, true, false);
     for (uint32_t i = 0; i < 4; i++) va_begin(&w, VA_PAGE_TOK - i);
     assert_ok(va_step_async(&w));
@@ -40,9 +38,8 @@ static void test_eager_groups_bound_what_lies_further_ahead(void **state)
     va_close(&w);
 }
 
-static void test_eager_none_is_the_next_token_alone(void **state)
+FX_TEST(test_eager_none_is_the_next_token_alone)
 {
-    (void)state;
     va_setup s = va_small();
     s.eager_groups = VT_VA_NONE;
     va_open(&w, &s, 1);
@@ -53,9 +50,8 @@ static void test_eager_none_is_the_next_token_alone(void **state)
     va_close(&w);
 }
 
-static void test_the_next_token_may_take_idle_memory_and_more_may_not(void **state)
+FX_TEST(test_the_next_token_may_take_idle_memory_and_more_may_not)
 {
-    (void)state;
     va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, 9 * VA_PAGE_TOK), b = va_begin(&w, 6 * VA_PAGE_TOK - 3);
     va_leave_behind(&w, 5);
@@ -69,9 +65,8 @@ static void test_the_next_token_may_take_idle_memory_and_more_may_not(void **sta
 }
 
 // Where nobody can give anything the next token waits for the step, which says so.
-static void test_a_look_ahead_never_exceeds_the_budget(void **state)
+FX_TEST(test_a_look_ahead_never_exceeds_the_budget)
 {
-    (void)state;
     va_open_small(&w, true, false);
     assert_ok(va_set_budget(&w, 4));
     for (uint32_t i = 0; i < 3; i++) va_begin(&w, VA_PAGE_TOK);
@@ -85,9 +80,8 @@ static void test_a_look_ahead_never_exceeds_the_budget(void **state)
     va_close(&w);
 }
 
-static void test_the_longest_request_has_no_next_token(void **state)
+FX_TEST(test_the_longest_request_has_no_next_token)
 {
-    (void)state;
     va_open_small(&w, true, false);
     va_begin(&w, w.setup.max_tok);
     assert_ok(va_step_async(&w));
@@ -113,9 +107,8 @@ static void look_ahead(void)
     vt_va_wait(w.va);
 }
 
-static void test_the_next_request_is_ready(void **state)
+FX_TEST(test_the_next_request_is_ready)
 {
-    (void)state;
     uint32_t reqid;
     open_with(3, 0, 0);
     va_begin(&w, 10);
@@ -131,9 +124,8 @@ static void test_the_next_request_is_ready(void **state)
 }
 
 // Whoever asks for less than next_groups is served by it, or by one that has enough as well.
-static void test_the_next_request_suits_short_ones(void **state)
+FX_TEST(test_the_next_request_suits_short_ones)
 {
-    (void)state;
     uint32_t reqid;
     open_with(4, 0, 0);
     uint32_t a = va_begin(&w, 10), b = va_begin(&w, 2 * VA_PAGE_TOK);
@@ -149,9 +141,8 @@ static void test_the_next_request_suits_short_ones(void **state)
     va_close(&w);
 }
 
-static void test_the_next_request_is_wiped_ahead(void **state)
+FX_TEST(test_the_next_request_is_wiped_ahead)
 {
-    (void)state;
     uint32_t reqid;
     open_with(2, 0, 0);
     va_begin(&w, 10);
@@ -166,9 +157,8 @@ static void test_the_next_request_is_wiped_ahead(void **state)
     va_close(&w);
 }
 
-static void test_the_next_request_takes_free_memory_only(void **state)
+FX_TEST(test_the_next_request_takes_free_memory_only)
 {
-    (void)state;
     open_with(4, 0, 0);
     va_begin(&w, 10 * VA_PAGE_TOK);
     va_begin(&w, 8 * VA_PAGE_TOK - 10);
@@ -180,9 +170,8 @@ static void test_the_next_request_takes_free_memory_only(void **state)
     va_close(&w);
 }
 
-static void test_what_the_next_request_has_is_taken_when_needed(void **state)
+FX_TEST(test_what_the_next_request_has_is_taken_when_needed)
 {
-    (void)state;
     open_with(4, 0, 0);
     va_begin(&w, 10 * VA_PAGE_TOK);
     uint32_t b = va_begin(&w, 6 * VA_PAGE_TOK);
@@ -207,9 +196,8 @@ static void fill_up(uint32_t *b, uint32_t *c)
     assert_ok(va_free(&w, *c));
 }
 
-static void test_little_free_memory_is_reclaimed_behind_the_caller(void **state)
+FX_TEST(test_little_free_memory_is_reclaimed_behind_the_caller)
 {
-    (void)state;
     uint32_t b, c;
     open_with(0, 20, 40);
     fill_up(&b, &c);
@@ -226,9 +214,8 @@ static void test_little_free_memory_is_reclaimed_behind_the_caller(void **state)
     va_close(&w);
 }
 
-static void test_enough_free_memory_is_left_alone(void **state)
+FX_TEST(test_enough_free_memory_is_left_alone)
 {
-    (void)state;
     uint32_t b, c;
     open_with(0, 15, 40);
     fill_up(&b, &c);
@@ -242,9 +229,8 @@ static void test_enough_free_memory_is_left_alone(void **state)
     va_close(&w);
 }
 
-static void test_reclamation_spares_the_next_request(void **state)
+FX_TEST(test_reclamation_spares_the_next_request)
 {
-    (void)state;
     uint32_t b, c;
     open_with(3, 20, 40);
     fill_up(&b, &c);
@@ -257,9 +243,8 @@ static void test_reclamation_spares_the_next_request(void **state)
 
 // ---- The device
 
-static void test_the_worker_waits_for_no_device(void **state)
+FX_TEST(test_the_worker_waits_for_no_device)
 {
-    (void)state;
     va_setup s = va_small();
     s.host = false;
     s.device = true;
@@ -278,9 +263,8 @@ static void test_the_worker_waits_for_no_device(void **state)
     va_close(&w);
 }
 
-static void test_the_worker_maps_no_more_than_it_could_reclaim(void **state)
+FX_TEST(test_the_worker_maps_no_more_than_it_could_reclaim)
 {
-    (void)state;
     va_open_small(&w, false, true);
     assert_ok(va_set_budget(&w, 14));
     uint32_t a = va_begin(&w, 9 * VA_PAGE_TOK), b = va_begin(&w, 5 * VA_PAGE_TOK);
@@ -296,9 +280,8 @@ static void test_the_worker_maps_no_more_than_it_could_reclaim(void **state)
 }
 
 // A page group of 4 MiB is a slice.
-static void test_the_worker_works_in_slices(void **state)
+FX_TEST(test_the_worker_works_in_slices)
 {
-    (void)state;
     va_setup s = va_small();
     s.host = false;
     s.row_bytes = 64 << 10;
@@ -312,26 +295,4 @@ static void test_the_worker_works_in_slices(void **state)
     va_close(&w);
 }
 
-FX_SUITE(test_vt_vattention_ahead)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_next_token_is_ready),
-        cmocka_unit_test(test_eager_groups_bound_what_lies_further_ahead),
-        cmocka_unit_test(test_eager_none_is_the_next_token_alone),
-        cmocka_unit_test(test_the_next_token_may_take_idle_memory_and_more_may_not),
-        cmocka_unit_test(test_a_look_ahead_never_exceeds_the_budget),
-        cmocka_unit_test(test_the_longest_request_has_no_next_token),
-        cmocka_unit_test(test_the_next_request_is_ready),
-        cmocka_unit_test(test_the_next_request_suits_short_ones),
-        cmocka_unit_test(test_the_next_request_is_wiped_ahead),
-        cmocka_unit_test(test_the_next_request_takes_free_memory_only),
-        cmocka_unit_test(test_what_the_next_request_has_is_taken_when_needed),
-        cmocka_unit_test(test_little_free_memory_is_reclaimed_behind_the_caller),
-        cmocka_unit_test(test_enough_free_memory_is_left_alone),
-        cmocka_unit_test(test_reclamation_spares_the_next_request),
-        cmocka_unit_test(test_the_worker_waits_for_no_device),
-        cmocka_unit_test(test_the_worker_maps_no_more_than_it_could_reclaim),
-        cmocka_unit_test(test_the_worker_works_in_slices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_vattention_ahead)

@@ -16,9 +16,8 @@ static void expect_broken(const char *want)
     if (!strstr(what, want)) fail_msg("wanted '%s', got '%s'", want, what);
 }
 
-static void test_check_finds_wrong_requests(void **state)
+FX_TEST(test_check_finds_wrong_requests)
 {
-    (void)state;
     va_open_small(&w, false, false);
     vti_va_req *r = &w.va->req[va_begin(&w, 2 * VA_PAGE_TOK)];
     r->n_dirty = 9, expect_broken("dirty"), r->n_dirty = 2;
@@ -35,9 +34,8 @@ static void test_check_finds_wrong_requests(void **state)
     va_close(&w);
 }
 
-static void test_check_finds_wrong_groups(void **state)
+FX_TEST(test_check_finds_wrong_groups)
 {
-    (void)state;
     va_open_small(&w, false, false);
     vti_va_req *r = &w.va->req[va_begin(&w, 2 * VA_PAGE_TOK)];
     uint32_t n_preferred = w.va->geo.n_preferred;
@@ -58,9 +56,8 @@ static void test_check_finds_wrong_groups(void **state)
     va_close(&w);
 }
 
-static void test_check_compares_with_the_system(void **state)
+FX_TEST(test_check_compares_with_the_system)
 {
-    (void)state;
     va_open_small(&w, false, false);
     vti_va_req *r = &w.va->req[va_begin(&w, 2 * VA_PAGE_TOK)];
     w.va->state[7] = VTI_VA_SPARE; // the sums agree
@@ -80,9 +77,8 @@ static void test_check_compares_with_the_system(void **state)
     va_close(&w);
 }
 
-static void test_check_finds_too_many_runs(void **state)
+FX_TEST(test_check_finds_too_many_runs)
 {
-    (void)state;
     va_setup s = va_small();
     s.host = false;
     s.max_batch = 2;
@@ -99,13 +95,4 @@ static void test_check_finds_too_many_runs(void **state)
     va_close(&w);
 }
 
-FX_SUITE(test_vt_vattention_check)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_check_finds_wrong_requests),
-        cmocka_unit_test(test_check_finds_wrong_groups),
-        cmocka_unit_test(test_check_compares_with_the_system),
-        cmocka_unit_test(test_check_finds_too_many_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_vattention_check)

@@ -227,27 +227,23 @@ static void sweep_all(uint64_t n_more)
         sweep(&(blow){n_more, st[k % 2], .host = k & 2, .megacache = k & 4});
 }
 
-static void test_each_backend_call_fails_once(void **state)
+FX_TEST(test_each_backend_call_fails_once)
 {
-    (void)state;
     sweep_all(0);
 }
 
-static void test_each_backend_call_fails_twice(void **state)
+FX_TEST(test_each_backend_call_fails_twice)
 {
-    (void)state;
     sweep_all(1);
 }
 
-static void test_each_backend_call_fails_three_times(void **state)
+FX_TEST(test_each_backend_call_fails_three_times)
 {
-    (void)state;
     sweep_all(2);
 }
 
-static void test_the_backend_fails_from_there_on(void **state)
+FX_TEST(test_the_backend_fails_from_there_on)
 {
-    (void)state;
     sweep_all(UINT64_MAX);
 }
 
@@ -270,9 +266,8 @@ static void one_lost(void)
 
 static const act lost_act = {"lost", one_lost, NULL, false};
 
-static void test_a_lost_request_keeps_what_it_has(void **state)
+FX_TEST(test_a_lost_request_keeps_what_it_has)
 {
-    (void)state;
     open_for(&lost_act, true, false);
     va_verify(&w);
     w.len[1] = 2 * VA_PAGE_TOK;
@@ -285,9 +280,8 @@ static void test_a_lost_request_keeps_what_it_has(void **state)
     va_close(&w);
 }
 
-static void test_a_lost_request_is_not_handed_out_again(void **state)
+FX_TEST(test_a_lost_request_is_not_handed_out_again)
 {
-    (void)state;
     uint32_t reqid;
     open_for(&lost_act, false, false);
     leave(1);
@@ -303,9 +297,8 @@ static void test_a_lost_request_is_not_handed_out_again(void **state)
     va_close(&w);
 }
 
-static void test_lost_memory_counts_against_the_budget(void **state)
+FX_TEST(test_lost_memory_counts_against_the_budget)
 {
-    (void)state;
     open_for(&lost_act, false, false);
     leave(1);
     assert_int_equal(vt_va_num_free_kvblocks(w.va), 20 - 3 - 5);
@@ -320,9 +313,8 @@ static void test_lost_memory_counts_against_the_budget(void **state)
 }
 
 // When the device works again, the request serves again, and its memory is spare.
-static void test_a_lost_request_is_recovered(void **state)
+FX_TEST(test_a_lost_request_is_recovered)
 {
-    (void)state;
     for (int is_active = 0; is_active < 2; is_active++) {
         uint32_t reqid = 1;
         open_for(&lost_act, true, false);
@@ -346,9 +338,8 @@ static void test_a_lost_request_is_recovered(void **state)
 
 // What an idle request holds is half unmapped when the device fails, and cannot be mapped again:
 // nobody sees it.
-static void test_the_bytes_of_another_are_not_in_a_lost_request(void **state)
+FX_TEST(test_the_bytes_of_another_are_not_in_a_lost_request)
 {
-    (void)state;
     uint32_t reqid;
     open_for(&(act){"", one_idle, NULL, false}, true, false);
     vt_fault_arm(w.fault, 1, 1, VT_EDEVICE); // the second of three unmaps, and the map that undoes
@@ -362,9 +353,8 @@ static void test_the_bytes_of_another_are_not_in_a_lost_request(void **state)
 }
 
 // Once is undone: the memory is where it was.
-static void test_a_failing_unmap_is_undone(void **state)
+FX_TEST(test_a_failing_unmap_is_undone)
 {
-    (void)state;
     open_for(&(act){"", one_idle, NULL, false}, true, false);
     vt_fault_arm(w.fault, 1, 0, VT_EDEVICE);
     assert_ok(va_step(&w, true));
@@ -377,9 +367,8 @@ static void test_a_failing_unmap_is_undone(void **state)
 }
 
 // The first wipe was queued when the second fails: the memory goes when the device is done with it.
-static void test_a_failing_wipe_is_undone(void **state)
+FX_TEST(test_a_failing_wipe_is_undone)
 {
-    (void)state;
     open_for(&(act){"", one_of_two, NULL, true}, false, false);
     w.len[0] = 4 * VA_PAGE_TOK;
     vt_fault_arm(w.fault, 5, 0, VT_EDEVICE); // create, three maps, a wipe
@@ -404,9 +393,8 @@ static vt_va_config config_on(vt_vmm *vmm)
                           .vmm = vmm};
 }
 
-static void test_init_fails_at_each_call(void **state)
+FX_TEST(test_init_fails_at_each_call)
 {
-    (void)state;
     vt_status st = VT_EDEVICE;
     for (uint64_t i = 0; st != VT_OK; i++) {
         vt_va *va = NULL;
@@ -423,9 +411,8 @@ static void test_init_fails_at_each_call(void **state)
     }
 }
 
-static void test_cleanup_tries_again(void **state)
+FX_TEST(test_cleanup_tries_again)
 {
-    (void)state;
     for (uint64_t i = 0; i < MORE_THAN_CLEANUP_CALLS; i++) {
         open_for(&acts[6], false, false);
         vt_fault_arm(w.fault, i, 0, VT_EDEVICE);
@@ -433,9 +420,8 @@ static void test_cleanup_tries_again(void **state)
     }
 }
 
-static void test_cleanup_survives_a_dead_device(void **state)
+FX_TEST(test_cleanup_survives_a_dead_device)
 {
-    (void)state;
     for (uint64_t i = 0; i < MORE_THAN_CLEANUP_CALLS; i++) {
         open_for(&acts[6], false, false);
         vt_fault_arm(w.fault, i, UINT64_MAX, VT_EDEVICE);
@@ -466,9 +452,8 @@ VT_API int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*
     return no_thread ? EAGAIN : __real_pthread_create(t, a, f, arg);
 }
 
-static void test_init_without_memory(void **state)
+FX_TEST(test_init_without_memory)
 {
-    (void)state;
     vt_status st = VT_ENOMEM;
     uint64_t i = 0;
     for (; st != VT_OK; i++) {
@@ -484,9 +469,8 @@ static void test_init_without_memory(void **state)
     assert_true(i > 3);
 }
 
-static void test_step_async_without_a_thread(void **state)
+FX_TEST(test_step_async_without_a_thread)
 {
-    (void)state;
     open_for(&acts[9], false, false);
     uint32_t had = va_mapped(&w, 0);
     callocs_left = 0;
@@ -502,25 +486,4 @@ static void test_step_async_without_a_thread(void **state)
     va_close(&w);
 }
 
-FX_SUITE(test_vt_vattention_fault)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_backend_call_fails_once),
-        cmocka_unit_test(test_each_backend_call_fails_twice),
-        cmocka_unit_test(test_each_backend_call_fails_three_times),
-        cmocka_unit_test(test_the_backend_fails_from_there_on),
-        cmocka_unit_test(test_a_lost_request_keeps_what_it_has),
-        cmocka_unit_test(test_a_lost_request_is_not_handed_out_again),
-        cmocka_unit_test(test_lost_memory_counts_against_the_budget),
-        cmocka_unit_test(test_a_lost_request_is_recovered),
-        cmocka_unit_test(test_the_bytes_of_another_are_not_in_a_lost_request),
-        cmocka_unit_test(test_a_failing_unmap_is_undone),
-        cmocka_unit_test(test_a_failing_wipe_is_undone),
-        cmocka_unit_test(test_init_fails_at_each_call),
-        cmocka_unit_test(test_cleanup_tries_again),
-        cmocka_unit_test(test_cleanup_survives_a_dead_device),
-        cmocka_unit_test(test_init_without_memory),
-        cmocka_unit_test(test_step_async_without_a_thread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_vattention_fault)

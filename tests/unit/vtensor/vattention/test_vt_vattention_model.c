@@ -2,7 +2,8 @@
 // traces, every byte compared, on host and fake, in both layouts, with steps of both kinds, with a
 // backend that fails now and then, and with a device that runs concurrently.
 //
-// VT_TEST_SEED and VT_TEST_STEPS (per trace) can be set in the environment.
+// VT_TEST_SEED and VT_TEST_STEPS (per trace) can be set in the environment; FX_TEST_LONG doubles
+// the steps.
 #include <stdlib.h>
 
 #include "assert_vt.h"
@@ -213,7 +214,7 @@ enum { N_SETUP = sizeof setups / sizeof setups[0], CUDA_PAGES = 16 }; // its gra
 static void run_all(mode m, uint64_t n_step)
 {
     uint64_t seed = env_or("VT_TEST_SEED", 20240507);
-    n_step = env_or("VT_TEST_STEPS", n_step);
+    n_step = env_or("VT_TEST_STEPS", suite_is_long() ? n_step : n_step / 2);
     print_message("seed %llu, %llu steps\n", (unsigned long long)seed, (unsigned long long)n_step);
     for (uint64_t i = 0; i < 2 * N_SETUP; i++) {
         va_setup setup = setups[i / 2];
@@ -253,20 +254,7 @@ static const va_case runs[] = {
     {"faulty cuda, async", {.cuda = true, .faulty = true, .async = true}, 10},
 };
 
-enum { N_RUN = sizeof runs / sizeof runs[0] };
-
-#define RUN(test, i) cmocka_unit_test_prestate(test, (void *)&runs[i])
-
 FX_SUITE(test_vt_vattention_model)
 {
-    struct CMUnitTest tests[] = {
-        RUN(test_trace_against_reference, 0),  RUN(test_trace_against_reference, 1),
-        RUN(test_trace_against_reference, 2),  RUN(test_trace_against_reference, 3),
-        RUN(test_trace_against_reference, 4),  RUN(test_trace_against_reference, 5),
-        RUN(test_trace_against_reference, 6),  RUN(test_trace_against_reference, 7),
-        RUN(test_trace_against_reference, 8),  RUN(test_trace_against_reference, 9),
-        RUN(test_trace_against_reference, 10), RUN(test_trace_against_reference, 11),
-    };
-    for (size_t i = 0; i < N_RUN; i++) tests[i].name = runs[i].name;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_CASES(test_vt_vattention_model, test_trace_against_reference, runs);
 }

@@ -8,9 +8,8 @@
 
 static va_world w;
 
-static void test_trim_returns_spare_memory(void **state)
+FX_TEST(test_trim_returns_spare_memory)
 {
-    (void)state;
     va_open_small(&w, true, false);
     va_begin(&w, 2 * VA_PAGE_TOK);
     va_leave_behind(&w, 5);
@@ -96,18 +95,16 @@ static void expect_steady(uint32_t n_step)
     va_verify(&w);
 }
 
-static void test_steady_state_on_the_host_creates_and_destroys_nothing(void **state)
+FX_TEST(test_steady_state_on_the_host_creates_and_destroys_nothing)
 {
-    (void)state;
     va_setup s = churn_setup();
     va_open(&w, &s, 2);
     expect_steady(400);
     va_close(&w);
 }
 
-static void test_steady_state_waits_for_no_device(void **state)
+FX_TEST(test_steady_state_waits_for_no_device)
 {
-    (void)state;
     va_setup s = churn_setup();
     s.host = false;
     s.device = true;
@@ -118,9 +115,8 @@ static void test_steady_state_waits_for_no_device(void **state)
     va_close(&w);
 }
 
-static void test_steady_state_on_a_gpu_creates_and_destroys_nothing(void **state)
+FX_TEST(test_steady_state_on_a_gpu_creates_and_destroys_nothing)
 {
-    (void)state;
     va_setup s = churn_setup();
     s.host = false;
     s.cuda = true;
@@ -140,9 +136,8 @@ static void test_steady_state_on_a_gpu_creates_and_destroys_nothing(void **state
 }
 
 // What the device still reads is wiped in its order.
-static void test_a_new_request_does_not_wait_for_the_one_before(void **state)
+FX_TEST(test_a_new_request_does_not_wait_for_the_one_before)
 {
-    (void)state;
     va_open_small(&w, false, true);
     uint32_t a = va_leave_behind(&w, 4);
     assert_int_equal(va_begin(&w, 4 * VA_PAGE_TOK), a);
@@ -154,9 +149,8 @@ static void test_a_new_request_does_not_wait_for_the_one_before(void **state)
     va_close(&w);
 }
 
-static void test_a_wait_is_counted_where_nothing_else_helps(void **state)
+FX_TEST(test_a_wait_is_counted_where_nothing_else_helps)
 {
-    (void)state;
     va_open_small(&w, false, true);
     uint32_t a = va_begin(&w, VA_PAGE_TOK), b = va_begin(&w, 10 * VA_PAGE_TOK);
     uint32_t c = va_begin(&w, 9 * VA_PAGE_TOK);
@@ -176,9 +170,8 @@ static void test_a_wait_is_counted_where_nothing_else_helps(void **state)
 }
 
 // c is idle for longer, but the device still reads it.
-static void test_memory_that_is_free_now_is_taken_first(void **state)
+FX_TEST(test_memory_that_is_free_now_is_taken_first)
 {
-    (void)state;
     va_open_small(&w, false, true);
     uint32_t a = va_begin(&w, 5 * VA_PAGE_TOK), b = va_begin(&w, 5 * VA_PAGE_TOK);
     uint32_t c = va_begin(&w, 10 * VA_PAGE_TOK);
@@ -200,9 +193,8 @@ static void test_memory_that_is_free_now_is_taken_first(void **state)
 
 // ---- Mappings
 
-static void test_what_moves_stays_a_run(void **state)
+FX_TEST(test_what_moves_stays_a_run)
 {
-    (void)state;
     uint64_t mapped_bytes, n_mapping;
     va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, 2 * VA_PAGE_TOK);
@@ -224,9 +216,8 @@ static void test_what_moves_stays_a_run(void **state)
 }
 
 // The name after the last one that may serve anywhere belongs to a position of another request.
-static void test_a_run_ends_with_the_names_that_serve_anywhere(void **state)
+FX_TEST(test_a_run_ends_with_the_names_that_serve_anywhere)
 {
-    (void)state;
     va_open_small(&w, false, false);
     assert_ok(va_set_budget(&w, 12));
     uint32_t a = va_begin(&w, 2 * VA_PAGE_TOK);
@@ -246,9 +237,8 @@ static void test_a_run_ends_with_the_names_that_serve_anywhere(void **state)
     va_close(&w);
 }
 
-static void test_without_mappings_to_spare_memory_is_made_anew(void **state)
+FX_TEST(test_without_mappings_to_spare_memory_is_made_anew)
 {
-    (void)state;
     va_setup s = va_small();
     s.host = false;
     s.max_runs = s.max_batch * s.n_plane;
@@ -266,9 +256,8 @@ static void test_without_mappings_to_spare_memory_is_made_anew(void **state)
 }
 
 // One run more than requests: it is used, and then no more.
-static void test_mappings_are_used_up_to_the_limit(void **state)
+FX_TEST(test_mappings_are_used_up_to_the_limit)
 {
-    (void)state;
     va_setup s = va_small();
     s.host = false;
     s.max_runs = (s.max_batch + 3) * s.n_plane;
@@ -288,9 +277,8 @@ static void test_mappings_are_used_up_to_the_limit(void **state)
 
 // ---- The system has less memory than the budget allows
 
-static void test_what_the_system_lacks_is_taken_from_others(void **state)
+FX_TEST(test_what_the_system_lacks_is_taken_from_others)
 {
-    (void)state;
     va_setup s = va_small();
     s.host = false;
     s.max_chunks = 8;
@@ -309,21 +297,4 @@ static void test_what_the_system_lacks_is_taken_from_others(void **state)
     va_close(&w);
 }
 
-FX_SUITE(test_vt_vattention_remap)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trim_returns_spare_memory),
-        cmocka_unit_test(test_steady_state_on_the_host_creates_and_destroys_nothing),
-        cmocka_unit_test(test_steady_state_waits_for_no_device),
-        cmocka_unit_test(test_steady_state_on_a_gpu_creates_and_destroys_nothing),
-        cmocka_unit_test(test_a_new_request_does_not_wait_for_the_one_before),
-        cmocka_unit_test(test_a_wait_is_counted_where_nothing_else_helps),
-        cmocka_unit_test(test_memory_that_is_free_now_is_taken_first),
-        cmocka_unit_test(test_what_moves_stays_a_run),
-        cmocka_unit_test(test_a_run_ends_with_the_names_that_serve_anywhere),
-        cmocka_unit_test(test_without_mappings_to_spare_memory_is_made_anew),
-        cmocka_unit_test(test_mappings_are_used_up_to_the_limit),
-        cmocka_unit_test(test_what_the_system_lacks_is_taken_from_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_vattention_remap)
