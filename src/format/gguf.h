@@ -99,7 +99,6 @@ const fxi_gguf_tensor *fxi_gguf_find_tensor(const fxi_gguf *g, const char *name)
 // FX_EFORMAT and names the key. An absent key leaves *out untouched and returns FX_OK or, if
 // `must`, FX_EFORMAT "missing key ...".
 fx_status fxi_gguf_u32(const fxi_gguf *g, const char *key, bool must, uint32_t *out, fx_error *err);
-fx_status fxi_gguf_f32(const fxi_gguf *g, const char *key, bool must, float *out, fx_error *err);
 fx_status fxi_gguf_bool(const fxi_gguf *g, const char *key, bool must, bool *out, fx_error *err);
 fx_status fxi_gguf_str(const fxi_gguf *g, const char *key, bool must, fxi_str *out, fx_error *err);
 // An array of the given element type; *out is NULL if absent and not `must`.

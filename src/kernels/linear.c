@@ -36,17 +36,13 @@ fxi_linear fxi_linear_part(const fxi_linear *w, int row0, int n_row)
     return part;
 }
 
-static size_t quant_panel_bytes(fxi_dtype type, int n_in)
-{
-    fxi_qpanel q = fxi_qpanel_of(type);
-    return fxi_qpanel_scale_at(&q, n_in, n_in / q.f->n);
-}
-
 size_t fxi_linear_panel_bytes(fxi_dtype type, int n_in)
 {
-    const fxi_dtype_info *t = fxi_dtype_find(type);
-    size_t size = fxi_qformat_find(type) ? quant_panel_bytes(type, n_in)
-                                         : (size_t)n_in * t->block_bytes * FXI_PANEL;
+    size_t size = (size_t)n_in * fxi_dtype_find(type)->block_bytes * FXI_PANEL;
+    if (fxi_qformat_find(type)) {
+        const fxi_qpanel q = fxi_qpanel_of(type);
+        size = fxi_qpanel_scale_at(&q, n_in, n_in / q.f->n);
+    }
     return (size + 63) / 64 * 64;
 }
 
@@ -89,11 +85,12 @@ static int packed_bits(const uint8_t *plane, int bits, int lane, int k)
     return plane[g % bits * 64 + 4 * lane + k % 4] >> g / bits * bits & ((1 << bits) - 1);
 }
 
-static int packed_code(const fxi_qpanel *q, const uint8_t *at, int lane, int k)
+// value(code) - zero. at: the block of 32 along k
+static int packed_value(const fxi_qpanel *q, const uint8_t *at, int lane, int k)
 {
-    int lo = packed_bits(at, q->lo_bits, lane, k);
-    if (!q->hi_bits) return lo;
-    return lo | packed_bits(at + 64 * q->lo_bits, q->hi_bits, lane, k) << q->lo_bits;
+    int code = packed_bits(at, q->lo_bits, lane, k);
+    if (q->hi_bits) code |= packed_bits(at + 64 * q->lo_bits, q->hi_bits, lane, k) << q->lo_bits;
+    return fxi_qformat_value(q->f, code);
 }
 
 static uint16_t half_at(const uint8_t *at, int i)
@@ -123,9 +120,23 @@ fxi_qnumber fxi_qpanel_number(const fxi_qpanel *q, int n_in, const void *panel, 
     const uint8_t *at = panel;
     fxi_qnumber n =
         packed_scales(q, at + fxi_qpanel_scale_at(q, n_in, k / q->f->n), lane, k % q->f->n);
-    n.value = fxi_qformat_value(
-        q->f, packed_code(q, at + fxi_qpanel_code_at(q, k / FXI_Q_BLOCK), lane, k % FXI_Q_BLOCK));
+    n.value = packed_value(q, at + fxi_qpanel_code_at(q, k / FXI_Q_BLOCK), lane, k % FXI_Q_BLOCK);
     return n;
+}
+
+void fxi_qpanel_put_scales(const fxi_qpanel *q, uint8_t *at, int lane, const fxi_qblock *blk)
+{
+    memcpy(at + 2 * lane, &blk->d, 2);
+    if (q->f->has_min) memcpy(at + 2 * FXI_PANEL + 2 * lane, &blk->m, 2);
+    at += q->head_bytes + lane;
+    for (int s = 0; s < q->n_sub; s++, at += FXI_PANEL) {
+        *at = (uint8_t)blk->sc[s];
+        if (!q->f->has_min) continue;
+        if (q->nibbles)
+            *at |= (uint8_t)(blk->mn[s] << 4);
+        else
+            *(at += FXI_PANEL) = blk->mn[s];
+    }
 }
 
 // ---- rows -------------------------------------------------------------------------------------
@@ -138,8 +149,7 @@ static void unpack_quant_row(const fxi_linear *w, const uint8_t *panel, int lane
             &q, panel + fxi_qpanel_scale_at(&q, w->n_in, k / q.f->n), lane, k % q.f->n);
         const uint8_t *block = panel + fxi_qpanel_code_at(&q, k / FXI_Q_BLOCK);
         for (int i = 0; i < q.f->sub; i++)
-            dst[i] = n.scale * (float)fxi_qformat_value(
-                                   q.f, packed_code(&q, block, lane, (k + i) % FXI_Q_BLOCK));
+            dst[i] = n.scale * (float)packed_value(&q, block, lane, (k + i) % FXI_Q_BLOCK);
         for (int i = 0; q.f->has_min && i < q.f->sub; i++)
             dst[i] += n.min; // adding 0 would turn -0 into +0
     }

@@ -55,4 +55,7 @@ typedef struct fxi_qnumber {
 
 fxi_qnumber fxi_qpanel_number(const fxi_qpanel *q, int n_in, const void *panel, int lane, int k);
 
+// Packs the scales of a block, of one output of the panel. at: the group's scales
+void fxi_qpanel_put_scales(const fxi_qpanel *q, uint8_t *at, int lane, const fxi_qblock *blk);
+
 #endif

@@ -19,12 +19,6 @@ enum { N_FOUR = FXI_Q_BLOCK / 4 };
 
 typedef uint32_t code_fours[N_FOUR][FXI_PANEL]; // four codes of each output along k
 
-static void gather_fours(const fxi_qblock *blk, int k, code_fours out)
-{
-    for (int o = 0; o < FXI_PANEL; o++)
-        for (int g = 0; g < N_FOUR; g++) memcpy(&out[g][o], blk[o].code + k + 4 * g, 4);
-}
-
 // Stores the plane of the codes' bits from `shift` on.
 static void store_plane(uint8_t *plane, int bits, const code_fours in, int shift)
 {
@@ -37,30 +31,16 @@ static void store_plane(uint8_t *plane, int bits, const code_fours in, int shift
     }
 }
 
-static void store_scales(const fxi_qpanel *q, uint8_t *at, int lane, const fxi_qblock *blk)
-{
-    memcpy(at + 2 * lane, &blk->d, 2);
-    if (q->f->has_min) memcpy(at + 2 * FXI_PANEL + 2 * lane, &blk->m, 2);
-    at += q->head_bytes + lane;
-    for (int s = 0; s < q->n_sub; s++, at += FXI_PANEL) {
-        *at = (uint8_t)blk->sc[s];
-        if (!q->f->has_min) continue;
-        if (q->nibbles)
-            *at |= (uint8_t)(blk->mn[s] << 4);
-        else
-            *(at += FXI_PANEL) = blk->mn[s];
-    }
-}
-
 // Stores scale group g of all rows, and its codes.
 static void store_group(const fxi_qpanel *q, uint8_t *panel, int n_in, int g, const fxi_qblock *blk)
 {
     uint8_t *const scales = panel + fxi_qpanel_scale_at(q, n_in, g);
     uint8_t *at = panel + fxi_qpanel_code_at(q, g * (q->f->n / FXI_Q_BLOCK));
     code_fours fours;
-    for (int o = 0; o < FXI_PANEL; o++) store_scales(q, scales, o, &blk[o]);
+    for (int o = 0; o < FXI_PANEL; o++) fxi_qpanel_put_scales(q, scales, o, &blk[o]);
     for (int k = 0; k < q->f->n; k += FXI_Q_BLOCK, at += q->code_bytes) {
-        gather_fours(blk, k, fours);
+        for (int o = 0; o < FXI_PANEL; o++)
+            for (int i = 0; i < N_FOUR; i++) memcpy(&fours[i][o], blk[o].code + k + 4 * i, 4);
         store_plane(at, q->lo_bits, fours, 0);
         if (q->hi_bits) store_plane(at + 64 * q->lo_bits, q->hi_bits, fours, q->lo_bits);
     }
@@ -90,28 +70,20 @@ static uint64_t half_of(const panel_rows *rows, int o, int k)
     return h;
 }
 
-// Four outputs are stored at once.
-static void pack_halves(const panel_rows *rows, int n_in, size_t ldk, char *panel)
-{
-    for (int k = 0; k < n_in; k++, panel += 2 * ldk)
-        for (int o = 0; o < FXI_PANEL; o += 4) {
-            const uint64_t four = half_of(rows, o, k) | half_of(rows, o + 1, k) << 16 |
-                                  half_of(rows, o + 2, k) << 32 | half_of(rows, o + 3, k) << 48;
-            memcpy(panel + 2 * o, &four, 8);
-        }
-}
-
-static void pack_words(const panel_rows *rows, int n_in, size_t ldk, char *panel)
-{
-    for (int k = 0; k < n_in; k++, panel += 4 * ldk)
-        for (int o = 0; o < FXI_PANEL; o++) memcpy(panel + 4 * o, rows->row[o] + 4 * k, 4);
-}
-
+// Of 16 bits four outputs are stored at once.
 static void pack_float_rows(const fxi_linear *w, panel_rows *rows, size_t elem, char *panel)
 {
     const size_t ldk = fxi_linear_ldk(w), end = (size_t)rows->n * elem;
     for (int o = rows->n; o < FXI_PANEL; o++) rows->row[o] = rows->row[0]; // any: cleared below
-    (elem == 2 ? pack_halves : pack_words)(rows, w->n_in, ldk, panel);
+    char *at = panel;
+    for (int k = 0; elem == 2 && k < w->n_in; k++, at += 2 * ldk)
+        for (int o = 0; o < FXI_PANEL; o += 4) {
+            const uint64_t four = half_of(rows, o, k) | half_of(rows, o + 1, k) << 16 |
+                                  half_of(rows, o + 2, k) << 32 | half_of(rows, o + 3, k) << 48;
+            memcpy(at + 2 * o, &four, 8);
+        }
+    for (int k = 0; elem == 4 && k < w->n_in; k++, at += 4 * ldk)
+        for (int o = 0; o < FXI_PANEL; o++) memcpy(at + 4 * o, rows->row[o] + 4 * k, 4);
     for (int k = 0; end < FXI_PANEL * elem && k < w->n_in; k++)
         memset(panel + (size_t)k * ldk * elem + end, 0, FXI_PANEL * elem - end);
 }

@@ -23,8 +23,7 @@ typedef struct probe_run {
 
 static void fill_slice(void *arg, int task)
 {
-    probe_run *p = arg;
-    memset((char *)p->buffer + (size_t)task * SLICE_BYTES, 0x3e, SLICE_BYTES);
+    memset((char *)((probe_run *)arg)->buffer + (size_t)task * SLICE_BYTES, 0x3e, SLICE_BYTES);
 }
 
 static void read_slice(void *arg, int task)

@@ -1,6 +1,7 @@
 // fuzz_main.c - runs a fuzz target without libFuzzer:
 //
-//     fuzz TARGET --runs N               the seeds, then N mutations; run i is always the same
+//     fuzz TARGET --runs N               the seeds, then N mutations, with FX_TEST_LONG four times
+//                                        N; run i is always the same
 //     fuzz TARGET FILE ..                these inputs, e.g. one that has crashed
 //     fuzz TARGET --corpus FILE          the inputs of a corpus
 //     fuzz TARGET --pack FILE INPUT ..   packs these files, sorted by size, without duplicates
@@ -67,67 +68,6 @@ static void must(bool ok)
 // Mutations
 //
 
-typedef void mutation(fxi_buf *b, dice *d, const seeds *s);
-
-static void flip_bit(fxi_buf *b, dice *d, const seeds *s)
-{
-    (void)s;
-    if (b->n) b->p[roll_dice(d, b->n)] ^= (char)(1 << roll_dice(d, 8));
-}
-
-static void set_byte(fxi_buf *b, dice *d, const seeds *s)
-{
-    (void)s;
-    if (b->n) b->p[roll_dice(d, b->n)] = (char)roll_dice(d, 256);
-}
-
-static void set_number(fxi_buf *b, dice *d, const seeds *s)
-{
-    (void)s;
-    static const uint64_t numbers[] = {0,
-                                       1,
-                                       2,
-                                       7,
-                                       8,
-                                       31,
-                                       32,
-                                       127,
-                                       128,
-                                       255,
-                                       256,
-                                       0x7FFF,
-                                       0xFFFF,
-                                       0x7FFFFFFF,
-                                       0x80000000,
-                                       0xFFFFFFFF,
-                                       0x100000000,
-                                       0x2000000000000000,
-                                       0x4000000000000000,
-                                       0x7FFFFFFFFFFFFFFF,
-                                       0x8000000000000000,
-                                       0xFFFFFFFFFFFFFFFF,
-                                       0xFFFFFFFFFFFFFFF8,
-                                       0xFFFFFFFFFFFFFFE0};
-    uint64_t v = numbers[roll_dice(d, sizeof numbers / sizeof *numbers)];
-    size_t n = (size_t)1 << roll_dice(d, 4);
-    if (b->n >= n) memcpy(b->p + roll_dice(d, b->n - n + 1), &v, n);
-}
-
-static void truncate_end(fxi_buf *b, dice *d, const seeds *s)
-{
-    (void)s;
-    b->n = roll_dice(d, b->n + 1);
-}
-
-static void erase_block(fxi_buf *b, dice *d, const seeds *s)
-{
-    (void)s;
-    size_t n = roll_dice(d, MAX_BLOCK < b->n ? MAX_BLOCK : b->n + 1),
-           at = roll_dice(d, b->n - n + 1);
-    if (n) memmove(b->p + at, b->p + at + n, b->n - at - n);
-    b->n -= n;
-}
-
 static void insert_bytes(fxi_buf *b, size_t at, const char *p, size_t n)
 {
     if (!n) return;
@@ -137,25 +77,55 @@ static void insert_bytes(fxi_buf *b, size_t at, const char *p, size_t n)
     b->n += n;
 }
 
-// Inserts a piece of some seed at some place.
-static void splice(fxi_buf *b, dice *d, const seeds *s)
-{
-    const fxi_buf *from = &s->seed[roll_dice(d, s->n)];
-    size_t n = roll_dice(d, MAX_BLOCK < from->n ? MAX_BLOCK : from->n + 1);
-    size_t at = roll_dice(d, from->n - n + 1);
-    insert_bytes(b, roll_dice(d, b->n + 1), from->p + at, n);
-}
+// clang-format off
+static const uint64_t numbers[] = {
+    0, 1, 2, 7, 8, 31, 32, 127, 128, 255, 256, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF,
+    0x100000000, 0x2000000000000000, 0x4000000000000000, 0x7FFFFFFFFFFFFFFF, 0x8000000000000000,
+    0xFFFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFF8, 0xFFFFFFFFFFFFFFE0,
+};
+// clang-format on
 
-static void insert_random(fxi_buf *b, dice *d, const seeds *s)
+static void mutate_input(fxi_buf *b, dice *d, const seeds *s)
 {
-    (void)s;
+    const uint64_t kind = roll_dice(d, 8);
     char block[8];
-    for (size_t i = 0; i < sizeof block; i++) block[i] = (char)roll_dice(d, 256);
-    insert_bytes(b, roll_dice(d, b->n + 1), block, 1 + roll_dice(d, sizeof block));
+    size_t n, at;
+    switch (kind) {
+    case 0: // flips a bit
+        if (b->n) b->p[roll_dice(d, b->n)] ^= (char)(1 << roll_dice(d, 8));
+        break;
+    case 1: // sets a byte
+        if (b->n) b->p[roll_dice(d, b->n)] = (char)roll_dice(d, 256);
+        break;
+    case 2: // truncates
+        b->n = roll_dice(d, b->n + 1);
+        break;
+    case 3: // erases a block
+        n = roll_dice(d, MAX_BLOCK < b->n ? MAX_BLOCK : b->n + 1);
+        at = roll_dice(d, b->n - n + 1);
+        if (n) memmove(b->p + at, b->p + at + n, b->n - at - n);
+        b->n -= n;
+        break;
+    case 4: { // inserts a piece of some seed at some place
+        const fxi_buf *from = &s->seed[roll_dice(d, s->n)];
+        n = roll_dice(d, MAX_BLOCK < from->n ? MAX_BLOCK : from->n + 1);
+        at = roll_dice(d, from->n - n + 1);
+        insert_bytes(b, roll_dice(d, b->n + 1), from->p + at, n);
+        break;
+    }
+    case 5: // inserts bytes at random
+        for (size_t i = 0; i < sizeof block; i++) block[i] = (char)roll_dice(d, 256);
+        at = roll_dice(d, b->n + 1);
+        insert_bytes(b, at, block, 1 + roll_dice(d, sizeof block));
+        break;
+    default: { // sets a number: twice as often
+        const uint64_t v = numbers[roll_dice(d, sizeof numbers / sizeof *numbers)];
+        n = (size_t)1 << roll_dice(d, 4);
+        if (b->n >= n) memcpy(b->p + roll_dice(d, b->n - n + 1), &v, n);
+        break;
+    }
+    }
 }
-
-static mutation *const mutations[] = {flip_bit,     set_byte,    set_number, set_number,
-                                      truncate_end, erase_block, splice,     insert_random};
 
 // The input of a run: the seeds come first, as they are.
 static void make_input(const seeds *s, uint64_t run, fxi_buf *b)
@@ -165,8 +135,7 @@ static void make_input(const seeds *s, uint64_t run, fxi_buf *b)
     fxi_buf_clear(b);
     must(fxi_buf_add(b, seed->p, seed->n));
     if (run < s->n) return;
-    for (uint64_t i = 1 + roll_dice(&d, MAX_MUTATIONS); i; i--)
-        mutations[roll_dice(&d, sizeof mutations / sizeof *mutations)](b, &d, s);
+    for (uint64_t i = 1 + roll_dice(&d, MAX_MUTATIONS); i; i--) mutate_input(b, &d, s);
 }
 
 //
@@ -347,7 +316,10 @@ static int print_usage(void)
 static int run_target(int argc, char **argv)
 {
     const char *verb = argv[0];
-    if (argc == 2 && !strcmp(verb, "--runs")) return run_mutations(strtoull(argv[1], NULL, 10));
+    if (argc == 2 && !strcmp(verb, "--runs")) {
+        const uint64_t n_run = strtoull(argv[1], NULL, 10);
+        return run_mutations(getenv("FX_TEST_LONG") ? 4 * n_run : n_run);
+    }
     if (argc == 2 && !strcmp(verb, "--corpus")) return for_corpus(argv[1], NULL);
     if (argc == 3 && !strcmp(verb, "--unpack")) return for_corpus(argv[1], argv[2]);
     if (argc >= 3 && !strcmp(verb, "--pack")) return pack(argv[1], argv + 2, argc - 2);

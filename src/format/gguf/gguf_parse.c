@@ -12,9 +12,7 @@
 // duplicates), and the tensors' ranges are compared (outside the file, overlapping).
 #include "format/gguf.h"
 
-#include <float.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +94,7 @@ const fxi_gguf_tensor *fxi_gguf_find_tensor(const fxi_gguf *g, const char *name)
 static const struct {
     const char *name;
     uint8_t size_bytes;
-    bool is_int, is_signed, is_float;
+    bool is_int, is_signed;
 } types[FXI_GGUF_N_TYPE] = {
     [FXI_GGUF_U8] = {"u8", 1, .is_int = true},
     [FXI_GGUF_I8] = {"i8", 1, .is_int = true, .is_signed = true},
@@ -104,13 +102,13 @@ static const struct {
     [FXI_GGUF_I16] = {"i16", 2, .is_int = true, .is_signed = true},
     [FXI_GGUF_U32] = {"u32", 4, .is_int = true},
     [FXI_GGUF_I32] = {"i32", 4, .is_int = true, .is_signed = true},
-    [FXI_GGUF_F32] = {"f32", 4, .is_float = true},
-    [FXI_GGUF_BOOL] = {.name = "bool", .size_bytes = 1},
+    [FXI_GGUF_F32] = {"f32", 4},
+    [FXI_GGUF_BOOL] = {"bool", 1},
     [FXI_GGUF_STR] = {.name = "string"},
     [FXI_GGUF_ARRAY] = {.name = "array"},
     [FXI_GGUF_U64] = {"u64", 8, .is_int = true},
     [FXI_GGUF_I64] = {"i64", 8, .is_int = true, .is_signed = true},
-    [FXI_GGUF_F64] = {"f64", 8, .is_float = true},
+    [FXI_GGUF_F64] = {"f64", 8},
 };
 
 size_t fxi_gguf_type_bytes(fxi_gguf_type type)
@@ -197,20 +195,6 @@ fx_status fxi_gguf_u32(const fxi_gguf *g, const char *key, bool must, uint32_t *
     if (v < 0 || v > UINT32_MAX)
         return refuse_entry(g, "key", &kv->key, err, " is out of range (0 to 2^32 - 1)");
     *out = (uint32_t)v;
-    return FX_OK;
-}
-
-fx_status fxi_gguf_f32(const fxi_gguf *g, const char *key, bool must, float *out, fx_error *err)
-{
-    const fxi_gguf_kv *kv;
-    FX_TRY(find_key(g, key, must, &kv, err));
-    if (!kv) return FX_OK;
-    if (!types[kv->type].is_int && !types[kv->type].is_float)
-        return fail_type(g, kv, "a number", err);
-    double v = types[kv->type].is_int ? (double)fxi_gguf_int_at(kv, 0) : fxi_gguf_float_at(kv, 0);
-    if (!(fabs(v) <= (double)FLT_MAX))
-        return refuse_entry(g, "key", &kv->key, err, " is not a finite f32");
-    *out = (float)v;
     return FX_OK;
 }
 

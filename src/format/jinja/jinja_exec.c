@@ -183,20 +183,11 @@ static fx_status eval_args(fxi_jrun *r, const fxi_jnode *n, fxi_jargs *out)
     return FX_OK;
 }
 
-// A call, or a filter or test: the row says which.
-static fx_status eval_call(fxi_jrun *r, const fxi_jnode *n, fxi_jval first, fxi_jval *out)
-{
-    fxi_jargs args;
-    FX_TRY(eval_args(r, n, &args));
-    r->line = n->line;
-    if (n->kind == FXI_JNODE_CALL) return call_value(r, first, &args, out);
-    return fxi_jroutine_call(r, n->row, first, &args, out);
-}
-
 // The kinds whose first child is evaluated first.
 static fx_status eval_operation(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
 {
     fxi_jval a, b;
+    fxi_jargs args;
     FX_TRY(eval_node(r, n->a, &a));
     *out = a;
     switch (n->kind) {
@@ -214,7 +205,11 @@ static fx_status eval_operation(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
     case FXI_JNODE_GETATTR: r->line = n->line; return fxi_jval_attribute(r, a, n->name, out);
     case FXI_JNODE_BINARY:
     case FXI_JNODE_GETITEM: break;
-    default: return eval_call(r, n, a, out);
+    default: // a call, or a filter or test: the row says which
+        FX_TRY(eval_args(r, n, &args));
+        r->line = n->line;
+        if (n->kind == FXI_JNODE_CALL) return call_value(r, a, &args, out);
+        return fxi_jroutine_call(r, n->row, a, &args, out);
     }
     FX_TRY(eval_node(r, n->b, &b));
     r->line = n->line;

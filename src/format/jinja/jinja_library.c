@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/utf8.h"
 #include "format/jinja/jinja_run.h"
 
 // ---- tests: the right side of `is` --------------------------------------------------------------
@@ -155,10 +156,18 @@ ROUTINE(fn_namespace)
     return FX_OK;
 }
 
+// The message is cut at the end of a character; its control characters become blanks.
 ROUTINE(fn_raise)
 {
+    const fxi_jstr *s = c->arg[0].s;
+    char text[400];
+    size_t n = s->n < sizeof text ? s->n : sizeof text - 1;
     (void)out;
-    return fxi_jrun_fail_text(r, "", c->arg[0].s);
+    memcpy(text, s->p, n);
+    n = fxi_utf8_complete(text, n);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7F) text[i] = ' ';
+    return fxi_jrun_fail(r, "%.*s", (int)n, text);
 }
 
 // The caller's clock. libc's strftime has Python's letters; a result that does not fit is empty.

@@ -23,18 +23,6 @@ fx_status fxi_jrun_fail(fxi_jrun *r, const char *fmt, ...)
     return fxi_fail(r->err, FX_EINVAL, "chat template, line %d: %s", r->line, text);
 }
 
-// Cuts a long text at the end of a character.
-fx_status fxi_jrun_fail_text(fxi_jrun *r, const char *what, const fxi_jstr *s)
-{
-    char text[400];
-    size_t n = s->n < sizeof text ? s->n : sizeof text - 1;
-    memcpy(text, s->p, n);
-    n = fxi_utf8_complete(text, n);
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 0x7F) text[i] = ' ';
-    return fxi_jrun_fail(r, "%s%.*s", what, (int)n, text);
-}
-
 // ---- limits -------------------------------------------------------------------------------------
 
 fx_status fxi_jrun_take(fxi_jrun *r, size_t n_bytes, void *out)

@@ -43,8 +43,6 @@ struct fxi_jrun {
 
 // Fails with FX_EINVAL: "chat template, line N: ...", N being the run's line.
 __attribute__((format(printf, 2, 3))) fx_status fxi_jrun_fail(fxi_jrun *r, const char *fmt, ...);
-// The same, ending in any text, whose control characters become blanks.
-fx_status fxi_jrun_fail_text(fxi_jrun *r, const char *what, const fxi_jstr *s);
 fx_status fxi_jrun_take(fxi_jrun *r, size_t n_bytes, void *out); // *(void **)out
 fx_status fxi_jrun_work(fxi_jrun *r, size_t n_bytes);            // counts the steps for n bytes
 // The same for n bytes read character by character, each compared with n_more other bytes.

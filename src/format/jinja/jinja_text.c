@@ -69,6 +69,12 @@ static fx_status write_numeral(value_writer *w, fxi_jval v)
 
 // ---- strings ------------------------------------------------------------------------------------
 
+static bool is_printable(uint32_t c)
+{
+    const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
+    return c == ' ' || (k != UTF8PROC_CATEGORY_CN && k < UTF8PROC_CATEGORY_ZS);
+}
+
 static fx_status write_escape(value_writer *w, uint32_t c, bool own)
 {
     const char *plain = w->d->json ? "\n\r\t\\\f\b\"" : "\n\r\t\\", *letters = "nrt\\fb\"";
@@ -94,11 +100,9 @@ static fx_status write_str(value_writer *w, const fxi_jstr *s)
     FX_TRY(write_text(w, quote));
     for (size_t at = 0, n; at < s->n; at += n) {
         const uint32_t c = fxi_jstr_char_at(s, at, &n);
-        const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-        const bool printable = c == ' ' || (k != UTF8PROC_CATEGORY_CN && k < UTF8PROC_CATEGORY_ZS);
         const bool quoted = !json && c == (uint32_t)*quote;
         const bool escaped = json ? c < ' ' || c == '"' || c == '\\' || (w->d->ascii && c > 0x7E)
-                                  : c == '\\' || !printable;
+                                  : c == '\\' || !is_printable(c);
         if (!quoted && !escaped) continue;
         FX_TRY(fxi_jout_add_part(w->r, w->o, s, from, at - from));
         FX_TRY(quoted ? write_text(w, "\\") : write_escape(w, c, fxi_jstr_owns(s, at, n)));
@@ -185,21 +189,13 @@ static fx_status write_dict(value_writer *w, const fxi_jdict *d)
     return write_text(w, "}");
 }
 
-static fx_status write_range(value_writer *w, const fxi_jrange *range)
-{
-    char text[96], step[32] = "";
-    if (range->step != 1) snprintf(step, sizeof step, ", %lld", (long long)range->step);
-    snprintf(text, sizeof text, "range(%lld, %lld%s)", (long long)range->start,
-             (long long)range->stop, step);
-    return write_text(w, text);
-}
-
 // ---- any value ----------------------------------------------------------------------------------
 
 static fx_status write_any(value_writer *w, fxi_jval v)
 {
     static const char *const views[] = {"dict_items([", "dict_keys([", "dict_values(["};
     const bool json = w->d->json;
+    char text[96], step[32] = "";
     fxi_jseq items;
     switch (v.type) {
     case FXI_JVAL_NONE: return write_text(w, json ? "null" : "None");
@@ -219,7 +215,11 @@ static fx_status write_any(value_writer *w, fxi_jval v)
     case FXI_JVAL_VIEW:
         FX_TRY(fxi_jval_items(w->r, v, &items));
         return write_seq(w, &items, views[v.view->kind], "])");
-    case FXI_JVAL_RANGE: return write_range(w, v.range);
+    case FXI_JVAL_RANGE:
+        if (v.range->step != 1) snprintf(step, sizeof step, ", %lld", (long long)v.range->step);
+        snprintf(text, sizeof text, "range(%lld, %lld%s)", (long long)v.range->start,
+                 (long long)v.range->stop, step);
+        return write_text(w, text);
     default: return fxi_jrun_fail(w->r, "a %s cannot be printed", fxi_jval_type_name(v));
     }
 }

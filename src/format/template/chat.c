@@ -108,13 +108,6 @@ const char *fxi_chat_builtin_names(void)
     return "chatml llama3 gemma phi3 zephyr llama2 mistral mistral-v3 plain";
 }
 
-static const fxi_builtin *find_builtin(const char *name)
-{
-    for (int i = 0; i < N_BUILTIN; i++)
-        if (!strcmp(builtins[i].name, name)) return &builtins[i];
-    return NULL;
-}
-
 // The first one whose token the vocabulary has as a control token; "plain" if there is none.
 static const fxi_builtin *builtin_for(const fxi_vocab *v)
 {
@@ -152,20 +145,6 @@ static fx_status use_builtin(fxi_chat *c, const fxi_builtin *b, fx_error *err)
 
 // ---- sources ------------------------------------------------------------------------------------
 
-static fx_status read_template(FILE *f, const char *path, fxi_buf *text, fx_error *err)
-{
-    size_t n;
-    do {
-        if (!fxi_buf_reserve(text, 4096)) return fxi_fail(err, FX_ENOMEM, "no memory for %s", path);
-        n = fread(text->p + text->n, 1, 4096, f);
-        text->n += n;
-        if (text->n > FXI_JINJA_MAX_BYTES)
-            return fxi_fail(err, FX_EINVAL, "%s: a chat template has at most %d bytes", path,
-                            FXI_JINJA_MAX_BYTES);
-    } while (n);
-    return ferror(f) ? fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno)) : FX_OK;
-}
-
 static fx_status use_file(fxi_chat *c, const char *path, fx_error *err)
 {
     fxi_buf text = {0};
@@ -174,7 +153,20 @@ static fx_status use_file(fxi_chat *c, const char *path, fx_error *err)
         return fxi_fail(err, fxi_errno_status(errno),
                         "no chat template '%s': not a file (%s), nor one of %s", path,
                         strerror(errno), fxi_chat_builtin_names());
-    fx_status st = read_template(f, path, &text, err);
+    fx_status st = FX_OK;
+    size_t n = 1;
+    while (st == FX_OK && n) {
+        if (!fxi_buf_reserve(&text, 4096)) {
+            st = fxi_fail(err, FX_ENOMEM, "no memory for %s", path);
+            break;
+        }
+        n = fread(text.p + text.n, 1, 4096, f);
+        text.n += n;
+        if (text.n > FXI_JINJA_MAX_BYTES)
+            st = fxi_fail(err, FX_EINVAL, "%s: a chat template has at most %d bytes", path,
+                          FXI_JINJA_MAX_BYTES);
+    }
+    if (st == FX_OK && ferror(f)) st = fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
     fclose(f);
     if (st == FX_OK) {
         st = compile_template(&c->usual, text.p, text.n, err);
@@ -198,8 +190,8 @@ static fxi_str models_template(const fxi_gguf *g, const char *name)
 
 static fx_status use_wanted(fxi_chat *c, const fxi_chat_source *s, fx_error *err)
 {
-    const fxi_builtin *b = find_builtin(s->wanted);
-    if (b) return use_builtin(c, b, err);
+    for (int i = 0; i < N_BUILTIN; i++)
+        if (!strcmp(builtins[i].name, s->wanted)) return use_builtin(c, &builtins[i], err);
     fxi_str named = models_template(s->gguf, s->wanted);
     if (named.n) return compile_template(&c->usual, named.p, named.n, err);
     return use_file(c, s->wanted, err);

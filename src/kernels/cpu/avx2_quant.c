@@ -5,18 +5,9 @@
 // VPMADDUBSW multiplies unsigned by signed bytes, adds pairs and saturates at 16 bits. Wide codes:
 // |w| <= 128 times the activation with w's sign, at most 127, so a pair is at most 2 x 128 x 127,
 // which fits. Other codes have 6 bits at most.
-typedef struct vq {
-    __m256i lo, hi;
-} vq;
-
 typedef struct vq_w {
     __m256i lo, hi; // wide: signed
 } vq_w;
-
-static inline vq vq_set1(const int32_t *p)
-{
-    return (vq){_mm256_set1_epi32(*p), _mm256_set1_epi32(*p)};
-}
 
 static inline vq_w vq_codes(vb v, bool wide)
 {
@@ -35,11 +26,6 @@ static inline vq vq_dot(vq acc, vq_w w, int32_t x, bool wide)
 {
     __m256i q = _mm256_set1_epi32(x);
     return (vq){dot_half(acc.lo, w.lo, q, wide), dot_half(acc.hi, w.hi, q, wide)};
-}
-
-static inline v16 vq_as_f32(vq acc)
-{
-    return (v16){_mm256_castsi256_ps(acc.lo), _mm256_castsi256_ps(acc.hi)};
 }
 
 #define Q_TOK              2

@@ -2,16 +2,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec256.h"
 
-typedef struct vq {
-    __m256i lo, hi;
-} vq;
-
 typedef vb vq_w;
-
-static inline vq vq_set1(const int32_t *p)
-{
-    return (vq){_mm256_set1_epi32(*p), _mm256_set1_epi32(*p)};
-}
 
 static inline vq_w vq_codes(vb v, bool wide)
 {
@@ -24,11 +15,6 @@ static inline vq vq_dot(vq acc, vq_w w, int32_t x, bool wide)
     (void)wide;
     __m256i q = _mm256_set1_epi32(x);
     return (vq){_mm256_dpbusd_avx_epi32(acc.lo, w.lo, q), _mm256_dpbusd_avx_epi32(acc.hi, w.hi, q)};
-}
-
-static inline v16 vq_as_f32(vq acc)
-{
-    return (v16){_mm256_castsi256_ps(acc.lo), _mm256_castsi256_ps(acc.hi)};
 }
 
 // The integer sums of six tokens take 12 of 16 registers. The float sums are kept in memory between

@@ -5,17 +5,10 @@
 // VPMADDUBSW multiplies unsigned by signed bytes, adds pairs and saturates at 16 bits. Wide codes:
 // |w| <= 128 times the activation with w's sign, at most 127, so a pair is at most 2 x 128 x 127,
 // which fits. Other codes have 6 bits at most.
-typedef __m512i vq;
-
 typedef struct vq_w {
     __m512i mag;
     __mmask64 negative; // wide
 } vq_w;
-
-static inline vq vq_set1(const int32_t *p)
-{
-    return _mm512_set1_epi32(*p);
-}
 
 static inline vq_w vq_codes(vb v, bool wide)
 {
@@ -30,11 +23,6 @@ static inline vq vq_dot(vq acc, vq_w w, int32_t x, bool wide)
     if (wide) q = _mm512_mask_sub_epi8(q, w.negative, _mm512_setzero_si512(), q);
     __m512i pairs = _mm512_maddubs_epi16(w.mag, q);
     return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
-}
-
-static inline v16 vq_as_f32(vq acc)
-{
-    return _mm512_castsi512_ps(acc);
 }
 
 #define Q_TOK              4

@@ -3,13 +3,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec512.h"
 
-typedef __m512i vq;
 typedef __m512i vq_w;
-
-static inline vq vq_set1(const int32_t *p)
-{
-    return _mm512_set1_epi32(*p);
-}
 
 static inline vq_w vq_codes(vb v, bool wide)
 {
@@ -21,11 +15,6 @@ static inline vq vq_dot(vq acc, vq_w w, int32_t x, bool wide)
 {
     (void)wide;
     return _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x));
-}
-
-static inline v16 vq_as_f32(vq acc)
-{
-    return _mm512_castsi512_ps(acc);
 }
 
 #define Q_TOK              6

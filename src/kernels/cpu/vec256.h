@@ -407,4 +407,19 @@ static inline v16 v16_exp(v16 x)
     return (v16){exp_half(x.lo), exp_half(x.hi)};
 }
 
+// Integer products (body_quant.h): 16 sums.
+typedef struct vq {
+    __m256i lo, hi;
+} vq;
+
+static inline vq vq_set1(const int32_t *p)
+{
+    return (vq){_mm256_set1_epi32(*p), _mm256_set1_epi32(*p)};
+}
+
+static inline v16 vq_as_f32(vq acc)
+{
+    return (v16){_mm256_castsi256_ps(acc.lo), _mm256_castsi256_ps(acc.hi)};
+}
+
 #endif

@@ -339,4 +339,17 @@ static inline v16 v16_exp(v16 x)
     return _mm512_scalef_ps(_mm512_add_ps(y, _mm512_set1_ps(1.0f)), n);
 }
 
+// Integer products (body_quant.h): 16 sums.
+typedef __m512i vq;
+
+static inline vq vq_set1(const int32_t *p)
+{
+    return _mm512_set1_epi32(*p);
+}
+
+static inline v16 vq_as_f32(vq acc)
+{
+    return _mm512_castsi512_ps(acc);
+}
+
 #endif

@@ -15,18 +15,6 @@ typedef struct exact_room {
     float *p;  // [n_row][256]
 } exact_room;
 
-// Copies positions pos .. pos + n - 1 of a plane to shared memory, as f32.
-FXI_DEVICE void cache_fill(const fxi_cuda_attn_args &a, const tile_job &j, const exact_room &x,
-                           int plane, int pos, int n)
-{
-    const size_t head = cache_bytes(a.kv_type, j.kv_head * a.head_dim);
-    for (int i = (int)threadIdx.x; i < n * a.head_dim; i += ATTN_THREAD) {
-        const int k = i / a.head_dim, d = i % a.head_dim;
-        x.kv[k * (a.head_dim + 1) + d] =
-            cache_number(a.kv_type, cache_place(j.view, plane, pos + k) + head, d);
-    }
-}
-
 // The scores of positions k0 .. k0 + n - 1 of the segment, which are in shared memory.
 FXI_DEVICE void score_piece(const fxi_cuda_attn_args &a, const tile_job &j, const exact_room &x,
                             int pos0, int k0, int n)
@@ -85,11 +73,16 @@ FXI_DEVICE void attend_segment(const fxi_cuda_attn_args &a, const tile_job &j, c
 {
     const int pos0 = segment * ATTN_SEGMENT;
     const seg_range all = tile_range(a, j, pos0);
+    const size_t head = cache_bytes(a.kv_type, j.kv_head * a.head_dim);
     for (int plane = 0; plane < 2; plane++) {
         for (int k0 = all.from; k0 < all.end; k0 += x.n_kv) {
             const int n = min(x.n_kv, all.end - k0);
-            __syncthreads();
-            cache_fill(a, j, x, 2 * a.kv_layer + plane, pos0 + k0, n);
+            __syncthreads(); // positions k0 .. k0 + n - 1 of a plane to shared memory, as f32
+            for (int i = (int)threadIdx.x; i < n * a.head_dim; i += ATTN_THREAD) {
+                const int k = i / a.head_dim, d = i % a.head_dim;
+                const char *row = cache_place(j.view, 2 * a.kv_layer + plane, pos0 + k0 + k);
+                x.kv[k * (a.head_dim + 1) + d] = cache_number(a.kv_type, row + head, d);
+            }
             __syncthreads();
             if (plane)
                 value_piece(a, j, x, pos0, k0, n);
@@ -101,12 +94,6 @@ FXI_DEVICE void attend_segment(const fxi_cuda_attn_args &a, const tile_job &j, c
         weigh_rows(a, j, x, pos0);
         for (int i = (int)threadIdx.x; i < j.n_row * a.head_dim; i += ATTN_THREAD) j.acc[i] = 0;
     }
-}
-
-FXI_DEVICE void scale_queries(const fxi_cuda_attn_args &a, const tile_job &j, const exact_room &x)
-{
-    for (int i = (int)threadIdx.x; i < j.n_row * a.head_dim; i += ATTN_THREAD)
-        x.q[i] = a.q[query_at(a, j, i / a.head_dim) + i % a.head_dim] * a.scale;
 }
 
 // The job lies in shared memory: its registers are better used otherwise.
@@ -135,7 +122,8 @@ FXI_KERNEL(attention, attn, ATTN_THREAD)
     }
     __syncthreads();
     const tile_job &j = share.job;
-    scale_queries(a, j, x);
+    for (int i = (int)threadIdx.x; i < j.n_row * a.head_dim; i += ATTN_THREAD)
+        x.q[i] = a.q[query_at(a, j, i / a.head_dim) + i % a.head_dim] * a.scale;
     attend_tile(a, j, [&](int segment) { attend_segment(a, j, x, segment); });
 }
 FXI_CUDA_KERNEL(fxi_cuda_attention);

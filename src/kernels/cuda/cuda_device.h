@@ -36,6 +36,19 @@ FXI_DEVICE int live_count(const int32_t *live, int n)
     return live ? *live : n;
 }
 
+// The rows of this block's expert in a linear layer.
+typedef struct row_range {
+    int begin, end;
+} row_range;
+
+FXI_DEVICE row_range expert_rows(const fxi_cuda_linear_args &a)
+{
+    const row_range all = {0, a.range ? 0 : live_count(a.live, a.n_row)};
+    if (!a.range) return all;
+    const row_range some = {a.range[blockIdx.z], a.range[blockIdx.z + 1]};
+    return some;
+}
+
 // ---- activations -------------------------------------------------------------------------------
 
 // Rounds a block of 32 numbers to Q8, each lane of the warp with its own. Returns its integer.

@@ -34,11 +34,6 @@ FXI_DEVICE constexpr code_format format_of(int type)
     }
 }
 
-FXI_DEVICE constexpr int format_subs(const code_format &f)
-{
-    return f.n == 32 ? 0 : f.n / f.sub;
-}
-
 FXI_DEVICE constexpr int format_tile_bytes(const code_format &f)
 {
     return 64 * (f.lo + f.hi);
@@ -47,7 +42,8 @@ FXI_DEVICE constexpr int format_tile_bytes(const code_format &f)
 // Of the scales of n numbers along k.
 FXI_DEVICE constexpr int format_scale_bytes(const code_format &f)
 {
-    return (f.has_min ? 64 : 32) + format_subs(f) * 16 * (f.has_min && !f.nibbles ? 2 : 1);
+    const int n_sub = f.n == 32 ? 0 : f.n / f.sub;
+    return (f.has_min ? 64 : 32) + n_sub * 16 * (f.has_min && !f.nibbles ? 2 : 1);
 }
 
 FXI_DEVICE constexpr size_t format_panel_bytes(const code_format &f, int n_in)
@@ -155,15 +151,12 @@ FXI_DEVICE run_scale scale_load(const code_format &f, const uint8_t *at, int r, 
 
 // ---- single numbers ----------------------------------------------------------------------------
 
-FXI_DEVICE int code_value(const code_format &f, int code)
-{
-    if (f.table) return (int8_t)(table_word(f.table, code / 4) >> code % 4 * 8);
-    return f.lo == 8 ? (int8_t)code : code - f.zero;
-}
-
 FXI_DEVICE float scaled_code(const code_format &f, const run_scale &s, int code)
 {
-    const float v = s.scale * (float)code_value(f, code);
+    const int value = f.table     ? (int8_t)(table_word(f.table, code / 4) >> code % 4 * 8)
+                      : f.lo == 8 ? (int8_t)code
+                                  : code - f.zero;
+    const float v = s.scale * (float)value;
     return f.has_min ? v + s.min : v;
 }
 

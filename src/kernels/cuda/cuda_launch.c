@@ -8,15 +8,12 @@
 // with the next ones.
 enum { MAX_ROW_BLOCK = 64 };
 
-static uint32_t unsigned_of(int n)
-{
-    return n > 0 ? (uint32_t)n : 0;
-}
-
 static fxi_cuda_grid make_grid(int x, int y, int z, uint32_t n_thread)
 {
-    return (fxi_cuda_grid){.grid = {unsigned_of(x), unsigned_of(y), unsigned_of(z)},
-                           .block = {n_thread, 1, 1}};
+    const int side[3] = {x, y, z};
+    fxi_cuda_grid g = {.block = {n_thread, 1, 1}};
+    for (int i = 0; i < 3; i++) g.grid[i] = side[i] > 0 ? (uint32_t)side[i] : 0;
+    return g;
 }
 
 // A block per row.
@@ -32,17 +29,12 @@ ROW_SHAPE(add_norm, n_row, 256)
 ROW_SHAPE(rows, n_row, 256)
 ROW_SHAPE(add_ranks, n_row, 256)
 ROW_SHAPE(join, n_row, 256)
+ROW_SHAPE(rope_store, n_row, 256)
 ROW_SHAPE(route, n_row, 32)
 ROW_SHAPE(gather, n_place, 256)
 ROW_SHAPE(combine, n_row, 256)
 ROW_SHAPE(logits, n_row, 256)
 ROW_SHAPE(argmax, n_row, 256)
-
-static void shape_store(const void *args, fxi_cuda_grid *out)
-{
-    const fxi_cuda_rope_store_args *a = args;
-    *out = make_grid(a ? a->n_row : 0, 1, 1, 256);
-}
 
 static void shape_place(const void *args, fxi_cuda_grid *out)
 {
@@ -62,25 +54,16 @@ static fxi_cuda_grid linear_grid(const fxi_cuda_linear_args *a, int n_panel, int
                      n < MAX_ROW_BLOCK ? n : MAX_ROW_BLOCK, a->n_expert, n_thread);
 }
 
-static void shape_float(const void *args, fxi_cuda_grid *out)
-{
-    *out = linear_grid(args, 1, 8, 128);
-}
+#define LINEAR_SHAPE(name, n_panel, n_row, n_thread)               \
+    static void shape_##name(const void *args, fxi_cuda_grid *out) \
+    {                                                              \
+        *out = linear_grid(args, n_panel, n_row, n_thread);        \
+    }
 
-static void shape_blocks(const void *args, fxi_cuda_grid *out)
-{
-    *out = linear_grid(args, 1, 8, 256);
-}
-
-static void shape_some(const void *args, fxi_cuda_grid *out)
-{
-    *out = linear_grid(args, 1, 32, 256);
-}
-
-static void shape_many(const void *args, fxi_cuda_grid *out)
-{
-    *out = linear_grid(args, 4, 64, 128);
-}
+LINEAR_SHAPE(float, 1, 8, 128)
+LINEAR_SHAPE(blocks, 1, 8, 256)
+LINEAR_SHAPE(some, 1, 32, 256)
+LINEAR_SHAPE(many, 4, 64, 128)
 
 // ---- attention ---------------------------------------------------------------------------------
 
@@ -108,30 +91,19 @@ static uint32_t wide_bytes(int head_dim)
     return 64 * (key + value) + FXI_CUDA_WIDE_ROW * n * 4;
 }
 
-static fxi_cuda_grid attention_grid(const fxi_cuda_attn_args *a,
-                                    uint32_t shared_bytes(int head_dim))
-{
-    if (!a) return make_grid(0, 1, 1, 128);
-    fxi_cuda_grid g =
-        make_grid(a->max_range, fxi_cuda_attn_heads(a->n_head, a->n_kv_head), a->n_tile, 128);
-    g.shared_bytes = shared_bytes(a->head_dim);
-    return g;
-}
+#define ATTENTION_SHAPE(name, bytes)                                                              \
+    static void shape_##name(const void *args, fxi_cuda_grid *out)                                \
+    {                                                                                             \
+        const fxi_cuda_attn_args *a = args;                                                       \
+        *out =                                                                                    \
+            make_grid(a ? a->max_range : 0, a ? fxi_cuda_attn_heads(a->n_head, a->n_kv_head) : 1, \
+                      a ? a->n_tile : 1, 128);                                                    \
+        if (a) out->shared_bytes = bytes(a->head_dim);                                            \
+    }
 
-static void shape_attention(const void *args, fxi_cuda_grid *out)
-{
-    *out = attention_grid(args, exact_bytes);
-}
-
-static void shape_attention_mma(const void *args, fxi_cuda_grid *out)
-{
-    *out = attention_grid(args, mma_bytes);
-}
-
-static void shape_attention_wide(const void *args, fxi_cuda_grid *out)
-{
-    *out = attention_grid(args, wide_bytes);
-}
+ATTENTION_SHAPE(attention, exact_bytes)
+ATTENTION_SHAPE(attention_mma, mma_bytes)
+ATTENTION_SHAPE(attention_wide, wide_bytes)
 
 static void shape_merge(const void *args, fxi_cuda_grid *out)
 {
@@ -179,15 +151,6 @@ fxi_cuda_form fxi_cuda_linear_form(fxi_dtype type, fxi_cuda_math math)
 // out among warps, which reading the weights needs; from then on the arithmetic counts.
 enum { MOST_FEW = 8, MOST_SOME = 128 };
 
-typedef struct mma_linear {
-    fxi_cuda_kernel_id few, some, many;
-} mma_linear;
-
-static fxi_cuda_kernel_id linear_mma(const mma_linear *l, int n_row)
-{
-    return n_row <= MOST_FEW ? l->few : n_row <= MOST_SOME ? l->some : l->many;
-}
-
 fxi_cuda_kernel_id fxi_cuda_linear_find(fxi_dtype type, fxi_cuda_math math, int n_row)
 {
     static const fxi_cuda_kernel_id ids[FXI_DTYPE_END] = {[FXI_F32] = FXI_CUDA_LINEAR_F32,
@@ -197,14 +160,11 @@ fxi_cuda_kernel_id fxi_cuda_linear_find(fxi_dtype type, fxi_cuda_math math, int 
                                                           FXI_CUDA_BLOCK_TYPES(ROW)
 #undef ROW
     };
-    static const mma_linear f16 = {FXI_CUDA_LINEAR_F16_FEW, FXI_CUDA_LINEAR_F16_SOME,
-                                   FXI_CUDA_LINEAR_F16_MANY},
-                            bf16 = {FXI_CUDA_LINEAR_BF16_FEW, FXI_CUDA_LINEAR_BF16_SOME,
-                                    FXI_CUDA_LINEAR_BF16_MANY};
-    const bool is_mma = math != FXI_CUDA_CPU_EXACT;
-    if (is_mma && type == FXI_F16) return linear_mma(&f16, n_row);
-    if (is_mma && type == FXI_BF16) return linear_mma(&bf16, n_row);
-    return ids[type];
+    static const fxi_cuda_kernel_id mma[2][3] = {
+        {FXI_CUDA_LINEAR_F16_FEW, FXI_CUDA_LINEAR_F16_SOME, FXI_CUDA_LINEAR_F16_MANY},
+        {FXI_CUDA_LINEAR_BF16_FEW, FXI_CUDA_LINEAR_BF16_SOME, FXI_CUDA_LINEAR_BF16_MANY}};
+    if (math == FXI_CUDA_CPU_EXACT || (type != FXI_F16 && type != FXI_BF16)) return ids[type];
+    return mma[type == FXI_BF16][n_row <= MOST_FEW ? 0 : n_row <= MOST_SOME ? 1 : 2];
 }
 
 typedef struct mma_kernel {

@@ -48,7 +48,7 @@
     X(ROWS, rows, rows, rows)                           \
     X(ADD_RANKS, add_ranks, add_ranks, add_ranks)       \
     X(JOIN, join, join, join)                           \
-    X(ROPE_STORE, rope_store, rope_store, store)        \
+    X(ROPE_STORE, rope_store, rope_store, rope_store)   \
     X(ATTENTION, attention, attn, attention)            \
     X(ATTN_MERGE, attn_merge, attn, merge)              \
     X(ROUTE, route, route, route)                       \

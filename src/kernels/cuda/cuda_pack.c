@@ -13,47 +13,24 @@ typedef struct file_rows {
     int n, n_in;
 } file_rows;
 
-static size_t file_row_bytes(fxi_dtype type, int n_in)
-{
-    const fxi_dtype_info *t = fxi_dtype_find(type);
-    return (size_t)n_in / t->block_elems * t->block_bytes;
-}
-
 static int n_tile_of(int n_in)
 {
     return (n_in + TILE_K - 1) / TILE_K;
 }
 
-static size_t used_bytes(fxi_dtype type, int n_in)
-{
-    if (fxi_qformat_find(type)) {
-        const fxi_qpanel q = fxi_qpanel_of(type);
-        return fxi_qpanel_scale_at(&q, n_in, n_in / q.f->n);
-    }
-    return (size_t)n_tile_of(n_in) * TILE_K * TILE_ROW * fxi_dtype_find(type)->block_bytes;
-}
-
 size_t fxi_cuda_panel_bytes(fxi_dtype type, int n_in)
 {
-    return (used_bytes(type, n_in) + PANEL_ALIGN - 1) / PANEL_ALIGN * PANEL_ALIGN;
+    size_t used = (size_t)n_tile_of(n_in) * TILE_K * TILE_ROW * fxi_dtype_find(type)->block_bytes;
+    if (fxi_qformat_find(type)) {
+        const fxi_qpanel q = fxi_qpanel_of(type);
+        used = fxi_qpanel_scale_at(&q, n_in, n_in / q.f->n);
+    }
+    return (used + PANEL_ALIGN - 1) / PANEL_ALIGN * PANEL_ALIGN;
 }
 
 size_t fxi_cuda_matrix_bytes(fxi_dtype type, int n_in, int n_out)
 {
     return (size_t)fxi_linear_n_panel(n_out) * fxi_cuda_panel_bytes(type, n_in);
-}
-
-// ---- floats ------------------------------------------------------------------------------------
-
-static void pack_float_tiles(const file_rows *rows, size_t elem, char *panel)
-{
-    for (int t = 0; t < n_tile_of(rows->n_in); t++)
-        for (int r = 0; r < rows->n; r++) {
-            const int left = rows->n_in - t * TILE_K;
-            const size_t n = (size_t)(left < TILE_K ? left : TILE_K);
-            memcpy(panel + (size_t)(t * TILE_ROW + r) * TILE_K * elem,
-                   rows->row[r] + (size_t)t * TILE_K * elem, n * elem);
-        }
 }
 
 // ---- block types -------------------------------------------------------------------------------
@@ -66,46 +43,19 @@ typedef struct lane_order {
 
 static const lane_order orders[] = {{8, 8, 32, 64}, {4, 8, 32, 4}, {2, 8, 2, 4}, {1, 4, 1, 2}};
 
-static const lane_order *order_find(int bits)
+// A plane of the tile whose codes begin at k: `bits` of each from `shift` on. It is zero before.
+static void put_plane_of(uint8_t *plane, int bits, const fxi_qblock *blk, int k, int shift)
 {
     const lane_order *o = orders;
     while (o->bits != bits) o++;
-    return o;
-}
-
-// Adds the codes of one word, `bits` of each from `shift` on, to those of a lane.
-static void put_word(const lane_order *o, int w, const uint8_t *code, int shift, uint8_t *lane)
-{
-    for (int j = 0; j < 4; j++) {
-        const int at = j * o->byte + w % 2 * o->row + w / 2 * o->half;
-        lane[at / 8] |= (uint8_t)((code[j] >> shift & ((1 << o->bits) - 1)) << at % 8);
-    }
-}
-
-// A plane of the tile whose codes begin at k. It is zero before.
-static void put_plane_of(uint8_t *plane, int bits, const fxi_qblock *blk, int k, int shift)
-{
-    const lane_order *o = order_find(bits);
     for (int lane = 0; lane < 32; lane++, plane += 2 * bits)
-        for (int w = 0; w < 4; w++)
-            put_word(o, w, blk[lane / 4 + w % 2 * 8].code + k + lane % 4 * 4 + w / 2 * 16, shift,
-                     plane);
-}
-
-// As linear.c orders the scales of a group.
-static void put_scales(const fxi_qpanel *q, const fxi_qblock *blk, int row, uint8_t *at)
-{
-    memcpy(at + 2 * row, &blk->d, 2);
-    if (q->f->has_min) memcpy(at + 2 * TILE_ROW + 2 * row, &blk->m, 2);
-    at += q->head_bytes + row;
-    for (int s = 0; s < q->n_sub; s++, at += TILE_ROW) {
-        *at = (uint8_t)blk->sc[s];
-        if (!q->f->has_min) continue;
-        if (q->nibbles)
-            *at |= (uint8_t)(blk->mn[s] << 4);
-        else
-            *(at += TILE_ROW) = blk->mn[s];
-    }
+        for (int w = 0; w < 4; w++) {
+            const uint8_t *code = blk[lane / 4 + w % 2 * 8].code + k + lane % 4 * 4 + w / 2 * 16;
+            for (int j = 0; j < 4; j++) {
+                const int at = j * o->byte + w % 2 * o->row + w / 2 * o->half;
+                plane[at / 8] |= (uint8_t)((code[j] >> shift & ((1 << bits) - 1)) << at % 8);
+            }
+        }
 }
 
 // Group g of all rows: their scales, and the tiles of their codes.
@@ -113,7 +63,7 @@ static void put_group(const fxi_qpanel *q, int n_in, int g, const fxi_qblock *bl
 {
     uint8_t *scales = panel + fxi_qpanel_scale_at(q, n_in, g);
     uint8_t *at = panel + fxi_qpanel_code_at(q, g * (q->f->n / TILE_K));
-    for (int r = 0; r < TILE_ROW; r++) put_scales(q, &blk[r], r, scales);
+    for (int r = 0; r < TILE_ROW; r++) fxi_qpanel_put_scales(q, scales, r, &blk[r]);
     for (int k = 0; k < q->f->n; k += TILE_K, at += q->code_bytes) {
         put_plane_of(at, q->lo_bits, blk, k, 0);
         if (q->hi_bits) put_plane_of(at + 64 * q->lo_bits, q->hi_bits, blk, k, q->lo_bits);
@@ -121,11 +71,6 @@ static void put_group(const fxi_qpanel *q, int n_in, int g, const fxi_qblock *bl
 }
 
 // Q8_0's codes are stored as signed numbers.
-static void sign_codes(fxi_qblock *blk)
-{
-    for (int i = 0; i < FXI_Q8_0_ELEMS; i++) blk->code[i] ^= 0x80;
-}
-
 static void pack_block_tiles(fxi_dtype type, const file_rows *rows, uint8_t *panel)
 {
     const fxi_qpanel q = fxi_qpanel_of(type);
@@ -134,17 +79,27 @@ static void pack_block_tiles(fxi_dtype type, const file_rows *rows, uint8_t *pan
     for (int g = 0; g < rows->n_in / q.f->n; g++) {
         for (int r = 0; r < rows->n; r++) {
             q.f->read(rows->row[r] + (size_t)g * block_bytes, &blk[r]);
-            if (q.f->bits == 8) sign_codes(&blk[r]);
+            for (int i = 0; q.f->bits == 8 && i < FXI_Q8_0_ELEMS; i++) blk[r].code[i] ^= 0x80;
         }
         put_group(&q, rows->n_in, g, blk, panel);
     }
 }
 
-// ---- all types ---------------------------------------------------------------------------------
+static void pack_float_tiles(const file_rows *rows, size_t elem, char *panel)
+{
+    for (int t = 0; t < n_tile_of(rows->n_in); t++)
+        for (int r = 0; r < rows->n; r++) {
+            const int left = rows->n_in - t * TILE_K;
+            const size_t n = (size_t)(left < TILE_K ? left : TILE_K);
+            memcpy(panel + (size_t)(t * TILE_ROW + r) * TILE_K * elem,
+                   rows->row[r] + (size_t)t * TILE_K * elem, n * elem);
+        }
+}
 
 void fxi_cuda_pack_rows(fxi_dtype type, int n_in, int n_row, const void *rows, void *dst)
 {
-    const size_t row_bytes = file_row_bytes(type, n_in);
+    const fxi_dtype_info *t = fxi_dtype_find(type);
+    const size_t row_bytes = (size_t)n_in / t->block_elems * t->block_bytes;
     const size_t panel_bytes = fxi_cuda_panel_bytes(type, n_in);
     char *panel = memset(dst, 0, fxi_cuda_matrix_bytes(type, n_in, n_row));
     for (int row0 = 0; row0 < n_row; row0 += TILE_ROW, panel += panel_bytes) {
@@ -154,6 +109,6 @@ void fxi_cuda_pack_rows(fxi_dtype type, int n_in, int n_row, const void *rows, v
         if (fxi_qformat_find(type))
             pack_block_tiles(type, &r, (uint8_t *)panel);
         else
-            pack_float_tiles(&r, fxi_dtype_find(type)->block_bytes, panel);
+            pack_float_tiles(&r, t->block_bytes, panel);
     }
 }

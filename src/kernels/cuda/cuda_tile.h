@@ -107,15 +107,6 @@ FXI_DEVICE void sink_state(const fxi_cuda_attn_args &a, int head, float *m, floa
     *l = a.sink ? 1 : 0;
 }
 
-// Before the first segment: out holds the sums on their way.
-FXI_DEVICE void merge_begin(const fxi_cuda_attn_args &a, const tile_job &j)
-{
-    const int row = (int)threadIdx.x;
-    if (row < j.n_row) sink_state(a, j.head0 + row % j.n_head, &j.all->m[row], &j.all->l[row]);
-    for (int i = (int)threadIdx.x; i < j.n_row * a.head_dim; i += ATTN_THREAD)
-        a.out[query_at(a, j, i / a.head_dim) + i % a.head_dim] = 0;
-}
-
 // Pre: all threads see the segment's results.
 FXI_DEVICE void merge_segment(const fxi_cuda_attn_args &a, const tile_job &j, int segment)
 {
@@ -130,12 +121,6 @@ FXI_DEVICE void merge_segment(const fxi_cuda_attn_args &a, const tile_job &j, in
     if (row < j.n_row && row_sees(a, j, row, segment))
         merge_state(j.seg->m[row], j.seg->l[row], &j.all->m[row], &j.all->l[row]);
     __syncthreads();
-}
-
-FXI_DEVICE void merge_end(const fxi_cuda_attn_args &a, const tile_job &j)
-{
-    for (int i = (int)threadIdx.x; i < j.n_row * a.head_dim; i += ATTN_THREAD)
-        a.out[query_at(a, j, i / a.head_dim) + i % a.head_dim] *= 1 / j.all->l[i / a.head_dim];
 }
 
 // ---- partial results ---------------------------------------------------------------------------
@@ -171,12 +156,16 @@ FXI_DEVICE void attend_tile(const fxi_cuda_attn_args &a, const tile_job &j, ATTE
         part_store(a, j, segment);
         return;
     }
-    merge_begin(a, j);
+    const int row = (int)threadIdx.x; // before the first segment, out holds the sums on their way
+    if (row < j.n_row) sink_state(a, j.head0 + row % j.n_head, &j.all->m[row], &j.all->l[row]);
+    for (int i = (int)threadIdx.x; i < j.n_row * a.head_dim; i += ATTN_THREAD)
+        a.out[query_at(a, j, i / a.head_dim) + i % a.head_dim] = 0;
     for (int s = t.seg0; s < t.seg0 + t.n_seg; s++) {
         attend(s);
         merge_segment(a, j, s);
     }
-    merge_end(a, j);
+    for (int i = (int)threadIdx.x; i < j.n_row * a.head_dim; i += ATTN_THREAD)
+        a.out[query_at(a, j, i / a.head_dim) + i % a.head_dim] *= 1 / j.all->l[i / a.head_dim];
 }
 
 #endif

@@ -119,18 +119,14 @@ FXI_CUDA_KERNEL(fxi_cuda_gather);
 
 // ---- the sum -----------------------------------------------------------------------------------
 
-FXI_DEVICE float shared_share(const fxi_cuda_combine_args &a, int row)
-{
-    if (!a.shared_gate) return 1;
-    return 1 / (1 + mathf_exp(-a.shared_gate[row])); // fxi_sigmoid
-}
-
 FXI_KERNEL(combine, combine, 256)
 {
     const int row = (int)blockIdx.x;
     if (row >= live_count(a.live, a.n_row)) return;
     const size_t dim = (size_t)a.dim, c0 = (size_t)row * (size_t)a.n_used;
-    const float of_shared = a.shared ? shared_share(a, row) : 0;
+    float of_shared = 1;
+    if (a.shared && a.shared_gate)
+        of_shared = 1 / (1 + mathf_exp(-a.shared_gate[row])); // fxi_sigmoid
     for (size_t i = threadIdx.x; i < dim; i += 256) {
         float h = 0;
         for (size_t c = c0; c < c0 + (size_t)a.n_used; c++) {

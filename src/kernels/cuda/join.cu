@@ -1,21 +1,6 @@
 // join.cu - the activations of feed-forward blocks, joined with their gates. A block per row.
 #include "kernels/cuda/cuda_device.h"
 
-FXI_DEVICE float silu_of(float x)
-{
-    return x / (1 + mathf_exp(-x));
-}
-
-FXI_DEVICE float gelu_of(float x)
-{
-    return x / (1 + mathf_exp(FXI_GELU_A * x * fmaf(FXI_GELU_B * x, x, 1)));
-}
-
-FXI_DEVICE float gelu_erf_of(float x)
-{
-    return 0.5f * x * (1 + mathf_erf(x * FXI_SQRT_HALF));
-}
-
 FXI_DEVICE float clamped_of(float gate, float up)
 {
     const float most = FXI_SWIGLU_LIMIT;
@@ -27,9 +12,10 @@ FXI_DEVICE float clamped_of(float gate, float up)
 
 FXI_DEVICE float activate(int act, float x)
 {
-    if (act == FXI_ACT_SILU) return silu_of(x);
-    if (act == FXI_ACT_GELU) return gelu_of(x);
-    if (act == FXI_ACT_GELU_ERF) return gelu_erf_of(x);
+    if (act == FXI_ACT_SILU) return x / (1 + mathf_exp(-x));
+    if (act == FXI_ACT_GELU)
+        return x / (1 + mathf_exp(FXI_GELU_A * x * fmaf(FXI_GELU_B * x, x, 1)));
+    if (act == FXI_ACT_GELU_ERF) return 0.5f * x * (1 + mathf_erf(x * FXI_SQRT_HALF));
     return x > 0 ? x : 0;
 }
 

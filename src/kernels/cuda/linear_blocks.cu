@@ -12,33 +12,20 @@ typedef struct block_job {
     int row0, row_end; // of the activations: up to 8 of them
 } block_job;
 
-// The activations of one tile, as mma's second operand: row g of the job, 4c .. and 16 + 4c ..
-FXI_DEVICE void act_load(const fxi_cuda_linear_args &a, const block_job &j, int tile, uint32_t x[2])
-{
-    const int lane = (int)threadIdx.x % 32, row = j.row0 + lane / 4;
-    x[0] = x[1] = 0;
-    if (row >= j.row_end) return;
-    const int8_t *q = a.a.q + (size_t)row * (size_t)a.w.n_in + (size_t)tile * 32 + lane % 4 * 4;
-    x[0] = *(const uint32_t *)q;
-    x[1] = *(const uint32_t *)(q + 16);
-}
-
-FXI_DEVICE void sums_store(const int d[4], int (*sum)[8])
-{
-    const int lane = (int)threadIdx.x % 32, g = lane / 4, c = lane % 4;
-    for (int i = 0; i < 4; i++) sum[g + i / 2 * 8][2 * c + i % 2] = d[i];
-}
-
 // The sums of a tile's runs: [run][16 outputs][8 rows].
 template <int type>
 FXI_DEVICE void tile_sums(const fxi_cuda_linear_args &a, const block_job &j, int tile,
                           int (*sum)[16][8])
 {
     constexpr code_format f = format_of(type);
-    const int lane = (int)threadIdx.x % 32;
-    uint32_t w[4], x[2];
+    const int lane = (int)threadIdx.x % 32, g = lane / 4, c = lane % 4, row = j.row0 + g;
+    uint32_t w[4], x[2] = {0, 0}; // of the activations: row g of the job, 4c .. and 16 + 4c ..
     tile_load<type>(j.panel + (size_t)tile * (size_t)format_tile_bytes(f), lane, w);
-    act_load(a, j, tile, x);
+    if (row < j.row_end) {
+        const int8_t *q = a.a.q + (size_t)row * (size_t)a.w.n_in + (size_t)tile * 32 + c * 4;
+        x[0] = *(const uint32_t *)q;
+        x[1] = *(const uint32_t *)(q + 16);
+    }
     constexpr int n_run = 32 / f.sub;
     for (int run = 0; run < n_run; run++) { // of two, each multiplies the other's half with 0
         const uint32_t half[4] = {w[2 * run], w[2 * run + 1], 0, 0}, of[2] = {x[run], 0};
@@ -47,7 +34,7 @@ FXI_DEVICE void tile_sums(const fxi_cuda_linear_args &a, const block_job &j, int
             ptx_mma_s8(d, w, x);
         else
             ptx_mma_s8(d, half, of);
-        sums_store(d, sum[run]);
+        for (int i = 0; i < 4; i++) sum[run][g + i / 2 * 8][2 * c + i % 2] = d[i];
     }
 }
 
@@ -90,13 +77,11 @@ FXI_DEVICE void block_rows(const fxi_cuda_linear_args &a, const block_job &j, in
 
 template <int type> FXI_DEVICE void linear_blocks(const fxi_cuda_linear_args &a, int (*sum)[16][8])
 {
-    const int expert = (int)blockIdx.z;
-    const int begin = a.range ? a.range[expert] : 0;
-    const int end = a.range ? a.range[expert + 1] : live_count(a.live, a.n_row);
-    block_job j = {(const uint8_t *)a.w.data + (size_t)expert * a.expert_bytes +
+    const row_range r = expert_rows(a);
+    block_job j = {(const uint8_t *)a.w.data + (size_t)blockIdx.z * a.expert_bytes +
                        (size_t)blockIdx.x * format_panel_bytes(format_of(type), a.w.n_in),
-                   0, end};
-    for (j.row0 = begin + (int)blockIdx.y * 8; j.row0 < end; j.row0 += (int)gridDim.y * 8)
+                   0, r.end};
+    for (j.row0 = r.begin + (int)blockIdx.y * 8; j.row0 < r.end; j.row0 += (int)gridDim.y * 8)
         block_rows<type>(a, j, sum);
 }
 

@@ -9,19 +9,6 @@ typedef struct float_tile {
     float w[16][33], x[8][33]; // a column more, so that neighbours lie in different banks
 } float_tile;
 
-// Where an expert's rows lie.
-typedef struct row_range {
-    int begin, end;
-} row_range;
-
-FXI_DEVICE row_range rows_of(const fxi_cuda_linear_args &a, int expert)
-{
-    const row_range all = {0, a.range ? 0 : live_count(a.live, a.n_row)};
-    if (!a.range) return all;
-    const row_range some = {a.range[expert], a.range[expert + 1]};
-    return some;
-}
-
 FXI_DEVICE void tile_fill(int type, const fxi_cuda_linear_args &a, const void *w, int row0,
                           int row_end, int k0, float_tile *t)
 {
@@ -56,9 +43,8 @@ FXI_DEVICE void float_rows(int type, const fxi_cuda_linear_args &a, const void *
 
 FXI_DEVICE void linear_float(int type, const fxi_cuda_linear_args &a, float_tile *t)
 {
-    const int expert = (int)blockIdx.z;
-    const char *w = (const char *)a.w.data + (size_t)expert * a.expert_bytes;
-    const row_range r = rows_of(a, expert);
+    const char *w = (const char *)a.w.data + (size_t)blockIdx.z * a.expert_bytes;
+    const row_range r = expert_rows(a);
     for (int row = r.begin + (int)blockIdx.y * 8; row < r.end; row += (int)gridDim.y * 8)
         float_rows(type, a, w, row, r.end, t);
 }

@@ -28,23 +28,6 @@ FXI_DEVICE norm_stats block_measure(const fxi_cuda_norm &w, const float *x, norm
     return *shared;
 }
 
-FXI_DEVICE void begin_row(const fxi_cuda_add_norm_args &a, int row, float *x)
-{
-    for (int i = (int)threadIdx.x; i < a.dim; i += 256) {
-        float v = x[i] * a.embd_scale;
-        if (a.token_type) v += a.token_type[i];
-        if (a.positions.data) v += table_number(a.positions, a.pos[row], i);
-        x[i] = v;
-    }
-}
-
-// Number i of the finished branch.
-FXI_DEVICE float branch_number(const fxi_cuda_add_norm_args &a, const norm_stats &s, float h, int i)
-{
-    const float v = a.branch_norm.w ? norm_apply(a.branch_norm, s, 0, i, h) : h;
-    return v * a.residual_scale;
-}
-
 FXI_DEVICE void end_branch(const fxi_cuda_add_norm_args &a, int row, float *x, norm_stats *shared)
 {
     float *h = a.h + (size_t)row * (size_t)a.dim;
@@ -53,7 +36,8 @@ FXI_DEVICE void end_branch(const fxi_cuda_add_norm_args &a, int row, float *x, n
     norm_stats s = {0, 0};
     if (a.branch_norm.w) s = block_measure(a.branch_norm, h, shared);
     for (int i = (int)threadIdx.x; i < a.dim; i += 256) {
-        const float v = branch_number(a, s, h[i], i);
+        const float of_h = a.branch_norm.w ? norm_apply(a.branch_norm, s, 0, i, h[i]) : h[i];
+        const float v = of_h * a.residual_scale;
         if (a.kind == FXI_CUDA_STREAM_HOLD)
             held[i] = v;
         else
@@ -67,10 +51,13 @@ FXI_KERNEL(add_norm, add_norm, 256)
     const int row = (int)blockIdx.x;
     if (row >= live_count(a.live, a.n_row)) return;
     float *x = a.x + (size_t)(a.x_row ? a.x_row[row] : row) * (size_t)a.dim;
-    if (a.kind == FXI_CUDA_STREAM_BEGIN)
-        begin_row(a, row, x);
-    else
-        end_branch(a, row, x, &shared);
+    for (int i = (int)threadIdx.x; a.kind == FXI_CUDA_STREAM_BEGIN && i < a.dim; i += 256) {
+        float v = x[i] * a.embd_scale;
+        if (a.token_type) v += a.token_type[i];
+        if (a.positions.data) v += table_number(a.positions, a.pos[row], i);
+        x[i] = v;
+    }
+    if (a.kind != FXI_CUDA_STREAM_BEGIN) end_branch(a, row, x, &shared);
     norm_stats s = {0, 0};
     if (a.norm.w) s = block_measure(a.norm, x, &shared);
     for (int i = (int)threadIdx.x; i < a.dim; i += 256) {

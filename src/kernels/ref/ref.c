@@ -7,8 +7,20 @@
 #include "kernels/ref/mathf.h"
 #include "kernels/ref/ref.h"
 
-static float ref_fold16(float lane[16]);       // the end of sum16: overwrites lane
-static float ref_sum16(const float *a, int n); // sum16 of a[i]
+// The end of sum16: overwrites lane.
+static float ref_fold16(float lane[16])
+{
+    for (int half = 8; half; half /= 2)
+        for (int j = 0; j < half; j++) lane[j] += lane[j + half];
+    return lane[0];
+}
+
+static float ref_sum16(const float *a, int n)
+{
+    float lane[16] = {0};
+    for (int i = 0; i < n; i++) lane[i % 16] += a[i];
+    return ref_fold16(lane);
+}
 
 // ---- activations --------------------------------------------------------------------------------
 
@@ -60,35 +72,14 @@ static void ref_gate_clamped(const float *gate, const float *up, int n, float *y
     for (int i = 0; i < n; i++) y[i] = gate_clamped(gate[i], up[i]);
 }
 
-// ---- linear layers ------------------------------------------------------------------------------
-
-// Linear layers as kernels.h defines them, output by output.
+// ---- linear layers, output by output ------------------------------------------------------------
 
 // Number i from the first of a panel on, as f32.
-typedef float widen_fn(const void *panel, size_t i);
-
-static float widen_f32(const void *panel, size_t i)
+static float widen_number(fxi_dtype type, const void *panel, size_t i)
 {
-    return ((const float *)panel)[i];
-}
-
-static float widen_f16(const void *panel, size_t i)
-{
-    return fxi_f16_to_f32(((const uint16_t *)panel)[i]);
-}
-
-static float widen_bf16(const void *panel, size_t i)
-{
-    return fxi_bf16_to_f32(((const uint16_t *)panel)[i]);
-}
-
-static float dot_float(widen_fn *widen, const fxi_linear *w, int o, const float *x)
-{
-    const void *panel = fxi_linear_panel(w, o / FXI_PANEL);
-    const size_t ldk = fxi_linear_ldk(w), lane = (size_t)o % FXI_PANEL;
-    float acc = 0;
-    for (int k = 0; k < w->n_in; k++) acc = fmaf(widen(panel, (size_t)k * ldk + lane), x[k], acc);
-    return acc;
+    if (type == FXI_F32) return ((const float *)panel)[i];
+    const uint16_t h = ((const uint16_t *)panel)[i];
+    return type == FXI_F16 ? fxi_f16_to_f32(h) : fxi_bf16_to_f32(h);
 }
 
 static int panel_end(const fxi_linear *w, int panel1)
@@ -97,77 +88,45 @@ static int panel_end(const fxi_linear *w, int panel1)
     return end < w->n_out ? end : w->n_out;
 }
 
-static void linear_float(widen_fn *widen, const fxi_linear *w, const fxi_act *a, int n_tok,
-                         int panel0, int panel1, float *y, size_t ldy)
+static void ref_linear_float(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0,
+                             int panel1, float *y, size_t ldy)
 {
+    const size_t ldk = fxi_linear_ldk(w);
     for (int t = 0; t < n_tok; t++)
         for (int o = panel0 * FXI_PANEL; o < panel_end(w, panel1); o++) {
             const float *x = a->x + (size_t)t * (size_t)w->n_in;
-            y[(size_t)t * ldy + (size_t)o] = dot_float(widen, w, o, x);
+            const void *panel = fxi_linear_panel(w, o / FXI_PANEL);
+            const size_t lane = (size_t)o % FXI_PANEL;
+            float acc = 0;
+            for (int k = 0; k < w->n_in; k++)
+                acc = fmaf(widen_number(w->type, panel, (size_t)k * ldk + lane), x[k], acc);
+            y[(size_t)t * ldy + (size_t)o] = acc;
         }
 }
 
-static void ref_linear_f32(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
-                           float *y, size_t ldy)
-{
-    linear_float(widen_f32, w, a, n_tok, panel0, panel1, y, ldy);
-}
-
-static void ref_linear_f16(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
-                           float *y, size_t ldy)
-{
-    linear_float(widen_f16, w, a, n_tok, panel0, panel1, y, ldy);
-}
-
-static void ref_linear_bf16(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0,
-                            int panel1, float *y, size_t ldy)
-{
-    linear_float(widen_bf16, w, a, n_tok, panel0, panel1, y, ldy);
-}
-
-// The numbers of one output that share a scale.
-typedef struct quant_run {
-    int w[FXI_Q_BLOCK]; // [sub] values minus the zero
-    float scale, min;
-} quant_run;
-
-static quant_run read_quant_run(const fxi_qpanel *q, const fxi_linear *w, int o, int k)
-{
-    const void *panel = fxi_linear_panel(w, o / FXI_PANEL);
-    quant_run r = {.min = 0};
-    for (int i = 0; i < q->f->sub; i++) {
-        fxi_qnumber n = fxi_qpanel_number(q, w->n_in, panel, o % FXI_PANEL, k + i);
-        r.w[i] = n.value;
-        r.scale = n.scale;
-        r.min = n.min;
-    }
-    return r;
-}
-
-// Adds a run to acc as the law says. at: its first activation
-static float add_quant_run(const fxi_qformat *f, const quant_run *r, const fxi_act *a, size_t at,
-                           float acc)
-{
-    int s = 0, sum = 0;
-    for (int i = 0; i < f->sub; i++) {
-        s += r->w[i] * a->q[at + (size_t)i];
-        sum += a->q[at + (size_t)i];
-    }
-    float dx = a->d[at / FXI_Q_BLOCK];
-    acc = fmaf(r->scale * (float)s + 0.0f, dx, acc);
-    return f->has_min ? fmaf(r->min, dx * (float)sum, acc) : acc;
-}
-
-// One output: each run is unpacked once for all tokens. y: of the first token
+// One output: each run of numbers that share a scale is unpacked once for all tokens. y: of the
+// first token
 static void output_quant(const fxi_qpanel *q, const fxi_linear *w, const fxi_act *a, int n_tok,
                          int o, float *y, size_t ldy)
 {
+    const void *panel = fxi_linear_panel(w, o / FXI_PANEL);
+    const int sub = q->f->sub;
     for (int t = 0; t < n_tok; t++) y[(size_t)t * ldy] = 0;
-    for (int k = 0; k < w->n_in; k += q->f->sub) {
-        const quant_run r = read_quant_run(q, w, o, k);
+    for (int k = 0; k < w->n_in; k += sub) {
+        fxi_qnumber n[FXI_Q_BLOCK];
+        for (int i = 0; i < sub; i++)
+            n[i] = fxi_qpanel_number(q, w->n_in, panel, o % FXI_PANEL, k + i);
         for (int t = 0; t < n_tok; t++) {
+            const size_t at = (size_t)t * (size_t)w->n_in + (size_t)k;
+            const float dx = a->d[at / FXI_Q_BLOCK];
             float *acc = y + (size_t)t * ldy;
-            *acc = add_quant_run(q->f, &r, a, (size_t)t * (size_t)w->n_in + (size_t)k, *acc);
+            int s = 0, sum = 0;
+            for (int i = 0; i < sub; i++) {
+                s += n[i].value * a->q[at + (size_t)i];
+                sum += a->q[at + (size_t)i];
+            }
+            *acc = fmaf(n[0].scale * (float)s + 0.0f, dx, *acc);
+            if (q->f->has_min) *acc = fmaf(n[0].min, dx * (float)sum, *acc);
         }
     }
 }
@@ -182,22 +141,6 @@ static void ref_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, i
 
 // ---- norms, rotation and the rest ---------------------------------------------------------------
 
-// The operations on rows as kernels.h defines them.
-
-static float ref_fold16(float lane[16])
-{
-    for (int half = 8; half; half /= 2)
-        for (int j = 0; j < half; j++) lane[j] += lane[j + half];
-    return lane[0];
-}
-
-static float ref_sum16(const float *a, int n)
-{
-    float lane[16] = {0};
-    for (int i = 0; i < n; i++) lane[i % 16] += a[i];
-    return ref_fold16(lane);
-}
-
 // sum16 of the products a[i] * b[i].
 static float sum_products(const float *a, const float *b, int n)
 {
@@ -206,24 +149,21 @@ static float sum_products(const float *a, const float *b, int n)
     return ref_fold16(lane);
 }
 
-// One block of 32. The clamp is for inf and NaN; finite numbers never leave [-127, 127].
-static void quant_block(const float *x, int8_t *q, float *d, int32_t *sum)
-{
-    float amax = 0;
-    for (int i = 0; i < 32; i++) amax = fmaxf(amax, fabsf(x[i]));
-    float inv = 1 / (amax / 127);
-    *d = isinf(inv) ? 0 : amax / 127;
-    sum[0] = sum[1] = 0;
-    for (int i = 0; i < 32; i++) {
-        float r = isinf(inv) ? 0 : rintf(x[i] * inv);
-        q[i] = (int8_t)fminf(fmaxf(r, -127), 127);
-        sum[i / 16] += q[i];
-    }
-}
-
+// The clamp is for inf and NaN; finite numbers never leave [-127, 127].
 static void ref_quant_q8(const float *x, int n, int8_t *q, float *d, int32_t *sum)
 {
-    for (int b = 0; b < n / 32; b++) quant_block(x + 32 * b, q + 32 * b, d + b, sum + 2 * b);
+    for (int b = 0; b < n / 32; b++, x += 32, q += 32, sum += 2) {
+        float amax = 0;
+        for (int i = 0; i < 32; i++) amax = fmaxf(amax, fabsf(x[i]));
+        const float inv = 1 / (amax / 127);
+        d[b] = isinf(inv) ? 0 : amax / 127;
+        sum[0] = sum[1] = 0;
+        for (int i = 0; i < 32; i++) {
+            const float r = isinf(inv) ? 0 : rintf(x[i] * inv);
+            q[i] = (int8_t)fminf(fmaxf(r, -127), 127);
+            sum[i / 16] += q[i];
+        }
+    }
 }
 
 static void ref_rms_norm(const float *x, const float *w, int n, float eps, float *y)
@@ -233,19 +173,12 @@ static void ref_rms_norm(const float *x, const float *w, int n, float eps, float
     for (int i = 0; i < n; i++) y[i] = x[i] * scale * w[i];
 }
 
-// sum16 of (x - mean) squared.
-static float sum_deviations(const float *x, int n, float mean)
-{
-    float lane[16] = {0};
-    for (int i = 0; i < n; i++) lane[i % 16] = fmaf(x[i] - mean, x[i] - mean, lane[i % 16]);
-    return ref_fold16(lane);
-}
-
 static void ref_layer_norm(const float *x, const float *w, const float *b, int n, float eps,
                            float *y)
 {
-    float mean = ref_sum16(x, n) / (float)n;
-    float scale = 1 / sqrtf(sum_deviations(x, n, mean) / (float)n + eps);
+    float mean = ref_sum16(x, n) / (float)n, lane[16] = {0};
+    for (int i = 0; i < n; i++) lane[i % 16] = fmaf(x[i] - mean, x[i] - mean, lane[i % 16]);
+    float scale = 1 / sqrtf(ref_fold16(lane) / (float)n + eps);
     for (int i = 0; i < n; i++) {
         float v = (x[i] - mean) * scale;
         y[i] = b ? fmaf(v, w[i], b[i]) : v * w[i];
@@ -289,20 +222,15 @@ static void ref_rope(float *x, int n_head, int head_dim, int n_pair, const float
         }
 }
 
-static void ref_store_f32(const float *src, int n, void *dst)
-{
-    fxi_row_from_f32(FXI_F32, src, (size_t)n, dst);
-}
+#define REF_STORE(name, type)                                        \
+    static void ref_store_##name(const float *src, int n, void *dst) \
+    {                                                                \
+        fxi_row_from_f32(type, src, (size_t)n, dst);                 \
+    }
 
-static void ref_store_f16(const float *src, int n, void *dst)
-{
-    fxi_row_from_f32(FXI_F16, src, (size_t)n, dst);
-}
-
-static void ref_store_bf16(const float *src, int n, void *dst)
-{
-    fxi_row_from_f32(FXI_BF16, src, (size_t)n, dst);
-}
+REF_STORE(f32, FXI_F32)
+REF_STORE(f16, FXI_F16)
+REF_STORE(bf16, FXI_BF16)
 
 static void ref_store_q8_0(const float *src, int n, void *dst)
 {
@@ -315,9 +243,7 @@ static void ref_store_q8_0(const float *src, int n, void *dst)
     }
 }
 
-// ---- attention ----------------------------------------------------------------------------------
-
-// Attention as kernels.h defines it, query row by query row.
+// ---- attention, query row by query row ----------------------------------------------------------
 
 // A partial result is a softmax-weighted sum of values, with the largest score m subtracted in
 // every exponent: m, l, acc[head_dim] as in kernels.h.
@@ -425,18 +351,15 @@ static float *head_parts(const fxi_attn *a, const float *part, int h)
     return part_of(a, part, h * fxi_attn_n_segment(fxi_attn_call_end(a)), 0);
 }
 
-static void head_segment(const fxi_attn *a, int s, float *part)
-{
-    for (int r = 0; r < a->n_tok * a->group; r++)
-        if (s >= row_first_segment(a, r) && s < row_end_segment(a, r))
-            row_segment(a, r, s, part_of(a, part, s, r));
-}
-
 static void ref_attention_part(const fxi_attn *a, int segment0, int segment1, float *part)
 {
     for (int h = 0; h < a->n_kv_head; h++) {
         const fxi_attn one = head_of(a, h);
-        for (int s = segment0; s < segment1; s++) head_segment(&one, s, head_parts(a, part, h));
+        float *own = head_parts(a, part, h);
+        for (int s = segment0; s < segment1; s++)
+            for (int r = 0; r < a->n_tok * a->group; r++)
+                if (s >= row_first_segment(&one, r) && s < row_end_segment(&one, r))
+                    row_segment(&one, r, s, part_of(&one, own, s, r));
     }
 }
 
@@ -470,8 +393,6 @@ static void ref_attention(const fxi_attn *a)
 }
 
 // ---- routers of experts -------------------------------------------------------------------------
-
-// Which experts a token's router chooses, and their weights.
 
 // sum16 of expf(logit - max) over n logits, number i of them being logits[index ? index[i] : i].
 static float sum_weights(const float *logits, const int *index, int n, float max)
@@ -508,9 +429,7 @@ float fxi_sigmoid(float x)
     return 1 / (1 + fxi_expf(-x));
 }
 
-// ---- probes -------------------------------------------------------------------------------------
-
-// The loops of the probe in plain C, which the compiler may vectorise.
+// ---- probes, which the compiler may vectorise ---------------------------------------------------
 
 enum { N_LANE = 16 };
 
@@ -541,13 +460,11 @@ const fxi_probe_loops fxi_probe_loops_ref = {probe_read, probe_fma, 2.0 * N_LANE
 
 // ---- the table ----------------------------------------------------------------------------------
 
-// The table of the reference path.
-
 const fxi_kernels fxi_kernels_ref = {
     .name = "ref",
-    .linear = {[FXI_F32] = ref_linear_f32,
-               [FXI_F16] = ref_linear_f16,
-               [FXI_BF16] = ref_linear_bf16,
+    .linear = {[FXI_F32] = ref_linear_float,
+               [FXI_F16] = ref_linear_float,
+               [FXI_BF16] = ref_linear_float,
                FXI_QUANT_TYPES(ref_linear_quant)},
     .linear_group = 1,
     .quant_q8 = ref_quant_q8,

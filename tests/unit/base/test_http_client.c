@@ -26,22 +26,13 @@ FX_TEST(test_urls_that_are_taken)
 
 FX_TEST(test_urls_that_are_refused)
 {
-    static const char *const bad[] = {"",
-                                      "localhost:80",
-                                      "ftp://a/",
-                                      "http://",
-                                      "http:///x",
-                                      "http://:80",
-                                      "http://a:0",
-                                      "http://a:65536",
-                                      "http://a:8x",
-                                      "http://a:123456",
-                                      "http://[::1",
-                                      "http://[::1]x:80",
-                                      "http://u@h/",
-                                      "http://a/b c",
-                                      "http://a/\xc3\xa9",
-                                      "http://a/#f"};
+    // clang-format off
+    static const char *const bad[] = {
+        "", "localhost:80", "ftp://a/", "http://", "http:///x", "http://:80", "http://a:0",
+        "http://a:65536", "http://a:8x", "http://a:123456", "http://[::1", "http://[::1]x:80",
+        "http://u@h/", "http://a/b c", "http://a/\xc3\xa9", "http://a/#f",
+    };
+    // clang-format on
     fx_error err;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         if (fxi_http_url_check(bad[i], &err) == FX_OK) fail_msg("taken: %s", bad[i]);

@@ -268,19 +268,12 @@ FX_TEST(test_above_the_limit_is_zero)
 
 FX_TEST(test_garbage_is_no_limit)
 {
-    static const char *const bad[] = {"",
-                                      "\n",
-                                      "-1\n",
-                                      "lots\n",
-                                      "12x\n",
-                                      " 12\n",
-                                      "0x10\n",
-                                      "1e3\n",
-                                      "\n",
-                                      "1048576;",
-                                      "max 7",
-                                      "\xff\n",
-                                      "99999999999999999999999999999999\n"};
+    // clang-format off
+    static const char *const bad[] = {
+        "", "\n", "-1\n", "lots\n", "12x\n", " 12\n", "0x10\n", "1e3\n", "\n", "1048576;", "max 7",
+        "\xff\n", "99999999999999999999999999999999\n",
+    };
+    // clang-format on
     put_machine(3000);
     put_group("0::/app\n");
     put_v2(V2 "/app", 1000, 400, 100);

@@ -278,8 +278,7 @@ static fxi_buf file_of_scalars(void)
         {"u16", FXI_GGUF_U16, {.u = 65535}, 2},      {"i16", FXI_GGUF_I16, {.u = 0x8000}, 2},
         {"u32", FXI_GGUF_U32, {.u = UINT32_MAX}, 4}, {"i32", FXI_GGUF_I32, {.u = 5}, 4},
         {"u64", FXI_GGUF_U64, {.u = UINT64_MAX}, 8}, {"i64", FXI_GGUF_I64, {.u = 1ull << 32}, 8},
-        {"f32", FXI_GGUF_F32, {.f = 1.5f}, 4},       {"nan", FXI_GGUF_F32, {.u = 0x7FC00000}, 4},
-        {"f64", FXI_GGUF_F64, {.d = -0.25}, 8},      {"big", FXI_GGUF_F64, {.d = 1e300}, 8},
+        {"f32", FXI_GGUF_F32, {.f = 1.5f}, 4},       {"f64", FXI_GGUF_F64, {.d = -0.25}, 8},
         {"yes", FXI_GGUF_BOOL, {.u = 1}, 1},
     };
     fxi_buf b = {0};
@@ -301,12 +300,6 @@ FX_TEST(test_scalars)
         {"u64", FX_EFORMAT, 0}, {"i64", FX_EFORMAT, 0},     {"f32", FX_EFORMAT, 0},
         {"yes", FX_EFORMAT, 0}, {"none", FX_EFORMAT, 0},
     };
-    static const struct {
-        const char *key;
-        fx_status st;
-        float v;
-    } floats[] = {{"f32", FX_OK, 1.5f},   {"f64", FX_OK, -0.25f}, {"big", FX_EFORMAT, 0},
-                  {"nan", FX_EFORMAT, 0}, {"i8", FX_OK, -1},      {"yes", FX_EFORMAT, 0}};
     fxi_buf b = file_of_scalars();
     fxi_gguf *g;
     fx_error err;
@@ -317,12 +310,8 @@ FX_TEST(test_scalars)
         assert_int_equal(v, ints[i].v);
         if (ints[i].st != FX_OK) expect_line(&err, ints[i].key, "u32");
     }
-    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
-        float v = 0;
-        assert_int_equal(fxi_gguf_f32(g, floats[i].key, true, &v, &err), floats[i].st);
-        assert_true(v == floats[i].v);
-        if (floats[i].st != FX_OK) expect_line(&err, floats[i].key, "f32");
-    }
+    assert_true(fxi_gguf_float_at(fxi_gguf_find(g, "f32"), 0) == 1.5);
+    assert_true(fxi_gguf_float_at(fxi_gguf_find(g, "f64"), 0) == -0.25);
     assert_true(fxi_gguf_int_at(fxi_gguf_find(g, "i16"), 0) == -32768);
     assert_true(fxi_gguf_int_at(fxi_gguf_find(g, "i64"), 0) == 1ll << 32);
     fxi_gguf_close(g);

@@ -12,7 +12,6 @@
 #include "base/text/buf.h"
 #include "format/hf/hf_files.h"
 #include "format/model_file.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/vector_folders.h"
 
@@ -62,10 +61,15 @@ static bool is_said_otherwise(const char *model, const char *key)
            (!strcmp(model, "llama-dynamic") && strstr(key, "context_length"));
 }
 
+static float number_of(const fxi_gguf_kv *kv)
+{
+    return kv->type == FXI_GGUF_F32 ? (float)fxi_gguf_float_at(kv, 0)
+                                    : (float)fxi_gguf_int_at(kv, 0);
+}
+
 static void check_same_key(const char *model, const fxi_gguf_kv *w, const fxi_gguf *got)
 {
     char key[128];
-    float want, is;
     bool flag, is_flag;
     name_of(w->key, key);
     if (!strncmp(key, "general.", 8) || is_said_otherwise(model, key)) return;
@@ -76,9 +80,7 @@ static void check_same_key(const char *model, const fxi_gguf_kv *w, const fxi_gg
         assert_int_equal(fxi_gguf_bool(got, key, true, &is_flag, &err), FX_OK);
         assert_int_equal(is_flag, flag);
     } else if (w->type != FXI_GGUF_STR) {
-        want =
-            w->type == FXI_GGUF_F32 ? (float)fxi_gguf_float_at(w, 0) : (float)fxi_gguf_int_at(w, 0);
-        if (fxi_gguf_f32(got, key, true, &is, &err) != FX_OK) fail_msg("%s: %s", model, err.text);
+        const float want = number_of(w), is = number_of(fxi_gguf_find(got, key));
         if (fabsf(is - want) > 1e-6f * fabsf(want))
             fail_msg("%s: %s is %g, not %g", model, key, (double)is, (double)want);
     }
@@ -99,16 +101,14 @@ static void check_family(const char *model, const char *folder, const char *file
     fxi_gguf_close(got);
 }
 
-static void test_every_family_is_as_converters_make_it(void **state)
+FX_TEST(test_every_family_is_as_converters_make_it)
 {
-    (void)state;
     for_each_folder(check_family);
 }
 
 // Parts of a computed tensor, of any size and in any order, are what the whole has there.
-static void test_parts_of_computed_tensors(void **state)
+FX_TEST(test_parts_of_computed_tensors)
 {
-    (void)state;
     fxi_gguf *g;
     fx_error err;
     size_t n;
@@ -195,9 +195,8 @@ static void expect_refused(const char *text)
     assert_null(strchr(err.text, '\n'));
 }
 
-static void test_broken_configs_are_named(void **state)
+FX_TEST(test_broken_configs_are_named)
 {
-    (void)state;
     static const char *const embed[] = {"model.embed_tokens.weight"};
     static const struct {
         const char *config, *error;
@@ -240,9 +239,8 @@ static void test_broken_configs_are_named(void **state)
     empty_scratch();
 }
 
-static void test_missing_files_are_named(void **state)
+FX_TEST(test_missing_files_are_named)
 {
-    (void)state;
     empty_scratch();
     expect_refused("test_hf.tmp: a directory without config.json");
     write_text("config.json", CONFIG "}");
@@ -252,9 +250,8 @@ static void test_missing_files_are_named(void **state)
     empty_scratch();
 }
 
-static void test_broken_indexes_are_named(void **state)
+FX_TEST(test_broken_indexes_are_named)
 {
-    (void)state;
     static const char *const one[] = {"model.embed_tokens.weight"}, *const two[] = {
                                                                         "model.norm.weight"};
     static const struct {
@@ -286,9 +283,8 @@ static void test_broken_indexes_are_named(void **state)
     empty_scratch();
 }
 
-static void test_foreign_tensors_are_named(void **state)
+FX_TEST(test_foreign_tensors_are_named)
 {
-    (void)state;
     static const char *const alien[] = {"model.layers.0.alien.weight"},
                              *const twice[] = {"model.norm.weight", "norm.weight"},
                              *const expert[] = {"model.layers.0.mlp.experts.0.up_proj.weight"},
@@ -312,9 +308,8 @@ static void test_foreign_tensors_are_named(void **state)
 // ---- what a config leaves out -------------------------------------------------------------------
 
 // Gemma 3 4B's config.json says no more about its text model than this.
-static void test_members_left_out(void **state)
+FX_TEST(test_members_left_out)
 {
-    (void)state;
     static const char *const embed[] = {"language_model.model.embed_tokens.weight"};
     static const struct {
         const char *key;
@@ -339,8 +334,9 @@ static void test_members_left_out(void **state)
                "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}}}");
     if (fxi_model_file_open(SCRATCH, &g, &err) != FX_OK) fail_msg("%s", err.text);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        float got = 0;
-        if (fxi_gguf_f32(g, want[i].key, true, &got, &err) != FX_OK) fail_msg("%s", err.text);
+        const fxi_gguf_kv *kv = fxi_gguf_find(g, want[i].key);
+        if (!kv) fail_msg("no key %s", want[i].key);
+        const float got = number_of(kv);
         if (got != want[i].value) fail_msg("%s is %g", want[i].key, (double)got);
     }
     fxi_gguf_close(g);
@@ -365,9 +361,8 @@ static void expect_pooling(const char *pooling, const char *modules, uint32_t ty
     fxi_gguf_close(g);
 }
 
-static void test_pooling_of_sentence_transformers(void **state)
+FX_TEST(test_pooling_of_sentence_transformers)
 {
-    (void)state;
     static const char *const embed[] = {"embed_tokens.weight"};
     static const char list[] = "[{\"type\": \"sentence_transformers.models.Transformer\"}, "
                                "{\"type\": \"sentence_transformers.models.Normalize\"}]";
@@ -415,9 +410,8 @@ static fxi_buf file_of(const char *header, size_t n_data)
     return b;
 }
 
-static void test_what_is_there_is_read(void **state)
+FX_TEST(test_what_is_there_is_read)
 {
-    (void)state;
     fxi_safetensors s;
     fx_error err;
     fxi_buf b = file_of(sound, N_DATA);
@@ -453,9 +447,8 @@ static void expect_broken(const char *header, size_t n_data, const char *text)
     "{\"t\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}, " \
     "\"u\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": " offsets "}}"
 
-static void test_broken_headers_are_named(void **state)
+FX_TEST(test_broken_headers_are_named)
 {
-    (void)state;
     static const struct {
         const char *header;
         size_t n_data;
@@ -488,9 +481,8 @@ static void test_broken_headers_are_named(void **state)
         expect_broken(cases[i].header, cases[i].n_data, cases[i].error);
 }
 
-static void test_cut_anywhere(void **state)
+FX_TEST(test_cut_anywhere)
 {
-    (void)state;
     fxi_buf b = file_of(sound, N_DATA);
     for (size_t n = 0; n < b.n; n++) {
         fxi_safetensors s;
@@ -505,9 +497,8 @@ static void test_cut_anywhere(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_huge_headers(void **state)
+FX_TEST(test_huge_headers)
 {
-    (void)state;
     fxi_safetensors s;
     fx_error err;
     const uint64_t huge[2] = {UINT64_MAX, 0}, large[2] = {1000, 0};
@@ -526,21 +517,4 @@ static void test_huge_headers(void **state)
     free(zeros);
 }
 
-FX_SUITE(test_hf)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_family_is_as_converters_make_it),
-        cmocka_unit_test(test_parts_of_computed_tensors),
-        cmocka_unit_test(test_broken_configs_are_named),
-        cmocka_unit_test(test_missing_files_are_named),
-        cmocka_unit_test(test_broken_indexes_are_named),
-        cmocka_unit_test(test_foreign_tensors_are_named),
-        cmocka_unit_test(test_members_left_out),
-        cmocka_unit_test(test_pooling_of_sentence_transformers),
-        cmocka_unit_test(test_what_is_there_is_read),
-        cmocka_unit_test(test_broken_headers_are_named),
-        cmocka_unit_test(test_cut_anywhere),
-        cmocka_unit_test(test_huge_headers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_hf)

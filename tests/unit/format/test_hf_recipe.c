@@ -1,6 +1,5 @@
 // test_hf_recipe.c - tensors that are made: FP8 with scales, gpt-oss's MXFP4, and the orders of
 // rows, against the definitions spelled out.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <math.h>
@@ -36,9 +35,8 @@ static double e4m3(uint8_t b)
     return b & 0x80 ? -v : v;
 }
 
-static void test_every_fp8_number(void **state)
+FX_TEST(test_every_fp8_number)
 {
-    (void)state;
     uint8_t bytes[256];
     uint16_t out[256];
     const float one = 1;
@@ -59,9 +57,8 @@ static void test_every_fp8_number(void **state)
 }
 
 // Blocks of 128 x 128 over a matrix that does not fill the last ones.
-static void test_fp8_blocks(void **state)
+FX_TEST(test_fp8_blocks)
 {
-    (void)state;
     enum { ROWS = 200, COLS = 300, SCALE_COLS = 3 };
     uint8_t *bytes = malloc(ROWS * COLS);
     uint16_t *out = malloc(ROWS * COLS * sizeof *out);
@@ -101,9 +98,8 @@ static double mx_value(const uint8_t *codes, const uint8_t *scales, uint64_t n_b
     return ldexp(code & 8 ? -e2m1[code & 7] : e2m1[code], scales[block] - 127);
 }
 
-static void test_mxfp4_rows(void **state)
+FX_TEST(test_mxfp4_rows)
 {
-    (void)state;
     enum { N_EXPERT = 2, ROWS = 6, N_BLOCK = 3, N_COL = 32 * N_BLOCK };
     uint8_t codes[N_EXPERT * ROWS * N_BLOCK * 16], scales[N_EXPERT * ROWS * N_BLOCK];
     const uint64_t dim[4] = {N_EXPERT, ROWS, N_BLOCK, 16}, few[3] = {N_EXPERT, ROWS, N_BLOCK};
@@ -158,9 +154,8 @@ static void check_rows(fxi_recipe r, uint64_t n_row, const int *want)
                 fail_msg("row %d is row %d, not %d", (int)i, (int)out[i * COLS], want[i]);
 }
 
-static void test_orders_of_rows(void **state)
+FX_TEST(test_orders_of_rows)
 {
-    (void)state;
     const int pairs[] = {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11};
     const int qkv[] = {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
     const int odd[] = {1, 3, 5, 7}, from[] = {2, 3, 4}, second[] = {2, 3, 6, 7};
@@ -171,9 +166,8 @@ static void test_orders_of_rows(void **state)
     check_rows((fxi_recipe){.map = fxi_recipe_half, .p = {2, 1}}, 4, second);
 }
 
-static void test_transposed_slabs(void **state)
+FX_TEST(test_transposed_slabs)
 {
-    (void)state;
     enum { N_SLAB = 2, IN = 3, OUT = 4 };
     float data[N_SLAB * IN * OUT], out[N_SLAB * IN * OUT];
     for (int i = 0; i < N_SLAB * IN * OUT; i++) data[i] = (float)i;
@@ -205,9 +199,8 @@ static void test_transposed_slabs(void **state)
                             data[(s * IN + i) * OUT + 2 * o + 1]);
 }
 
-static void test_numbers_at_odd_bytes_are_copied(void **state)
+FX_TEST(test_numbers_at_odd_bytes_are_copied)
 {
-    (void)state;
     char room[4 * sizeof(float) + 1];
     const float v[] = {1, -0.0f, 3, 4};
     float out[4];
@@ -228,15 +221,4 @@ static void test_numbers_at_odd_bytes_are_copied(void **state)
     }
 }
 
-FX_SUITE(test_hf_recipe)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_fp8_number),
-        cmocka_unit_test(test_fp8_blocks),
-        cmocka_unit_test(test_mxfp4_rows),
-        cmocka_unit_test(test_orders_of_rows),
-        cmocka_unit_test(test_transposed_slabs),
-        cmocka_unit_test(test_numbers_at_odd_bytes_are_copied),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_hf_recipe)

@@ -12,10 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/model_file.h"
 #include "standin/standin.h"
 #include "standin/standin_nccl.h"
-#include "vtensor/vmm.h"
 
 #define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-q8_0.gguf"
 
@@ -25,79 +23,24 @@ enum { N_TOK = 6, N_VOCAB = 320, MAX_ROW = 2 };
 
 static const int32_t tokens[N_TOK] = {1, 5, 9, 30, 7, 11};
 
-// A model on a GPU, and a cache in its memory.
 typedef struct faulty {
-    fxi_pool *pool;
-    fxi_device *device;
-    fxi_model *model;
-    fxi_kv *kv;
-    fxi_kv_seq *seq;
+    gpu_model_rig g;
     float *logits; // [MAX_ROW][N_VOCAB]
     int32_t *best; // [MAX_ROW]
 } faulty;
 
-static void close_all(faulty *f)
-{
-    fxi_kv_close(f->kv);
-    fxi_model_free(f->model);
-    if (f->device) f->device->ops->close(f->device);
-    fxi_pool_destroy(f->pool);
-}
-
-static fx_status load_model(faulty *f, fx_error *err)
-{
-    fxi_gguf *file;
-    FX_TRY(fxi_model_file_open(MODEL, &file, err));
-    const fxi_model_options opt = {
-        .pool = f->pool, .device = f->device, .max_batch_tok = 16, .max_batch_logit = 4};
-    fx_status st = fxi_model_load(file, &opt, &f->model, err);
-    fxi_gguf_close(file);
-    return st;
-}
-
-static fx_status open_ranks(const fxi_device_ranks *all, fxi_kv_shape *shape, fx_error *err)
-{
-    for (; shape->n_rank < all->n; shape->n_rank++) {
-        fxi_device *d = all->device[shape->n_rank];
-        FX_TRY(d->ops->open_vmm(d, &shape->rank_vmm[shape->n_rank], err));
-    }
-    return FX_OK;
-}
-
-static void close_memory(const fxi_kv_shape *shape)
-{
-    if (shape->vmm) shape->vmm->ops->close(shape->vmm);
-    for (int k = 0; k < shape->n_rank; k++) shape->rank_vmm[k]->ops->close(shape->rank_vmm[k]);
-}
-
-static fx_status open_memory(faulty *f, fx_error *err)
-{
-    fxi_kv_shape shape = {.layout = fxi_model_get_shape(f->model)->kv,
-                          .ctx_tok = 64,
-                          .max_seq = 2,
-                          .budget_bytes = 16 << 20};
-    void *logits, *best;
-    const size_t logits_bytes = (size_t)MAX_ROW * N_VOCAB * sizeof *f->logits;
-    FX_TRY(f->device->ops->take_host(f->device, logits_bytes, &logits, err));
-    FX_TRY(f->device->ops->take_host(f->device, MAX_ROW * sizeof *f->best, &best, err));
-    f->logits = logits;
-    f->best = best;
-    fx_status st = f->device->ranks ? open_ranks(f->device->ranks, &shape, err)
-                                    : f->device->ops->open_vmm(f->device, &shape.vmm, err);
-    if (st == FX_OK) st = fxi_kv_open("vtensor", &shape, &f->kv, err);
-    if (st != FX_OK) close_memory(&shape);
-    return st;
-}
-
 static fx_status open_all(faulty *f, fx_error *err)
 {
-    memset(f, 0, sizeof *f);
-    FX_TRY(fxi_pool_create(1, &f->pool, err));
-    const fxi_gpu_options opt = {.name = devices, .pool = f->pool};
-    FX_TRY((fxi_gpu_is_list(devices) ? fxi_gpu_ranks_open : fxi_gpu_open)(&opt, &f->device, err));
-    FX_TRY(load_model(f, err));
-    FX_TRY(open_memory(f, err));
-    return fxi_kv_create(f->kv, &(fxi_kv_expect){0}, &f->seq);
+    const gpu_way way = {.math = "batch-invariant",
+                         .ranks = fxi_gpu_is_list(devices) ? devices : NULL};
+    FX_TRY(gpu_model_try(&f->g, (runner_model){MODEL, NULL}, &way, err));
+    fxi_device *d = f->g.device;
+    void *logits, *best;
+    FX_TRY(d->ops->take_host(d, sizeof(float[MAX_ROW][N_VOCAB]), &logits, err));
+    FX_TRY(d->ops->take_host(d, sizeof(int32_t[MAX_ROW]), &best, err));
+    f->logits = logits;
+    f->best = best;
+    return FX_OK;
 }
 
 // Logits of the last of n tokens, or of the last two.
@@ -109,15 +52,15 @@ static int rows_of(int n)
 // Computes tokens [from, to), the logits of the last ones. *st: what the pass said
 static bool try_pass(faulty *f, int from, int to, fx_status *st, fx_error *err)
 {
-    if (fxi_kv_extend(f->kv, f->seq, to) != FX_OK) return false;
-    const fxi_batch_seq seq = {.views = fxi_kv_get_views(f->kv, f->seq),
+    if (fxi_kv_extend(f->g.r.kv, f->g.r.seq[0], to) != FX_OK) return false;
+    const fxi_batch_seq seq = {.views = fxi_kv_get_views(f->g.r.kv, f->g.r.seq[0]),
                                .pos = from,
                                .n_tok = to - from,
                                .n_logit = rows_of(to - from)};
     const fxi_batch b = {
         .token = tokens + from, .n_tok = to - from, .seq = &seq, .n_seq = 1, .best = f->best};
     memset(f->best, 0x55, MAX_ROW * sizeof *f->best);
-    *st = fxi_model_forward(f->model, &b, f->logits, err);
+    *st = fxi_model_forward(f->g.r.model, &b, f->logits, err);
     return true;
 }
 
@@ -176,7 +119,7 @@ static void make_reference(void)
     must_pass(&f, 0, 3);
     for (int i = 3; i < N_TOK; i++) must_pass(&f, i, i + 1);
     memcpy(want, f.logits, sizeof want);
-    close_all(&f);
+    gpu_model_close(&f.g);
     assert_nothing_left("the reference");
 }
 
@@ -207,7 +150,7 @@ static bool fail_loading(const char *symbol, uint64_t i)
     const fx_status st = open_all(&f, &err);
     const bool fired = standin_fired() > 0;
     standin_fail(symbol, 0, 0, 0);
-    close_all(&f);
+    gpu_model_close(&f.g);
     if (!fired) return false;
     if (st == FX_OK) fail_msg("call %d of %s failed, and nobody said so", (int)i, symbol);
     if (strncmp(err.text, "KV cache: ", 10) != 0) assert_line(&err, symbol);
@@ -237,8 +180,8 @@ static void must_be_lost(faulty *f, int from, int to, const fx_error *why)
 // alone never is.
 static bool go_on(faulty *f, int from, int to, const fx_error *why)
 {
-    const bool is_lost = f->device->ops->is_lost(f->device);
-    assert_true(!is_lost || f->device->ranks);
+    const bool is_lost = f->g.device->ops->is_lost(f->g.device);
+    assert_true(!is_lost || f->g.device->ranks);
     (is_lost ? (void)must_be_lost(f, from, to, why) : must_pass(f, from, to));
     return !is_lost;
 }
@@ -264,7 +207,7 @@ static bool fail_pass(uint64_t i)
     standin_fail(NULL, 0, 0, 0);
     if (!is_lost && memcmp(f.logits, want, sizeof want) != 0)
         fail_msg("other bits after call %d", (int)i);
-    close_all(&f);
+    gpu_model_close(&f.g);
     return fired;
 }
 
@@ -300,11 +243,11 @@ static bool fail_together(uint64_t i)
     if (is_open) {
         assert_true(try_pass(&f, 0, 3, &st, &err));
         if (st != FX_OK) must_be_lost(&f, 0, 3, &err);
-        assert_int_equal(f.device->ops->is_lost(f.device), st != FX_OK);
+        assert_int_equal(f.g.device->ops->is_lost(f.g.device), st != FX_OK);
     }
     const bool failed = !is_open || st != FX_OK;
     if (failed) assert_line(&err, "NCCL");
-    close_all(&f);
+    gpu_model_close(&f.g);
     assert_nothing_left("NCCL");
     return failed;
 }
@@ -330,12 +273,12 @@ static fx_status submit_astray(faulty *f, fx_error *err)
 {
     static fxi_batch_seq seq;
     static fxi_batch b;
-    assert_int_equal(fxi_kv_extend(f->kv, f->seq, 4), FX_OK);
+    assert_int_equal(fxi_kv_extend(f->g.r.kv, f->g.r.seq[0], 4), FX_OK);
     seq = (fxi_batch_seq){
-        .views = fxi_kv_get_views(f->kv, f->seq), .pos = 3, .n_tok = 1, .n_logit = 1};
+        .views = fxi_kv_get_views(f->g.r.kv, f->g.r.seq[0]), .pos = 3, .n_tok = 1, .n_logit = 1};
     seq.views.rank_base[0][0] += (size_t)1 << 40;
     b = (fxi_batch){.token = tokens + 3, .n_tok = 1, .seq = &seq, .n_seq = 1};
-    return fxi_model_submit(f->model, &b, f->logits, err);
+    return fxi_model_submit(f->g.r.model, &b, f->logits, err);
 }
 
 // A kernel of cuda:1 reads where there is no memory: no call of that device works any more. The
@@ -346,11 +289,11 @@ FX_TEST(test_one_lost_device_is_both)
     fx_error err = {0};
     open_two(&f);
     assert_int_equal(submit_astray(&f, &err), FX_OK);
-    assert_int_equal(fxi_model_wait(f.model, &err), FX_EINTERNAL);
+    assert_int_equal(fxi_model_wait(f.g.r.model, &err), FX_EINTERNAL);
     assert_line(&err, "cuda:1 reads where there is nothing");
-    assert_true(f.device->ops->is_lost(f.device));
+    assert_true(f.g.device->ops->is_lost(f.g.device));
     must_be_lost(&f, 3, 4, &err);
-    close_all(&f);
+    gpu_model_close(&f.g);
     devices = "cuda:0";
 }
 
@@ -363,7 +306,7 @@ FX_TEST(test_a_device_lost_at_the_end_is_not_waited_for)
     open_two(&f);
     assert_int_equal(submit_astray(&f, &err), FX_OK);
     assert_int_equal(standin_nccl_look().n_aborted, 0);
-    close_all(&f);
+    gpu_model_close(&f.g);
     assert_int_equal(standin_nccl_look().n_aborted, 2);
     devices = "cuda:0";
 }
@@ -382,12 +325,12 @@ FX_TEST(test_a_lost_device_says_why_again)
     assert_true(try_pass(&f, 3, 4, &st, &err));
     assert_int_equal(st, FX_EINTERNAL);
     assert_string_equal(err.text, "cuda:0: cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS");
-    assert_true(f.device->ops->is_lost(f.device));
+    assert_true(f.g.device->ops->is_lost(f.g.device));
     standin_fail(NULL, 0, 0, 0);
     assert_true(try_pass(&f, 3, 4, &st, &again));
     assert_int_equal(st, FX_EINTERNAL);
     assert_string_equal(again.text, err.text);
-    close_all(&f);
+    gpu_model_close(&f.g);
 }
 
 FX_TEST(test_too_little_memory_is_one_line)
@@ -399,7 +342,7 @@ FX_TEST(test_too_little_memory_is_one_line)
     assert_int_equal(open_all(&f, &err), FX_ENOMEM);
     assert_line(&err, "memory");
     assert_non_null(strstr(err.text, "CUDA_ERROR_OUT_OF_MEMORY"));
-    close_all(&f);
+    gpu_model_close(&f.g);
     assert_nothing_left("too little memory");
 }
 
@@ -418,7 +361,7 @@ FX_TEST(test_a_call_that_fails_at_the_end_breaks_nothing)
         must_open(&f);
         for (int i = 0; i < N_TOK; i++) must_pass(&f, i, i + 1);
         standin_fail(ending[s], 0, 1, STANDIN_UNKNOWN);
-        close_all(&f);
+        gpu_model_close(&f.g);
         assert_true(standin_fired() > 0);
     }
 }

@@ -21,39 +21,13 @@ typedef struct small_world {
 } small_world;
 
 // Characters of every kind that masks tell apart, and parts of characters.
-static const char *const pieces[] = {"a",
-                                     "b",
-                                     "1",
-                                     "\"",
-                                     ",",
-                                     "{",
-                                     "}",
-                                     ":",
-                                     "[",
-                                     "]",
-                                     " ",
-                                     "\\",
-                                     "q",
-                                     "t",
-                                     "_",
-                                     "-",
-                                     ".",
-                                     "@",
-                                     "~",
-                                     "A",
-                                     "/",
-                                     "\xC3\xA9",
-                                     "\xE2\x82\xAC",
-                                     "\xF0\x9F\x98\x80",
-                                     "e",
-                                     "n",
-                                     "\n",
-                                     "\xC3",
-                                     "\xA9",
-                                     "\xE2\x82",
-                                     "\x80",
-                                     "\xC3\xA9\"a",
-                                     "\xC3\xA9\"b"};
+// clang-format off
+static const char *const pieces[] = {
+    "a", "b", "1", "\"", ",", "{", "}", ":", "[", "]", " ", "\\", "q", "t", "_", "-", ".", "@", "~",
+    "A", "/", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "e", "n", "\n", "\xC3", "\xA9",
+    "\xE2\x82", "\x80", "\xC3\xA9\"a", "\xC3\xA9\"b",
+};
+// clang-format on
 enum { N_PIECE = sizeof pieces / sizeof *pieces };
 
 // As long as the tokens that are in no slice, or nearly.

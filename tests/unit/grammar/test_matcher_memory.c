@@ -91,17 +91,12 @@ static uint64_t letter_at(size_t i)
 }
 
 // At each place another letter is left out, so that no two places of a text have the same mask.
-static void spell_pattern(int i, fxi_buf *out)
-{
-    for (size_t n = 0; n < 2 * MAX_TEXT; n++)
-        assert_true(fxi_buf_fmt(out, "[^%c]", (char)('a' + (letter_at(n) + 1 + n % 25) % 26)));
-    assert_true(fxi_buf_fmt(out, "%d", i));
-}
-
 static fxi_gram_matcher *make_matcher(int i, fxi_matcher_pool *pool, size_t max_bytes)
 {
     fxi_buf pattern = {0};
-    spell_pattern(i, &pattern);
+    for (size_t n = 0; n < 2 * MAX_TEXT; n++)
+        assert_true(fxi_buf_fmt(&pattern, "[^%c]", (char)('a' + (letter_at(n) + 1 + n % 25) % 26)));
+    assert_true(fxi_buf_fmt(&pattern, "%d", i));
     fxi_gram gram = {0};
     uint32_t node;
     fxi_gram_matcher *g;

@@ -1,6 +1,8 @@
 // guarded.c - each buffer is a mapping: a page without access, whole pages, a page without access.
 #include "guarded.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +18,6 @@ typedef struct block {
 } block;
 
 static block *blocks;
-static guard_side side_now = GUARD_END;
-
-void guarded_set_side(guard_side side)
-{
-    side_now = side;
-}
-
 static void must_hold(int condition, const char *what)
 {
     if (condition) return;
@@ -32,6 +27,8 @@ static void must_hold(int condition, const char *what)
 
 void *guarded_new(size_t n_bytes)
 {
+    static uint64_t n_made;
+    const bool ends = ++n_made * 0x9e3779b97f4a7c15u >> 63; // the golden ratio's multiples
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t n_data = n_bytes ? (n_bytes + page - 1) / page * page : page;
     block *b = malloc(sizeof *b);
@@ -41,7 +38,7 @@ void *guarded_new(size_t n_bytes)
     b->map = mmap(NULL, b->n_map, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     must_hold(b->map != MAP_FAILED, "no memory");
     must_hold(!mprotect(b->map + page, n_data, PROT_READ | PROT_WRITE), "mprotect failed");
-    b->p = b->map + page + (side_now == GUARD_END ? n_data - n_bytes : 0);
+    b->p = b->map + page + (ends ? n_data - n_bytes : 0);
     memset(b->map + page, FILLER, (size_t)(b->p - b->map) - page);
     memset(b->p + n_bytes, FILLER, (size_t)(b->map + page + n_data - b->p) - n_bytes);
     b->next = blocks;

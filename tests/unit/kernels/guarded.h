@@ -6,15 +6,9 @@
 
 #include <stddef.h>
 
-typedef enum guard_side {
-    GUARD_END,  // a buffer ends where the page after it begins
-    GUARD_BEGIN // it begins where the page before it ends: the other way round
-} guard_side;
-
-// Of the buffers that are made from now on; GUARD_END at first.
-void guarded_set_side(guard_side side);
-
-// n_bytes of zeros. Aligned to whatever divides n_bytes, up to a page.
+// n_bytes of zeros, at the end of whole pages or, every other time, at their beginning; in an order
+// that does not repeat, so that over the cases of a test each of its buffers is at either. Aligned
+// to whatever divides n_bytes, up to a page.
 void *guarded_new(size_t n_bytes);
 
 // Frees memory of guarded_new, or of malloc. Aborts if what lies between the buffer and the page on

@@ -86,20 +86,33 @@ static inline double act_value(const layer *l, size_t t, size_t k)
     return l->act.q ? (double)l->act.q[at] * (double)l->act.d[at / 32] : (double)l->x[at];
 }
 
-// Runs tokens [0, n_tok) in one call. Rows of y are wider than n_out; nothing may be written beyond
-// n_out.
+static inline void *copy_of(const void *p, size_t n_bytes)
+{
+    return memcpy(guarded_new(n_bytes), p, n_bytes);
+}
+
+// Runs tokens [0, n_tok) in one call, on activations that end with the last of them. Rows of y are
+// wider than n_out; nothing may be written beyond n_out.
 static inline void same_bits(const fxi_kernels *k, const layer *l, int n_tok)
 {
     size_t n_out = (size_t)l->w.n_out, ldy = n_out + 5;
     float *y = floats((size_t)n_tok * ldy);
     for (size_t i = 0; i < (size_t)n_tok * ldy; i++) y[i] = 12345;
-    fxi_act a = act_from(l, 0);
+    const size_t n_x = (size_t)(n_tok * l->w.n_in);
+    fxi_act a = {0};
+    if (l->act.q) {
+        a.q = copy_of(l->act.q, n_x);
+        a.d = copy_of(l->act.d, n_x / 32 * sizeof *a.d);
+        a.sum = copy_of(l->act.sum, n_x / 16 * sizeof *a.sum);
+    } else {
+        a.x = copy_of(l->x, n_x * sizeof *a.x);
+    }
     k->linear[l->w.type](&l->w, &a, n_tok, 0, fxi_linear_n_panel(l->w.n_out), y, ldy);
     for (size_t t = 0; t < (size_t)n_tok; t++) {
         assert_same(k->name, y + t * ldy, l->want + t * n_out, n_out);
         for (size_t o = n_out; o < ldy; o++) assert_true(y[t * ldy + o] == 12345);
     }
-    guarded_free(y);
+    guarded_free_all(y, (void *)a.x, a.q, a.d, a.sum);
 }
 
 // Every path with every number of tokens that a tile can have, and some that need several tiles.

@@ -175,11 +175,11 @@ static void row_same_bits(const fxi_kernels *k, int n, spread s, float scale)
 
 FX_TEST(test_rows_have_refs_bits)
 {
-    static const int sizes[] = {1, 5, 15, 16, 17, 31, 32, 100, 2051};
+    static const int sizes[] = {1, 2, 5, 7, 15, 16, 17, 31, 32, 33, 47, 100, 2051};
     static const float scales[] = {1, 4, 10, 100};
     const fxi_kernels *k;
     for (int p = 0; (k = fast_path(p)); p++)
-        for (int i = 0; i < 9; i++)
+        for (int i = 0; i < 13; i++)
             for (int s = 0; s < N_SPREAD; s++)
                 for (int m = 0; m < 4; m++) row_same_bits(k, sizes[i], (spread)s, scales[m]);
 }

@@ -146,21 +146,4 @@ FX_TEST(test_paths_have_refs_bits)
     for_each_type(paths_same_bits);
 }
 
-// A packed layer returns its rows as the file defines them, bit by bit.
-static void rows_same_bits(const layer *l)
-{
-    size_t n_byte = row_bytes(l->w.type, N_IN);
-    float want[N_IN], got[N_IN];
-    for (int o = 0; o < N_OUT; o++) {
-        fxi_row_to_f32(l->w.type, l->raw + (size_t)o * n_byte, N_IN, want);
-        fxi_linear_row(&l->w, o, got);
-        assert_same(fxi_dtype_find(l->w.type)->name, got, want, N_IN);
-    }
-}
-
-FX_TEST(test_rows_come_back)
-{
-    for_each_type(rows_same_bits);
-}
-
 FX_RUN(test_linear_extreme)

@@ -1,9 +1,13 @@
 // test_ops.c - operations on rows: ref against double precision, every path against ref, bit by
-// bit.
+// bit; and a buffer of any row tells of accesses out of bounds.
 #include "kernels_test.h"
 #include "suite.h"
 
-static const int sizes[] = {1, 5, 15, 16, 17, 31, 32, 64, 100, 288, 2048, 2051};
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const int sizes[] = {1, 2, 5, 7, 15, 16, 17, 31, 32, 33, 47, 64, 100, 288, 2048, 2051};
 enum { N_SIZE = sizeof sizes / sizeof sizes[0] };
 
 // ---- norms, sums, scaling, store_kv: rows in, a row out --------------------------------------
@@ -70,6 +74,20 @@ static void op_store_kv(const fxi_kernels *k, const float *a, const float *b, in
     }
 }
 
+// Of whole blocks.
+static void op_quant_q8(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
+{
+    (void)b;
+    memset(y, 0, (size_t)n * sizeof *y);
+    if (n % 32) return;
+    int8_t *q = guarded_new((size_t)n);
+    float *d = floats((size_t)n / 32);
+    int32_t *sum = guarded_new((size_t)n / 16 * sizeof *sum);
+    k->quant_q8(a, n, q, d, sum);
+    for (int i = 0; i < n; i++) y[i] = (float)q[i] * d[i / 32] + (float)sum[i / 16];
+    guarded_free_all(q, d, sum);
+}
+
 static void row_same_bits(row_op *op, int n, spread s)
 {
     float *a = random_floats((size_t)n, s, 5), *b = random_floats((size_t)n, s, 6);
@@ -85,9 +103,10 @@ static void row_same_bits(row_op *op, int n, spread s)
 
 FX_TEST(test_rows_have_refs_bits)
 {
-    static row_op *const ops[] = {op_rms_norm,        op_rms_norm_in_place, op_add,   op_layer_norm,
-                                  op_layer_norm_bias, op_add_scaled,        op_scale, op_store_kv};
-    for (int o = 0; o < 8; o++)
+    static row_op *const ops[] = {op_rms_norm,   op_rms_norm_in_place, op_add,
+                                  op_layer_norm, op_layer_norm_bias,   op_add_scaled,
+                                  op_scale,      op_store_kv,          op_quant_q8};
+    for (int o = 0; o < 9; o++)
         for (int i = 0; i < N_SIZE; i++)
             for (int s = 0; s < N_SPREAD; s++) row_same_bits(ops[o], sizes[i], (spread)s);
 }
@@ -261,6 +280,39 @@ FX_TEST(test_quant_is_near)
         guarded_free(x);
     }
     guarded_free(r);
+}
+
+// ---- bounds ------------------------------------------------------------------------------------
+
+// Whether a child process that adds n numbers of x to y dies of it.
+static bool dies_of_add(float *y, const float *x, int n)
+{
+    int status = 0;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        signal(SIGSEGV, SIG_DFL);
+        fast_path(0)->add(y, x, n);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status);
+}
+
+// At the end of its pages and at their beginning.
+FX_TEST(test_buffers_tell_of_one_number_too_many)
+{
+    int n_before = 0;
+    if (!fast_path(0)) skip();
+    for (int i = 0; i < 8; i++) {
+        float *x = floats(16), *y = floats(17);
+        const int before = (uintptr_t)x % 4096 == 0;
+        assert_false(dies_of_add(y, x, 16));
+        assert_true(dies_of_add(y, x - before, 17));
+        n_before += before;
+        guarded_free_all(x, y);
+    }
+    assert_in_range(n_before, 1, 7);
 }
 
 FX_RUN(test_ops)

@@ -99,31 +99,10 @@ static fx_status hidden_take_linear(fxi_device *d, fxi_linear *w, int n, uint64_
     return leave_call(d, FX_OK);
 }
 
-static fx_status hidden_upload(fxi_device *d, void *dst, const void *src, size_t size_bytes,
-                               fx_error *err)
-{
-    FX_TRY(enter_call(d, "upload", err));
-    return leave_call(d, under_of(d)->ops->upload(under_of(d), dst, src, size_bytes, err));
-}
-
-static fx_status hidden_put_linear(fxi_device *d, const fxi_linear *w, int row0, int n_row,
-                                   const void *rows, fx_error *err)
-{
-    FX_TRY(enter_call(d, "put_linear", err));
-    return leave_call(d, under_of(d)->ops->put_linear(under_of(d), w, row0, n_row, rows, err));
-}
-
 static fx_status hidden_view_rows(fxi_device *d, const fxi_linear *w, int row0, int n_row,
                                   fxi_linear *out, fx_error *err)
 {
     return under_of(d)->ops->view_rows(under_of(d), w, row0, n_row, out, err);
-}
-
-static fx_status hidden_prepare(fxi_device *d, const fxi_transformer *plan,
-                                const fxi_pass_limits *most, fx_error *err)
-{
-    FX_TRY(enter_call(d, "prepare", err));
-    return leave_call(d, under_of(d)->ops->prepare(under_of(d), plan, most, err));
 }
 
 // ---- steps -------------------------------------------------------------------------------------
@@ -151,84 +130,44 @@ static fx_status hidden_begin(fxi_device *d, const fxi_batch *batch, float *logi
     return leave_call(d, under_of(d)->ops->begin(under_of(d), b, logits, err));
 }
 
-static fx_status hidden_embed(fxi_device *d, const fxi_next_norm *next, fx_error *err)
-{
-    FX_TRY(enter_call(d, "embed", err));
-    return leave_call(d, under_of(d)->ops->embed(under_of(d), next, err));
-}
+// A step that is handed on: its name, its parameters, and those but for the device.
+#define HIDDEN_STEP(name, parameters, ...)                                      \
+    static fx_status hidden_##name parameters                                   \
+    {                                                                           \
+        FX_TRY(enter_call(d, #name, err));                                      \
+        return leave_call(d, under_of(d)->ops->name(under_of(d), __VA_ARGS__)); \
+    }
 
-static fx_status hidden_add_norm(fxi_device *d, const fxi_branch_end *end, fx_error *err)
-{
-    FX_TRY(enter_call(d, "add_norm", err));
-    return leave_call(d, under_of(d)->ops->add_norm(under_of(d), end, err));
-}
-
-static fx_status hidden_linear(fxi_device *d, fxi_operand a, const fxi_device_linear *job,
-                               int n_job, fx_error *err)
-{
-    FX_TRY(enter_call(d, "linear", err));
-    return leave_call(d, under_of(d)->ops->linear(under_of(d), a, job, n_job, err));
-}
-
-static fx_status hidden_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err)
-{
-    FX_TRY(enter_call(d, "rope_store", err));
-    return leave_call(d, under_of(d)->ops->rope_store(under_of(d), l, err));
-}
-
-static fx_status hidden_keep_rows(fxi_device *d, fx_error *err)
-{
-    FX_TRY(enter_call(d, "keep_rows", err));
-    return leave_call(d, under_of(d)->ops->keep_rows(under_of(d), err));
-}
-
-static fx_status hidden_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
-{
-    FX_TRY(enter_call(d, "attention", err));
-    return leave_call(d, under_of(d)->ops->attention(under_of(d), l, err));
-}
-
-static fx_status hidden_ffn(fxi_device *d, const fxi_ffn *f, fx_error *err)
-{
-    FX_TRY(enter_call(d, "ffn", err));
-    return leave_call(d, under_of(d)->ops->ffn(under_of(d), f, err));
-}
-
-static fx_status hidden_experts(fxi_device *d, const fxi_experts *x, fx_error *err)
-{
-    FX_TRY(enter_call(d, "experts", err));
-    return leave_call(d, under_of(d)->ops->experts(under_of(d), x, err));
-}
-
-static fx_status hidden_rows(fxi_device *d, int n_row, fx_error *err)
-{
-    FX_TRY(enter_call(d, "rows", err));
-    return leave_call(d, under_of(d)->ops->rows(under_of(d), n_row, err));
-}
-
-static fx_status hidden_logits(fxi_device *d, int n_row, fx_error *err)
-{
-    FX_TRY(enter_call(d, "logits", err));
-    return leave_call(d, under_of(d)->ops->logits(under_of(d), n_row, err));
-}
+HIDDEN_STEP(upload, (fxi_device * d, void *dst, const void *src, size_t size_bytes, fx_error *err),
+            dst, src, size_bytes, err)
+HIDDEN_STEP(put_linear,
+            (fxi_device * d, const fxi_linear *w, int row0, int n_row, const void *rows,
+             fx_error *err),
+            w, row0, n_row, rows, err)
+HIDDEN_STEP(prepare,
+            (fxi_device * d, const fxi_transformer *plan, const fxi_pass_limits *most,
+             fx_error *err),
+            plan, most, err)
+HIDDEN_STEP(embed, (fxi_device * d, const fxi_next_norm *next, fx_error *err), next, err)
+HIDDEN_STEP(add_norm, (fxi_device * d, const fxi_branch_end *end, fx_error *err), end, err)
+HIDDEN_STEP(linear,
+            (fxi_device * d, fxi_operand a, const fxi_device_linear *job, int n_job, fx_error *err),
+            a, job, n_job, err)
+HIDDEN_STEP(rope_store, (fxi_device * d, const fxi_layer *l, fx_error *err), l, err)
+HIDDEN_STEP(keep_rows, (fxi_device * d, fx_error *err), err)
+HIDDEN_STEP(attention, (fxi_device * d, const fxi_layer *l, fx_error *err), l, err)
+HIDDEN_STEP(ffn, (fxi_device * d, const fxi_ffn *f, fx_error *err), f, err)
+HIDDEN_STEP(experts, (fxi_device * d, const fxi_experts *x, fx_error *err), x, err)
+HIDDEN_STEP(rows, (fxi_device * d, int n_row, fx_error *err), n_row, err)
+HIDDEN_STEP(logits, (fxi_device * d, int n_row, fx_error *err), n_row, err)
+HIDDEN_STEP(submit, (fxi_device * d, fx_error *err), err)
+HIDDEN_STEP(wait, (fxi_device * d, fx_error *err), err)
 
 static fx_status hidden_best(fxi_device *d, int n_row, fx_error *err)
 {
     FX_TRY(enter_call(d, "best", err));
     hidden_of(d)->n_best++;
     return leave_call(d, under_of(d)->ops->best(under_of(d), n_row, err));
-}
-
-static fx_status hidden_submit(fxi_device *d, fx_error *err)
-{
-    FX_TRY(enter_call(d, "submit", err));
-    return leave_call(d, under_of(d)->ops->submit(under_of(d), err));
-}
-
-static fx_status hidden_wait(fxi_device *d, fx_error *err)
-{
-    FX_TRY(enter_call(d, "wait", err));
-    return leave_call(d, under_of(d)->ops->wait(under_of(d), err));
 }
 
 static const fxi_device_ops hidden_ops = {

@@ -1,17 +1,13 @@
 // test_compute_attention.c - attention of a batch: any number of threads and any division into
 // blocks give the same bits as one thread; and long sequences are split where threads would idle.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/number/rng.h"
 #include "model/host/compute.h"
 #include "suite.h"
+#include "unit/cmocka_all.h"
 
 enum { N_HEAD = 6, N_KV_HEAD = 2, HEAD_DIM = 20, CTX_TOK = 4096, MAX_TOK = 64, MAX_SEQ = 32 };
 
@@ -138,9 +134,8 @@ static void check_threads(int window, bool has_caps)
     world_close(&one);
 }
 
-static void test_threads_do_not_matter(void **state)
+FX_TEST(test_threads_do_not_matter)
 {
-    (void)state;
     check_threads(0, false);
     check_threads(0, true);
     for (int window = 1; window < CTX_TOK; window = 3 * window + 5)
@@ -148,9 +143,8 @@ static void test_threads_do_not_matter(void **state)
 }
 
 // What no token of a batch sees is not read: it may be absent, or anything.
-static void test_windows_skip_what_they_cannot_see(void **state)
+FX_TEST(test_windows_skip_what_they_cannot_see)
 {
-    (void)state;
     enum { WINDOW = 700, POS = 4000 };
     static const token_range at_end[] = {{POS, 5}};
     const size_t row = N_KV_HEAD * HEAD_DIM * 2, unseen = (POS + 1 - WINDOW) * row;
@@ -172,9 +166,8 @@ static void test_windows_skip_what_they_cannot_see(void **state)
 }
 
 // One long sequence is split so that every thread is busy; many equal sequences are not split.
-static void test_cuts_where_it_helps(void **state)
+FX_TEST(test_cuts_where_it_helps)
 {
-    (void)state;
     world w;
     world_open(&w, 16);
     assert_true(attend(&w, one_long, 1, 32).n_item >= 16);
@@ -184,12 +177,4 @@ static void test_cuts_where_it_helps(void **state)
     world_close(&w);
 }
 
-FX_SUITE(test_compute_attention)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads_do_not_matter),
-        cmocka_unit_test(test_windows_skip_what_they_cannot_see),
-        cmocka_unit_test(test_cuts_where_it_helps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_compute_attention)

@@ -138,9 +138,8 @@ static const char *const models[] = {
     "starcoder2", "gpt2",      "command-r",  "ministral3", "phi3-long", "bert",    "nomic-bert",
 };
 
-static void test_decoder_reads_no_device_memory(void **state)
+FX_TEST(test_decoder_reads_no_device_memory)
 {
-    (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         rig plain, hidden;
         open_rig(&plain, models[m], false);
@@ -157,9 +156,8 @@ static void test_decoder_reads_no_device_memory(void **state)
 
 // ---- rows that are wanted -----------------------------------------------------------------------
 
-static void test_wanted_rows(void **state)
+FX_TEST(test_wanted_rows)
 {
-    (void)state;
     const fxi_batch_seq seq[] = {{.n_tok = 3, .n_logit = 1},
                                  {.n_tok = 2},
                                  {.n_tok = 4, .n_logit = 4},
@@ -190,9 +188,8 @@ static int32_t likeliest(const float *row, int n)
     return best;
 }
 
-static void test_likeliest_tokens(void **state)
+FX_TEST(test_likeliest_tokens)
 {
-    (void)state;
     rig r;
     int32_t best[3] = {-7, -7, -7}, alone[3];
     open_rig(&r, "llama", false);
@@ -214,9 +211,8 @@ static void expect_line(const rig *r, fx_status st, const fx_error *err)
     assert_string_equal(err->text, want);
 }
 
-static void test_loading_fails_at_every_call(void **state)
+FX_TEST(test_loading_fails_at_every_call)
 {
-    (void)state;
     fx_status st = FX_EINTERNAL;
     int n = 0;
     while (st != FX_OK) {
@@ -259,18 +255,16 @@ static void check_failing_passes(const char *name)
     close_rig(&r);
 }
 
-static void test_passes_fail_at_every_call(void **state)
+FX_TEST(test_passes_fail_at_every_call)
 {
-    (void)state;
     check_failing_passes("llama");
     check_failing_passes("falcon-7b");
     check_failing_passes("qwen2moe");
     check_failing_passes("bert");
 }
 
-static void test_lost_device_says_so_again(void **state)
+FX_TEST(test_lost_device_says_so_again)
 {
-    (void)state;
     rig r;
     open_rig(&r, "llama", true);
     float *out = run_text(&r, NULL);
@@ -286,15 +280,4 @@ static void test_lost_device_says_so_again(void **state)
     close_rig(&r);
 }
 
-FX_SUITE(test_device)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decoder_reads_no_device_memory),
-        cmocka_unit_test(test_wanted_rows),
-        cmocka_unit_test(test_likeliest_tokens),
-        cmocka_unit_test(test_loading_fails_at_every_call),
-        cmocka_unit_test(test_passes_fail_at_every_call),
-        cmocka_unit_test(test_lost_device_says_so_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_device)

@@ -206,15 +206,13 @@ static void for_each_case(void (*check)(const fxi_json *c))
     fxi_json_doc_free(&root_doc);
 }
 
-static void test_reference_logits_and_tokens(void **state)
+FX_TEST(test_reference_logits_and_tokens)
 {
-    (void)state;
     for_each_case(check_case);
 }
 
-static void test_reference_embeddings(void **state)
+FX_TEST(test_reference_embeddings)
 {
-    (void)state;
     for_each_case(check_embedding);
 }
 
@@ -225,16 +223,9 @@ static void same_bits_of(const fxi_json *c)
     check_variants((runner_model){path, NULL}, path, N_SAME, true);
 }
 
-static void test_same_bits(void **state)
+FX_TEST(test_same_bits)
 {
-    (void)state;
     for_each_case(same_bits_of);
 }
 
-FX_SUITE(test_families)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference_logits_and_tokens),
-                                       cmocka_unit_test(test_reference_embeddings),
-                                       cmocka_unit_test(test_same_bits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_families)

@@ -45,9 +45,8 @@ static void check_folder(const char *name, const char *folder, const char *file)
     free(made);
 }
 
-static void test_loaded_directly_or_converted(void **state)
+FX_TEST(test_loaded_directly_or_converted)
 {
-    (void)state;
     for_each_folder(check_folder);
     remove(CONVERTED);
 }
@@ -67,16 +66,10 @@ static void check_quantized(const char *folder)
     remove(CONVERTED);
 }
 
-static void test_quantized_folder(void **state)
+FX_TEST(test_quantized_folder)
 {
-    (void)state;
     check_quantized(VECTORS "folders/gpt-oss");
     check_quantized(VECTORS "folders/opt-post-norm"); // embeddings of another width
 }
 
-FX_SUITE(test_folders)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loaded_directly_or_converted),
-                                       cmocka_unit_test(test_quantized_folder)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_folders)

@@ -20,17 +20,15 @@ static const runner_model models[] = {
     {VECTORS "tiny-f32.gguf", "bf16"}, {VECTORS "tiny-f32.gguf", "f32"}};
 static const runner_model kv_q8_0 = {STORYTELLER, "q8_0"};
 
-static void test_same_bits(void **state)
+FX_TEST(test_same_bits)
 {
-    (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         check_variants(models[m], models[m].path, N_TOK, true);
     check_variants(kv_q8_0, "a cache of q8_0", N_TOK, false);
 }
 
-static void test_other_tokens_other_logits(void **state)
+FX_TEST(test_other_tokens_other_logits)
 {
-    (void)state;
     int n_vocab;
     float *a = run_plain(models[0], N_TOK, &n_vocab),
           *b = run_plain(models[0], N_TOK - 1, &n_vocab);
@@ -40,9 +38,8 @@ static void test_other_tokens_other_logits(void **state)
 }
 
 // Logits of all tokens in one pass: each row equals the row of a run that ends there.
-static void test_logits_of_every_token(void **state)
+FX_TEST(test_logits_of_every_token)
 {
-    (void)state;
     const variant v = {"", N_TOK, 2, RUNNER_OTHERS, NULL, NULL};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         runner r;
@@ -76,9 +73,8 @@ static double kv_error(const char *type)
     return far / most;
 }
 
-static void test_kv_types_are_near(void **state)
+FX_TEST(test_kv_types_are_near)
 {
-    (void)state;
     assert_true(kv_error("f16") < 0.001);
     assert_true(kv_error("bf16") < 0.01);
     assert_true(kv_error("q8_0") < 0.01);
@@ -100,19 +96,11 @@ static void expect_refused(runner_model m, const char *says)
     fxi_pool_destroy(pool);
 }
 
-static void test_kv_types_refused(void **state)
+FX_TEST(test_kv_types_refused)
 {
-    (void)state;
     expect_refused((runner_model){VECTORS "tiny-f32.gguf", "q8_0"}, "multiple of 32");
     expect_refused((runner_model){VECTORS "tiny-f32.gguf", "q4_0"}, "'q4_0' is none of");
     expect_refused((runner_model){VECTORS "tiny-f32.gguf", ""}, "'' is none of");
 }
 
-FX_SUITE(test_forward)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_other_tokens_other_logits),
-        cmocka_unit_test(test_logits_of_every_token), cmocka_unit_test(test_kv_types_are_near),
-        cmocka_unit_test(test_kv_types_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_forward)

@@ -112,25 +112,22 @@ static const struct refusal {
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static void test_keys_change_the_logits(void **state)
+FX_TEST(test_keys_change_the_logits)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(applied); i++)
         if (!(change_by(&applied[i], 1) > 1e-3)) fail_msg("%s is ignored", applied[i].key);
 }
 
-static void test_neutral_values_change_nothing(void **state)
+FX_TEST(test_neutral_values_change_nothing)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(neutral); i++)
         if (change_by(&neutral[i], 1) > 0)
             fail_msg("%s changes the logits (number %zu)", neutral[i].key, i);
 }
 
 // A factor on the cosines and sines of both queries and keys is its square on their product.
-static void test_attn_factor_is_squared(void **state)
+FX_TEST(test_attn_factor_is_squared)
 {
-    (void)state;
     const small_key both[] = {{"llama.rope.scaling.attn_factor", 'f', 1.5, NULL},
                               {"llama.attention.scale", 'f', 1 / (1.5 * 1.5 * sqrt(8)), NULL}};
     assert_true(change_by(both, 2) < 1e-5);
@@ -158,28 +155,18 @@ static void expect_refused(const struct refusal *f, const small_key *other)
     unlink(path);
 }
 
-static void test_others_are_refused(void **state)
+FX_TEST(test_others_are_refused)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(refused); i++) expect_refused(&refused[i], NULL);
 }
 
 // Its gain is divided by the logarithm of the context that the model had first.
-static void test_longrope_needs_a_context(void **state)
+FX_TEST(test_longrope_needs_a_context)
 {
-    (void)state;
     const small_key one = {"llama.rope.scaling.original_context_length", 'u', 1, NULL};
     const struct refusal longrope = {{"llama.rope.scaling.type", 's', 0, "longrope"},
                                      "original_context_length"};
     expect_refused(&longrope, &one);
 }
 
-FX_SUITE(test_keys)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_keys_change_the_logits),
-                                       cmocka_unit_test(test_neutral_values_change_nothing),
-                                       cmocka_unit_test(test_attn_factor_is_squared),
-                                       cmocka_unit_test(test_others_are_refused),
-                                       cmocka_unit_test(test_longrope_needs_a_context)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_keys)

@@ -159,9 +159,8 @@ static void same_when(const char *model, const joint *const *joints)
     unlink(path);
 }
 
-static void test_heads_together(void **state)
+FX_TEST(test_heads_together)
 {
-    (void)state;
     const joint *const joints[] = {&qkv, NULL};
     same_when("llama", joints);
     same_when("llama-bias", joints);
@@ -170,38 +169,28 @@ static void test_heads_together(void **state)
     same_when("gpt-oss", joints);
 }
 
-static void test_gate_and_up_together(void **state)
+FX_TEST(test_gate_and_up_together)
 {
-    (void)state;
     const joint *const joints[] = {&gate_up, NULL};
     same_when("llama", joints);
     same_when("llama-bias", joints);
     same_when("gemma2", joints);
 }
 
-static void test_experts_one_by_one(void **state)
+FX_TEST(test_experts_one_by_one)
 {
-    (void)state;
     const joint *const joints[] = {&one_gate, &one_up, &one_down, NULL};
     same_when("mixtral", joints);
     same_when("qwen3moe", joints);
     same_when("qwen2moe", joints); // one of its layers has no experts
 }
 
-static void test_experts_gate_and_up_together(void **state)
+FX_TEST(test_experts_gate_and_up_together)
 {
-    (void)state;
     const joint *const joints[] = {&gate_up_slices, NULL};
     same_when("mixtral", joints);
     same_when("gpt-oss", joints); // with biases
     same_when("gpt-oss-mxfp4", joints);
 }
 
-FX_SUITE(test_layouts)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_heads_together),
-                                       cmocka_unit_test(test_gate_and_up_together),
-                                       cmocka_unit_test(test_experts_one_by_one),
-                                       cmocka_unit_test(test_experts_gate_and_up_together)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_layouts)

@@ -1,12 +1,7 @@
 // test_panel_ranges.c - panels of weights are handed out once each, in long ranges first.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "model/host/compute.h"
 #include "suite.h"
+#include "unit/cmocka_all.h"
 
 enum { MAX_PANEL = 4096, MOST = 16, N_THREAD = 4 };
 
@@ -45,9 +40,8 @@ static int walk_ranges(const range_case *c)
     return n;
 }
 
-static void test_covers_every_panel_once(void **state)
+FX_TEST(test_covers_every_panel_once)
 {
-    (void)state;
     const int threads[] = {1, 2, 3, 16}, panels[] = {0, 1, 3, 4, 7, 160, 352, 2001},
               toks[] = {1, 8, 32, 33, 512};
     for (size_t t = 0; t < 4; t++)
@@ -60,9 +54,8 @@ static void test_covers_every_panel_once(void **state)
 }
 
 // What a call does once is paid for a few times per thread, and the threads end within 4 panels.
-static void test_small_batches_get_few_long_ranges(void **state)
+FX_TEST(test_small_batches_get_few_long_ranges)
 {
-    (void)state;
     const range_case c = {2, 160, 160, 8};
     fxi_pool *pool;
     fxi_panel_ranges r = open_ranges(&c, &pool);
@@ -88,9 +81,8 @@ static void take_all(void *arg, int task)
         for (int i = first; i < end; i++) atomic_fetch_add(&s->taken[i], 1);
 }
 
-static void test_threads_share_a_layer(void **state)
+FX_TEST(test_threads_share_a_layer)
 {
-    (void)state;
     static shared_ranges s;
     const range_case c = {N_THREAD, MAX_PANEL, MAX_PANEL, 8};
     fxi_pool *pool;
@@ -100,12 +92,4 @@ static void test_threads_share_a_layer(void **state)
     fxi_pool_destroy(pool);
 }
 
-FX_SUITE(test_panel_ranges)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_covers_every_panel_once),
-        cmocka_unit_test(test_small_batches_get_few_long_ranges),
-        cmocka_unit_test(test_threads_share_a_layer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_panel_ranges)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "unit/model/host_ranks.h"
+#include "unit/model/logit_distance.h"
 #include "unit/model/runner.h"
 #include "unit/model/small_model.h"
 #include "unit/model/twin_heads.h"
@@ -23,29 +24,11 @@ enum { N_TOK = 24 };
 
 static const variant at_once = {"at once", RUNNER_MAX_TOK, 1, 0, NULL, NULL};
 
-// How far two rows of numbers are apart, as a part of the larger one's length.
-static double distance(const float *a, const float *b, int n)
-{
-    double diff = 0, len = 0;
-    for (int i = 0; i < n; i++) {
-        diff += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
-        len += (double)a[i] * a[i];
-    }
-    return sqrt(diff / len);
-}
-
 // ---- what they compute -------------------------------------------------------------------------
 
 static void check_same(const char *what, const float *got, const float *want, int n)
 {
     if (memcmp(got, want, (size_t)n * sizeof *got) != 0) fail_msg("%s: other bits", what);
-}
-
-// Rounding to Q8 moves a number by up to 1 / 254 of the largest; without it only sums differ.
-static void check_close(const char *path, const float *got, const float *want, int n)
-{
-    const double d = distance(got, want, n);
-    if (!(d < 0.05)) fail_msg("%s: several devices are %g away from one", path, d);
 }
 
 static void check_ways(runner_model m, int n, const float *want, int n_out)
@@ -71,20 +54,12 @@ static bool check_shared(runner_model m, int n, const float *whole, bool in_ever
     float *got = host_ranks_run(m, n, &at_once, N_TOK, &n_out, &err);
     if (!got && !strstr(err.text, "device")) fail_msg("%s: %s", m.path, err.text);
     if (!got) return false;
-    check_close(m.path, got, whole, n_out);
+    // Rounding to Q8 moves a number by up to 1 / 254 of the largest; without it only sums differ.
+    const double d = logit_distance(got, whole, n_out);
+    if (!(d < 0.05)) fail_msg("%s: several devices are %g away from one", m.path, d);
     if (in_every_way) check_ways(m, n, got, n_out);
     free(got);
     return true;
-}
-
-static void check_one(runner_model m, const float *whole)
-{
-    int n_out;
-    fx_error err = {0};
-    float *got = host_ranks_run(m, 1, &at_once, N_TOK, &n_out, &err);
-    assert_non_null(got);
-    check_same(m.path, got, whole, n_out);
-    free(got);
 }
 
 // The same model with more KV heads, which are its one again: a head that several devices have is
@@ -115,8 +90,12 @@ static int n_twin; // models that check_twin has compared
 static bool check_model(runner_model m, bool in_every_way)
 {
     int n_out;
+    fx_error err = {0};
     float *whole = run_plain(m, N_TOK, &n_out);
-    check_one(m, whole);
+    float *one = host_ranks_run(m, 1, &at_once, N_TOK, &n_out, &err);
+    assert_non_null(one);
+    check_same(m.path, one, whole, n_out);
+    free(one);
     const bool is_shared =
         check_shared(m, 2, whole, in_every_way) || check_shared(m, 3, whole, in_every_way);
     n_twin += check_twin(m, whole);
@@ -124,9 +103,8 @@ static bool check_model(runner_model m, bool in_every_way)
     return is_shared;
 }
 
-static void test_every_family_is_shared_out(void **state)
+FX_TEST(test_every_family_is_shared_out)
 {
-    (void)state;
     glob_t found;
     int n_shared = 0;
     assert_int_equal(glob(MODELS "*.gguf", 0, NULL, &found), 0);
@@ -146,9 +124,8 @@ static void check_small(const small_model *m, const char *kv_type)
 }
 
 // Blocks of 256 numbers are not cut: the devices get 256 and 512 of 768.
-static void test_every_type_of_weights_is_cut(void **state)
+FX_TEST(test_every_type_of_weights_is_cut)
 {
-    (void)state;
     static const fxi_dtype types[] = {FXI_F32, FXI_BF16, FXI_Q8_0, FXI_Q4_0, FXI_Q4_K, FXI_Q6_K};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         check_small(&(small_model){.shape = {"a type", 2, 256, 8, 4, 64, 768, 300, i % 2},
@@ -156,9 +133,8 @@ static void test_every_type_of_weights_is_cut(void **state)
                     i % 2 ? "q8_0" : NULL);
 }
 
-static void test_four_devices(void **state)
+FX_TEST(test_four_devices)
 {
-    (void)state;
     int n_out;
     fx_error err = {0};
     const small_model m = {.shape = {"four", 2, 128, 8, 4, 32, 288, 300, true}, .type = FXI_F32};
@@ -167,68 +143,29 @@ static void test_four_devices(void **state)
     float *whole = run_plain(path, N_TOK, &n_out);
     float *four = host_ranks_run(path, 4, &at_once, N_TOK, &n_out, &err);
     if (!four) fail_msg("%s", err.text);
-    assert_true(distance(four, whole, n_out) < 1e-4);
+    assert_true(logit_distance(four, whole, n_out) < 1e-4);
     free(whole), free(four);
     remove("ranks.gguf");
 }
 
-// Two heads of keys and values for four devices: each has the one that its queries read.
-static void test_devices_may_have_the_same_kv_head(void **state)
-{
-    (void)state;
-    enum { HEAD = 32, N_KV = 2, N_DEV = 4 };
-    const small_model m = {.shape = {"kv heads", 2, 256, 8, N_KV, HEAD, 288, 300, false},
-                           .type = FXI_F32};
-    const runner_model file = {"ranks.gguf", "f32"};
-    int n_out;
-    fx_error err = {0};
-    runner r = {0};
-    host_ranks hosts;
-    small_model_write(file.path, &m);
-    float *whole = run_plain(file, N_TOK, &n_out);
-    float *four = host_ranks_run(file, N_DEV, &at_once, N_TOK, &n_out, &err);
-    if (!four) fail_msg("%s", err.text);
-    assert_true(distance(four, whole, n_out) < 1e-4);
-    check_ways(file, N_DEV, four, n_out);
-    free(whole), free(four);
-    assert_int_equal(fxi_pool_create(1, &r.pool, &err), FX_OK);
-    host_ranks_open(&hosts, N_DEV, r.pool, NULL);
-    if (!runner_open_on(&r, &hosts.dev, file, &at_once, &err)) fail_msg("%s", err.text);
-    const fxi_model_shape *s = fxi_model_get_shape(r.model);
-    assert_int_equal(s->n_kv_head, N_KV); // the model's, but the caches of all devices
-    assert_int_equal(s->kv.group[0].row_bytes, N_DEV * HEAD * sizeof(float));
-    fxi_kv_close(r.kv);
-    fxi_model_free(r.model);
-    hosts.dev.ops->close(&hosts.dev);
-    fxi_pool_destroy(r.pool);
-    remove(file.path);
-}
-
-// ---- the vocabulary ----------------------------------------------------------------------------
-
-enum { N_ROW = 3, N_VOCAB = 300, N_RANK = 3 };
-
-typedef struct vocab_rig {
+// A model on hosts.
+typedef struct hosts_rig {
     runner r;
     host_ranks hosts;
-    float logits[N_ROW * N_VOCAB];
-    int32_t best[N_ROW];
-} vocab_rig;
+} hosts_rig;
 
-static void open_vocab(vocab_rig *v, bool is_tied)
+static void open_hosts(hosts_rig *v, const small_model *m, const char *kv_type, int n)
 {
     fx_error err = {0};
-    const small_model m = {.shape = {"parts", 1, 96, 3, 3, 32, 96, N_VOCAB, is_tied},
-                           .type = FXI_Q8_0};
-    small_model_write("ranks.gguf", &m);
-    *v = (vocab_rig){0};
+    const runner_model file = {"ranks.gguf", kv_type};
+    small_model_write(file.path, m);
+    *v = (hosts_rig){0};
     assert_int_equal(fxi_pool_create(1, &v->r.pool, &err), FX_OK);
-    host_ranks_open(&v->hosts, N_RANK, v->r.pool, NULL);
-    const runner_model file = {"ranks.gguf", NULL};
+    host_ranks_open(&v->hosts, n, v->r.pool, NULL);
     if (!runner_open_on(&v->r, &v->hosts.dev, file, &at_once, &err)) fail_msg("%s", err.text);
 }
 
-static void close_vocab(vocab_rig *v)
+static void close_hosts(hosts_rig *v)
 {
     fxi_kv_close(v->r.kv);
     fxi_model_free(v->r.model);
@@ -237,20 +174,62 @@ static void close_vocab(vocab_rig *v)
     remove("ranks.gguf");
 }
 
+// Two heads of keys and values for four devices: each has the one that its queries read.
+FX_TEST(test_devices_may_have_the_same_kv_head)
+{
+    enum { HEAD = 32, N_KV = 2, N_DEV = 4 };
+    const small_model m = {.shape = {"kv heads", 2, 256, 8, N_KV, HEAD, 288, 300, false},
+                           .type = FXI_F32};
+    const runner_model file = {"ranks.gguf", "f32"};
+    int n_out;
+    fx_error err = {0};
+    hosts_rig v;
+    small_model_write(file.path, &m);
+    float *whole = run_plain(file, N_TOK, &n_out);
+    float *four = host_ranks_run(file, N_DEV, &at_once, N_TOK, &n_out, &err);
+    if (!four) fail_msg("%s", err.text);
+    assert_true(logit_distance(four, whole, n_out) < 1e-4);
+    check_ways(file, N_DEV, four, n_out);
+    free(whole), free(four);
+    open_hosts(&v, &m, "f32", N_DEV);
+    const fxi_model_shape *s = fxi_model_get_shape(v.r.model);
+    assert_int_equal(s->n_kv_head, N_KV); // the model's, but the caches of all devices
+    assert_int_equal(s->kv.group[0].row_bytes, N_DEV * HEAD * sizeof(float));
+    close_hosts(&v);
+}
+
+// ---- the vocabulary ----------------------------------------------------------------------------
+
+enum { N_ROW = 3, N_VOCAB = 300, N_RANK = 3 };
+
+typedef struct vocab_rig {
+    hosts_rig on;
+    float logits[N_ROW * N_VOCAB];
+    int32_t best[N_ROW];
+} vocab_rig;
+
+static void open_vocab(vocab_rig *v, bool is_tied)
+{
+    const small_model m = {.shape = {"parts", 1, 96, 3, 3, 32, 96, N_VOCAB, is_tied},
+                           .type = FXI_Q8_0};
+    *v = (vocab_rig){0};
+    open_hosts(&v->on, &m, NULL, N_RANK);
+}
+
 static fxi_transformer *vocab_part(const vocab_rig *v, int rank)
 {
-    return ((fxi_transformer *)v->r.model)->ranks.part[rank];
+    return ((fxi_transformer *)v->on.r.model)->ranks.part[rank];
 }
 
 static void compute_vocab(vocab_rig *v, bool wants_logits)
 {
     static const int32_t tok[N_ROW] = {5, 170, 299};
-    assert_int_equal(fxi_kv_extend(v->r.kv, v->r.seq[0], N_ROW), FX_OK);
+    assert_int_equal(fxi_kv_extend(v->on.r.kv, v->on.r.seq[0], N_ROW), FX_OK);
     const fxi_batch_seq seq = {
-        .views = fxi_kv_get_views(v->r.kv, v->r.seq[0]), .n_tok = N_ROW, .n_logit = N_ROW};
+        .views = fxi_kv_get_views(v->on.r.kv, v->on.r.seq[0]), .n_tok = N_ROW, .n_logit = N_ROW};
     const fxi_batch b = {.token = tok, .n_tok = N_ROW, .seq = &seq, .n_seq = 1, .best = v->best};
     float *logits = wants_logits ? v->logits : NULL;
-    assert_int_equal(fxi_model_forward(v->r.model, &b, logits, NULL), FX_OK);
+    assert_int_equal(fxi_model_forward(v->on.r.model, &b, logits, NULL), FX_OK);
 }
 
 static int first_largest(const float *row)
@@ -265,12 +244,11 @@ static int first_largest(const float *row)
 
 static void check_best(vocab_rig *v)
 {
-    compute_vocab(v, true);
-    for (int i = 0; i < N_ROW; i++)
-        assert_int_equal(v->best[i], first_largest(v->logits + i * N_VOCAB));
-    compute_vocab(v, false);
-    for (int i = 0; i < N_ROW; i++)
-        assert_int_equal(v->best[i], first_largest(v->logits + i * N_VOCAB));
+    for (int wants_logits = 1; wants_logits >= 0; wants_logits--) {
+        compute_vocab(v, wants_logits);
+        for (int i = 0; i < N_ROW; i++)
+            assert_int_equal(v->best[i], first_largest(v->logits + i * N_VOCAB));
+    }
 }
 
 // Each device has its rows of the output matrix and no others, whole panels.
@@ -292,9 +270,8 @@ static void check_parts(const vocab_rig *v, bool is_tied)
 
 // Logits that are cut off at the same number are equal in all parts: the first one is best. A part
 // with a number that is not finite spoils the row, whichever part it is.
-static void test_the_vocabulary_is_shared_out(void **state)
+FX_TEST(test_the_vocabulary_is_shared_out)
 {
-    (void)state;
     for (int is_tied = 0; is_tied < 2; is_tied++) {
         vocab_rig v;
         open_vocab(&v, is_tied);
@@ -311,14 +288,13 @@ static void test_the_vocabulary_is_shared_out(void **state)
             assert_int_equal(v.best[0], -1);
             vocab_part(&v, k)->rules.logit_scale = 1;
         }
-        close_vocab(&v);
+        close_hosts(&v.on);
     }
 }
 
 // A part is computed as it would be in one matrix: the first device gives all parts' logits.
-static void test_parts_have_the_bits_of_the_whole(void **state)
+FX_TEST(test_parts_have_the_bits_of_the_whole)
 {
-    (void)state;
     vocab_rig v;
     static float parts[N_ROW * N_VOCAB];
     open_vocab(&v, true);
@@ -332,7 +308,7 @@ static void test_parts_have_the_bits_of_the_whole(void **state)
     }
     compute_vocab(&v, true);
     check_same("all rows by each device", v.logits, parts, N_ROW * N_VOCAB);
-    close_vocab(&v);
+    close_hosts(&v.on);
 }
 
 // ---- loading -----------------------------------------------------------------------------------
@@ -349,9 +325,8 @@ static void see_progress(void *ud, uint64_t done_bytes, uint64_t total_bytes)
     *seen = (progress_seen){done_bytes, total_bytes, seen->n + 1};
 }
 
-static void test_progress_of_all_parts_reaches_the_end(void **state)
+FX_TEST(test_progress_of_all_parts_reaches_the_end)
 {
-    (void)state;
     const small_model file = {.shape = {"parts", 1, 96, 3, 3, 32, 96, N_VOCAB, true},
                               .type = FXI_Q8_0};
     host_ranks hosts;
@@ -394,9 +369,8 @@ static void check_refused(const small_model *m, int n, const char *want)
     remove("ranks.gguf");
 }
 
-static void test_what_cannot_be_shared_out_is_refused(void **state)
+FX_TEST(test_what_cannot_be_shared_out_is_refused)
 {
-    (void)state;
     small_model m = {.shape = {"", 1, 64, 4, 2, 16, 64, 300, true}, .type = FXI_F32};
     check_refused(&m, 3, "ranks.gguf: 3 devices cannot share out 2 KV heads");
     check_refused(&m, 8, "ranks.gguf: 8 devices cannot share out 4 heads");
@@ -411,17 +385,4 @@ static void test_what_cannot_be_shared_out_is_refused(void **state)
                   "columns of it would cut blocks of 256 numbers");
 }
 
-FX_SUITE(test_ranks)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_family_is_shared_out),
-        cmocka_unit_test(test_every_type_of_weights_is_cut),
-        cmocka_unit_test(test_four_devices),
-        cmocka_unit_test(test_devices_may_have_the_same_kv_head),
-        cmocka_unit_test(test_the_vocabulary_is_shared_out),
-        cmocka_unit_test(test_parts_have_the_bits_of_the_whole),
-        cmocka_unit_test(test_progress_of_all_parts_reaches_the_end),
-        cmocka_unit_test(test_what_cannot_be_shared_out_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_ranks)

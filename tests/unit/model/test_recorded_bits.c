@@ -137,9 +137,8 @@ static void compare_rows(const recorded *r)
     fclose(f);
 }
 
-static void test_every_model_has_its_recorded_bits(void **state)
+FX_TEST(test_every_model_has_its_recorded_bits)
 {
-    (void)state;
     static recorded r;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) add_folder(&r, folders[i]);
     const char *path = getenv("FX_RECORD_BITS");
@@ -149,8 +148,4 @@ static void test_every_model_has_its_recorded_bits(void **state)
         compare_rows(&r);
 }
 
-FX_SUITE(test_recorded_bits)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_model_has_its_recorded_bits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_recorded_bits)

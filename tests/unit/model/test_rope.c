@@ -56,9 +56,8 @@ static void expect_angles(const fxi_rope *r, int pos)
     }
 }
 
-static void test_only_what_is_reached(void **state)
+FX_TEST(test_only_what_is_reached)
 {
-    (void)state;
     fxi_pool *pool = open_pool();
     fxi_rope_spec spec = make_spec();
     fxi_rope r;
@@ -78,9 +77,8 @@ static void test_only_what_is_reached(void **state)
     fxi_pool_destroy(pool);
 }
 
-static void test_any_order_gives_the_same_bits(void **state)
+FX_TEST(test_any_order_gives_the_same_bits)
 {
-    (void)state;
     fxi_pool *pool = open_pool();
     fxi_rope_spec one = make_spec(), two = make_spec();
     fxi_rope a, b;
@@ -99,9 +97,4 @@ static void test_any_order_gives_the_same_bits(void **state)
     fxi_pool_destroy(pool);
 }
 
-FX_SUITE(test_rope)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_only_what_is_reached),
-                                       cmocka_unit_test(test_any_order_gives_the_same_bits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_rope)

@@ -148,9 +148,8 @@ static void near_wide(const small_model *m)
     free(want);
 }
 
-static void test_near_f32(void **state)
+FX_TEST(test_near_f32)
 {
-    (void)state;
     for_each_model(near_wide);
 }
 
@@ -170,9 +169,8 @@ static void same_as_twice(const small_model *m)
     free(want);
 }
 
-static void test_tied(void **state)
+FX_TEST(test_tied)
 {
-    (void)state;
     for_each_of(same_as_twice, float_shapes, COUNT(float_shapes), floats, COUNT(floats));
     for_each_of(same_as_twice, block_shapes, COUNT(block_shapes), blocks, COUNT(blocks));
     for_each_of(same_as_twice, wide_shapes, COUNT(wide_shapes), wides, COUNT(wides));
@@ -186,15 +184,9 @@ static void same_bits(const small_model *m)
     check_variants((runner_model){path, NULL}, describe(m, text), N_TOK, true);
 }
 
-static void test_same_bits(void **state)
+FX_TEST(test_same_bits)
 {
-    (void)state;
     for_each_model(same_bits);
 }
 
-FX_SUITE(test_shapes)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_near_f32), cmocka_unit_test(test_tied),
-                                       cmocka_unit_test(test_same_bits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_shapes)

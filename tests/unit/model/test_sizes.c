@@ -188,14 +188,9 @@ static void check_published(const published *m)
     fxi_gguf_close(g);
 }
 
-static void test_published_sizes(void **state)
+FX_TEST(test_published_sizes)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_published(&models[i]);
 }
 
-FX_SUITE(test_sizes)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_published_sizes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_sizes)

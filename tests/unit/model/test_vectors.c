@@ -165,21 +165,14 @@ static const vector_file files[] = {
     {FX_SOURCE_DIR "/models/storyteller.gguf", VECTORS "storyteller.json", 1e-4, 1e-4},
 };
 
-static void test_all_files(void **state)
+FX_TEST(test_all_files)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) check_file(&files[i], NULL);
 }
 
-static void test_plain_c(void **state)
+FX_TEST(test_plain_c)
 {
-    (void)state;
     check_file(&files[0], "ref");
 }
 
-FX_SUITE(test_vectors)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_files),
-                                       cmocka_unit_test(test_plain_c)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vectors)

@@ -113,21 +113,6 @@ static bool run_cut(const golden *g, size_t cut, size_t step)
 
 // ---- the file -----------------------------------------------------------------------------------
 
-static void add_line(fxi_buf *b, fxi_str line)
-{
-    if (b->n) fxi_buf_str(b, "\n");
-    fxi_buf_add(b, line.p, line.n);
-}
-
-// `in` as it is spelled: its lines, with \n at their ends left out where a line ends with a
-// backslash.
-static void add_input(fxi_buf *b, fxi_str line)
-{
-    const bool joined = line.n && line.p[line.n - 1] == '\\';
-    fxi_buf_add(b, line.p, line.n - joined);
-    if (!joined) fxi_buf_str(b, "\n");
-}
-
 static bool read_case(fxi_str *rest, golden *g)
 {
     fxi_str line;
@@ -135,22 +120,22 @@ static bool read_case(fxi_str *rest, golden *g)
     do {
         if (!fxi_str_next_line(rest, &line)) return false;
     } while (line.n < 4 || memcmp(line.p, "=== ", 4) != 0);
-    char open[8] = "";
-    char head[256];
+    char open[8] = "", head[256];
     snprintf(head, sizeof head, "%.*s", (int)line.n, line.p);
     assert_true(sscanf(head, "=== %31s %31s %7s", g->calls, g->reasoning, open) >= 2);
     snprintf(g->name, sizeof g->name, "%.100s", head);
     g->open = !strcmp(open, "open");
-    while (fxi_str_next_line(rest, &line) && !fxi_str_is(line, "---")) add_input(&g->in, line);
-    while (fxi_str_next_line(rest, &line) && line.n) add_line(&g->out, line);
+    while (fxi_str_next_line(rest, &line) && !fxi_str_is(line, "---")) {
+        const bool joined = line.n && line.p[line.n - 1] == '\\'; // no line break after it
+        fxi_buf_add(&g->in, line.p, line.n - joined);
+        if (!joined) fxi_buf_str(&g->in, "\n");
+    }
+    while (fxi_str_next_line(rest, &line) && line.n) {
+        if (g->out.n) fxi_buf_str(&g->out, "\n");
+        fxi_buf_add(&g->out, line.p, line.n);
+    }
     if (g->in.n && g->in.p[g->in.n - 1] == '\n') g->in.n--; // of the last line
     return true;
-}
-
-static void free_case(golden *g)
-{
-    fxi_buf_free(&g->in);
-    fxi_buf_free(&g->out);
 }
 
 static fxi_buf read_golden(void)
@@ -179,26 +164,22 @@ FX_TEST(test_each_golden_answer_is_heard_however_it_is_cut)
         bool same = run_cut(&g, 0, g.in.n + 1) && run_cut(&g, 0, 1);
         for (size_t cut = 1; same && cut < g.in.n; cut++) same = run_cut(&g, cut, g.in.n);
         n_wrong += !same;
-        free_case(&g);
+        fxi_buf_free(&g.in);
+        fxi_buf_free(&g.out);
     }
     assert_true(n > 60);
     assert_int_equal(n_wrong, 0);
     fxi_buf_free(&file);
 }
 
-static bool stands_in(const fxi_buf *file, const char *name)
-{
-    char head[64];
-    snprintf(head, sizeof head, "\n=== %s ", name);
-    return strstr(file->p, head) != NULL;
-}
-
 FX_TEST(test_every_format_has_golden_answers)
 {
     fxi_buf file = read_golden();
-    for (size_t i = 0; fxi_call_format_at(i); i++)
-        if (!stands_in(&file, fxi_call_format_at(i)->name))
-            fail_msg("no golden answer of %s", fxi_call_format_at(i)->name);
+    for (size_t i = 0; fxi_call_format_at(i); i++) {
+        char head[64];
+        snprintf(head, sizeof head, "\n=== %s ", fxi_call_format_at(i)->name);
+        if (!strstr(file.p, head)) fail_msg("no golden answer of %s", fxi_call_format_at(i)->name);
+    }
     fxi_buf_free(&file);
 }
 

@@ -325,8 +325,6 @@ static fx_status make_norm(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_norm
                             .from = keep_string(pool, from->from),
                             .to = keep_string(pool, from->to),
                             .late = from->late};
-    v->adds_space |= step->kind == FXI_NORM_PREPEND || step->kind == FXI_NORM_PREPEND_FIRST ||
-                     step->kind == FXI_NORM_PREPEND_OTHER;
     v->norms.looks_front |= step->kind == FXI_NORM_PREPEND_FIRST;
     if (step->kind != FXI_NORM_REPLACE_REGEX) return FX_OK;
     return compile_step(s, step->from, false, &step->regex, err);

@@ -33,11 +33,6 @@ bool fxi_vocab_adds_eos(const fxi_vocab *v)
     return v->adds_eos && v->eos >= 0;
 }
 
-bool fxi_vocab_adds_space(const fxi_vocab *v)
-{
-    return v->adds_space;
-}
-
 const char *fxi_vocab_warning(const fxi_vocab *v)
 {
     return v->warning.n ? v->warning.p : NULL;

@@ -106,7 +106,7 @@ struct fxi_vocab {
     fxi_spelling spelling;
     // As in fxi_vocab_spec.
     bool unit_bytes, byte_fallback, fuse_unknown, whole_words, sums_float;
-    bool adds_bos, adds_eos, adds_space, strips_space;
+    bool adds_bos, adds_eos, strips_space;
     bool drops_unknown;    // kind MERGES: a character without a piece leaves no trace
     int32_t bos, eos, unk; // -1: none
     fxi_index by_piece;    // tokens as stored

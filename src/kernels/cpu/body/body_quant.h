@@ -3,15 +3,12 @@
 // Needs: cpu.h; a vec*.h; the register tile, Q_TOK x Q_PANELS, and Q_CASES(X), which is X(n) for n
 // from 1 to Q_TOK; Q_SMALL_SUMS, how many sums of a small batch fit in registers twice,
 // Q_SMALL_MAX_PANELS, the most panels it is multiplied with at a time, and Q_SMALL_MAX_TOK, 4 or 8,
-// the most tokens that are; and the integer products:
-//   vq                        16 sums of i32
-//   vq_set1(p)                *p in each
+// the most tokens that are; and the integer products of a vec*.h's sums (vq):
 //   vq_w                      [16][4] codes: vq_codes(v, wide) of a vector of bytes; wide: codes of
 //                             8 bits, others have at most 6
 //   vq_dot(acc, w, x, wide)   adds to each of 16 sums the products of its 4 codes with the 4
 //                             activations in x; of wide codes Q8_ZERO_LEFT (128 or 0) is still to
 //                             be subtracted
-//   vq_as_f32(acc)            its bits, reinterpreted as floats
 //
 // Small batches: body_quant_small.h. Larger: body_quant_tile.h, with k cut into blocks of
 // Q_K_BLOCK; between blocks float sums are kept in y, which is exact.

@@ -204,7 +204,6 @@ FX_TEST(test_questions)
     assert_int_equal(fxi_vocab_bos(v), ID_BOS); // found by its piece
     assert_int_equal(fxi_vocab_eos(v), ID_EOS);
     assert_true(fxi_vocab_adds_bos(v));
-    assert_true(fxi_vocab_adds_space(v));
     assert_true(fxi_vocab_ends(v, ID_EOS));
     assert_false(fxi_vocab_ends(v, ID_BOS));
     assert_true(fxi_vocab_control(v, ID_UNK));

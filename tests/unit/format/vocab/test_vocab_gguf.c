@@ -121,7 +121,7 @@ FX_TEST(test_gpt2_specials)
     size_t n;
     const char *text = fxi_vocab_bytes(v, 256, &n);
     assert_true(n == 2 && !memcmp(text, "\u00FC", 2));
-    assert_false(fxi_vocab_adds_bos(v) || fxi_vocab_adds_eos(v) || fxi_vocab_adds_space(v));
+    assert_false(fxi_vocab_adds_bos(v) || fxi_vocab_adds_eos(v));
     fxi_vocab_free(v);
 }
 

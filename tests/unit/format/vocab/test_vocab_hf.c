@@ -6,7 +6,6 @@
 #include "base/fail.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/vocab_read.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #define COUNT(list) (sizeof list / sizeof *list)
@@ -65,9 +64,8 @@ static void must_read(const parts *p, fxi_vocab_spec *s)
 // Valid files
 //
 
-static void test_bpe(void **state)
+FX_TEST(test_bpe)
 {
-    (void)state;
     fxi_vocab_spec s;
     must_read(&(parts){0}, &s);
     assert_int_equal(s.kind, FXI_VOCAB_MERGES);
@@ -84,9 +82,8 @@ static void test_bpe(void **state)
 }
 
 // A piece that contains a space: the cut whose parts are pieces.
-static void test_merges_with_spaces(void **state)
+FX_TEST(test_merges_with_spaces)
 {
-    (void)state;
     fxi_vocab_spec s;
     must_read(&(parts){.model = "{'vocab':{' ':0,'  ':1,'    ':2},'merges':['   ','     ']}"}, &s);
     assert_int_equal(s.n_merge, 2);
@@ -95,9 +92,8 @@ static void test_merges_with_spaces(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-static void test_merges_as_pairs(void **state)
+FX_TEST(test_merges_as_pairs)
 {
-    (void)state;
     fxi_vocab_spec s;
     must_read(&(parts){.model = "{'vocab':{'a':0,' b':1,'a b':2},'merges':['#version: 0.2',"
                                 "['a',' b']]}"},
@@ -108,9 +104,8 @@ static void test_merges_as_pairs(void **state)
 }
 
 // A NUL in a piece: keys are byte strings.
-static void test_nul_in_a_piece(void **state)
+FX_TEST(test_nul_in_a_piece)
 {
-    (void)state;
     static const char *const models[] = {
         "{'type':'BPE','vocab':{'a':0,'\\u0000':1,'a\\u0000':2},'merges':['a \\u0000']}",
         // What could stand for it is in the file already; nor does an escaped backslash make one.
@@ -136,9 +131,8 @@ static void test_nul_in_a_piece(void **state)
 }
 
 // Ids between used ones are unused tokens.
-static void test_gap_in_ids(void **state)
+FX_TEST(test_gap_in_ids)
 {
-    (void)state;
     fxi_vocab_spec s;
     must_read(&(parts){.model = "{'type':'BPE','vocab':{'a':0,'b':3},'merges':[]}",
                        .added = "[{'id':6,'content':'<x>','special':true},"
@@ -153,9 +147,8 @@ static void test_gap_in_ids(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-static void test_unigram(void **state)
+FX_TEST(test_unigram)
 {
-    (void)state;
     fxi_vocab_spec s;
     must_read(&(parts){.model = "{'type':'Unigram','unk_id':0,'byte_fallback':true,'vocab':"
                                 "[['<unk>',0],['a',-1.5],['<0x41>',-9],['<0x4a>',-9]]}",
@@ -171,9 +164,8 @@ static void test_unigram(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-static void test_words(void **state)
+FX_TEST(test_words)
 {
-    (void)state;
     static const struct {
         const char *model, *inside;
         size_t max_word;
@@ -206,9 +198,8 @@ static void test_words(void **state)
     }
 }
 
-static void test_metaspace_behind_a_cut(void **state)
+FX_TEST(test_metaspace_behind_a_cut)
 {
-    (void)state;
     static const char step[] = "{'type':'Metaspace','replacement':'" MARK "','split':false}";
     fxi_vocab_spec s;
     char pre[256];
@@ -223,9 +214,8 @@ static void test_metaspace_behind_a_cut(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-static void test_added_tokens(void **state)
+FX_TEST(test_added_tokens)
 {
-    (void)state;
     fxi_vocab_spec s;
     must_read(&(parts){.added = "[{'id':3,'content':'<u>','special':true},"
                                 "{'id':4,'content':'<x>','lstrip':true,'rstrip':true},"
@@ -250,9 +240,8 @@ static void expect_norm(const fxi_vocab_spec *s, size_t i, fxi_norm_kind kind, c
     assert_int_equal(s->norm[i].late, late);
 }
 
-static void test_norms(void **state)
+FX_TEST(test_norms)
 {
-    (void)state;
     fxi_vocab_spec s;
     must_read(&(parts){.normalizer =
                            "{'type':'Sequence','normalizers':[{'type':'NFKC'},{'type':'Sequence',"
@@ -284,9 +273,8 @@ static void expect_split(const fxi_vocab_spec *s, size_t i, const char *pattern,
     assert_int_equal(s->split[i].invert, invert);
 }
 
-static void test_metaspace(void **state)
+FX_TEST(test_metaspace)
 {
-    (void)state;
     static const struct {
         const char *scheme;
         int kind; // -1: nothing in front
@@ -317,9 +305,8 @@ static void test_metaspace(void **state)
 }
 
 // After ByteLevel, Digits sees bytes.
-static void test_byte_level(void **state)
+FX_TEST(test_byte_level)
 {
-    (void)state;
     fxi_vocab_spec s;
     must_read(&(parts){.pre = "{'type':'Sequence','pretokenizers':[{'type':'Punctuation',"
                               "'behavior':'Contiguous'},{'type':'ByteLevel','add_prefix_space':"
@@ -337,9 +324,8 @@ static void test_byte_level(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-static void test_prefix_space(void **state)
+FX_TEST(test_prefix_space)
 {
-    (void)state;
     fxi_vocab_spec s;
     must_read(&(parts){.pre = "{'type':'ByteLevel','use_regex':false}",
                        .decoder = "{'type':'ByteLevel'}"},
@@ -353,9 +339,8 @@ static void test_prefix_space(void **state)
 #define LATIN "\\xB2\\xB3\\xB9\\xBC-\\xBE"
 
 // What Oniguruma and PCRE2 read differently.
-static void test_patterns(void **state)
+FX_TEST(test_patterns)
 {
-    (void)state;
     static const struct {
         const char *json, *pattern;
     } cases[] = {
@@ -387,9 +372,8 @@ static void test_patterns(void **state)
     }
 }
 
-static void test_template(void **state)
+FX_TEST(test_template)
 {
-    (void)state;
     static const char *const posts[] = {
         "{'type':'Sequence','processors':[{'type':'ByteLevel'},{'type':'TemplateProcessing',"
         "'single':[{'SpecialToken':{'id':'B'}},{'Sequence':{'id':'A'}},{'SpecialToken':{'id':'E'}}]"
@@ -408,9 +392,8 @@ static void test_template(void **state)
     }
 }
 
-static void test_config(void **state)
+FX_TEST(test_config)
 {
-    (void)state;
     static const char json[] =
         "{\"bos_token\":\"a\",\"eos_token\":{\"content\":\"b\"},\"add_bos_token\":true,"
         "\"add_eos_token\":null,\"model_max_length\":1000000000000000019884624838656,\"chat_"
@@ -590,15 +573,13 @@ static const broken broken_files[] = {
      "post_processor.cls: id 9, but there are 4 tokens"},
 };
 
-static void test_broken_files(void **state)
+FX_TEST(test_broken_files)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(broken_files); i++) expect_broken(&broken_files[i]);
 }
 
-static void test_broken_json(void **state)
+FX_TEST(test_broken_json)
 {
-    (void)state;
     static const struct {
         const char *json, *text;
     } cases[] = {
@@ -617,9 +598,8 @@ static void test_broken_json(void **state)
 }
 
 // Absurd nesting is refused before it is parsed.
-static void test_deep_json(void **state)
+FX_TEST(test_deep_json)
 {
-    (void)state;
     fxi_buf b = {0};
     fxi_vocab_spec s;
     assert_true(fxi_buf_str(&b, "{'normalizer':"));
@@ -630,9 +610,8 @@ static void test_deep_json(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_broken_config(void **state)
+FX_TEST(test_broken_config)
 {
-    (void)state;
     static const struct {
         const char *json, *text;
     } cases[] = {
@@ -652,29 +631,4 @@ static void test_broken_config(void **state)
     }
 }
 
-FX_SUITE(test_vocab_hf)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bpe),
-        cmocka_unit_test(test_merges_as_pairs),
-        cmocka_unit_test(test_merges_with_spaces),
-        cmocka_unit_test(test_nul_in_a_piece),
-        cmocka_unit_test(test_gap_in_ids),
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_metaspace_behind_a_cut),
-        cmocka_unit_test(test_unigram),
-        cmocka_unit_test(test_added_tokens),
-        cmocka_unit_test(test_norms),
-        cmocka_unit_test(test_metaspace),
-        cmocka_unit_test(test_byte_level),
-        cmocka_unit_test(test_prefix_space),
-        cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_template),
-        cmocka_unit_test(test_config),
-        cmocka_unit_test(test_broken_files),
-        cmocka_unit_test(test_broken_json),
-        cmocka_unit_test(test_deep_json),
-        cmocka_unit_test(test_broken_config),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vocab_hf)

@@ -7,79 +7,84 @@
 #include <string.h>
 
 #include "format/model_file.h"
+#include "vtensor/vmm.h"
 
-static void open_model(gpu_model_rig *g, runner_model m)
+static fx_status open_model(gpu_model_rig *g, runner_model m, fx_error *err)
 {
     fxi_gguf *file;
-    fx_error err = {0};
-    if (fxi_model_file_open(m.path, &file, &err) != FX_OK) fail_msg("%s", err.text);
+    FX_TRY(fxi_model_file_open(m.path, &file, err));
     const fxi_model_options opt = {.pool = g->r.pool,
                                    .device = g->device,
                                    .max_batch_tok = RUNNER_MAX_TOK * (1 + RUNNER_OTHERS),
                                    .max_batch_logit = RUNNER_MAX_TOK,
                                    .kv_type = m.kv_type};
-    if (fxi_model_load(file, &opt, &g->r.model, &err) != FX_OK) fail_msg("%s", err.text);
+    const fx_status st = fxi_model_load(file, &opt, &g->r.model, err);
     fxi_gguf_close(file);
+    return st;
 }
 
-static void open_memory(fxi_device *d, fxi_kv_shape *shape)
+static fx_status open_memory(fxi_device *d, fxi_kv_shape *shape, fx_error *err)
 {
     const fxi_device_ranks *all = d->ranks;
-    fx_error err = {0};
-    shape->n_rank = all ? all->n : 0;
-    if (!all && d->ops->open_vmm(d, &shape->vmm, &err) != FX_OK) fail_msg("%s", err.text);
-    for (int k = 0; k < shape->n_rank; k++)
-        if (all->device[k]->ops->open_vmm(all->device[k], &shape->rank_vmm[k], &err) != FX_OK)
-            fail_msg("%s", err.text);
+    if (!all) return d->ops->open_vmm(d, &shape->vmm, err);
+    for (; shape->n_rank < all->n; shape->n_rank++) {
+        fxi_device *rank = all->device[shape->n_rank];
+        FX_TRY(rank->ops->open_vmm(rank, &shape->rank_vmm[shape->n_rank], err));
+    }
+    return FX_OK;
 }
 
-static void open_cache(gpu_model_rig *g, const gpu_way *way)
+static fx_status open_cache(gpu_model_rig *g, const gpu_way *way, fx_error *err)
 {
-    fx_error err = {0};
     const fxi_model_shape *s = fxi_model_get_shape(g->r.model);
     fxi_kv_shape shape = {.layout = s->kv,
                           .ctx_tok = s->train_ctx_tok < 1024 ? s->train_ctx_tok : 1024,
                           .max_seq = 8,
                           .budget_bytes = 48 << 20};
-    open_memory(g->device, &shape);
-    if (fxi_kv_open(way->kv ? way->kv : "vtensor", &shape, &g->r.kv, &err) != FX_OK)
-        fail_msg("%s", err.text);
-    for (int i = 0; i <= way->n_other; i++)
-        assert_int_equal(fxi_kv_create(g->r.kv, &(fxi_kv_expect){0}, &g->r.seq[i]), FX_OK);
+    fx_status st = open_memory(g->device, &shape, err);
+    if (st == FX_OK) st = fxi_kv_open(way->kv ? way->kv : "vtensor", &shape, &g->r.kv, err);
+    if (st != FX_OK && shape.vmm) shape.vmm->ops->close(shape.vmm);
+    for (int k = 0; st != FX_OK && k < shape.n_rank; k++)
+        shape.rank_vmm[k]->ops->close(shape.rank_vmm[k]);
+    for (int i = 0; st == FX_OK && i <= way->n_other; i++)
+        if (fxi_kv_create(g->r.kv, &(fxi_kv_expect){0}, &g->r.seq[i]) != FX_OK)
+            st = fxi_fail(err, FX_EIO, "KV cache: a sequence cannot begin");
+    return st;
 }
 
-static void take_output(gpu_model_rig *g, const gpu_way *way)
+static fx_status take_output(gpu_model_rig *g, const gpu_way *way, fx_error *err)
 {
-    fx_error err = {0};
     const size_t size_bytes = (size_t)g->r.n_out * sizeof *g->out;
-    void *out = NULL;
+    void *out = way->unpinned ? malloc(size_bytes) : NULL;
+    if (!out) FX_TRY(g->device->ops->take_host(g->device, size_bytes, &out, err));
     g->own_out = way->unpinned;
-    if (way->unpinned)
-        out = malloc(size_bytes);
-    else if (g->device->ops->take_host(g->device, size_bytes, &out, &err) != FX_OK)
-        fail_msg("%s", err.text);
     g->out = out;
+    return FX_OK;
+}
+
+fx_status gpu_model_try(gpu_model_rig *g, runner_model m, const gpu_way *way, fx_error *err)
+{
+    memset(g, 0, sizeof *g);
+    g->v = (variant){.what = way->what, .n_thread = 1, .n_other = way->n_other};
+    FX_TRY(fxi_pool_create(1, &g->r.pool, err));
+    const fxi_gpu_options opt = {.name = way->ranks ? way->ranks : "cuda:0",
+                                 .math = way->math ? way->math : "cpu-exact",
+                                 .pool = g->r.pool,
+                                 .no_graphs = way->no_graphs};
+    FX_TRY((way->ranks ? fxi_gpu_ranks_open : fxi_gpu_open)(&opt, &g->device, err));
+    FX_TRY(open_model(g, m, err));
+    const fxi_model_shape *s = fxi_model_get_shape(g->r.model);
+    g->r.n_vocab = s->n_vocab;
+    g->r.embeds = !s->generates;
+    g->r.n_out = g->r.embeds ? s->dim : s->n_vocab;
+    FX_TRY(take_output(g, way, err));
+    return open_cache(g, way, err);
 }
 
 void gpu_model_open(gpu_model_rig *g, runner_model m, const gpu_way *way)
 {
     fx_error err = {0};
-    memset(g, 0, sizeof *g);
-    g->v = (variant){.what = way->what, .n_thread = 1, .n_other = way->n_other};
-    assert_int_equal(fxi_pool_create(1, &g->r.pool, &err), FX_OK);
-    const fxi_gpu_options opt = {.name = way->ranks ? way->ranks : "cuda:0",
-                                 .math = way->math ? way->math : "cpu-exact",
-                                 .pool = g->r.pool,
-                                 .no_graphs = way->no_graphs};
-    if ((way->ranks ? fxi_gpu_ranks_open : fxi_gpu_open)(&opt, &g->device, &err) != FX_OK)
-        fail_msg("%s", err.text);
-    open_model(g, m);
-    const fxi_model_shape *s = fxi_model_get_shape(g->r.model);
-    g->r.n_vocab = s->n_vocab;
-    g->r.embeds = !s->generates;
-    g->r.n_out = g->r.embeds ? s->dim : s->n_vocab;
-    open_cache(g, way);
-    take_output(g, way);
+    if (gpu_model_try(g, m, way, &err) != FX_OK) fail_msg("%s", err.text);
 }
 
 void gpu_model_close(gpu_model_rig *g)
@@ -87,7 +92,7 @@ void gpu_model_close(gpu_model_rig *g)
     if (g->own_out) free(g->out);
     fxi_kv_close(g->r.kv);
     fxi_model_free(g->r.model);
-    g->device->ops->close(g->device);
+    if (g->device) g->device->ops->close(g->device);
     fxi_pool_destroy(g->r.pool);
 }
 

@@ -28,6 +28,9 @@ typedef struct gpu_model_rig {
     bool own_out;
 } gpu_model_rig;
 
+// After an error, too, what is open is closed by gpu_model_close.
+fx_status gpu_model_try(gpu_model_rig *g, runner_model m, const gpu_way *way, fx_error *err);
+
 // Fails the test unless all can be opened.
 void gpu_model_open(gpu_model_rig *g, runner_model m, const gpu_way *way);
 void gpu_model_close(gpu_model_rig *g);
