@@ -30,29 +30,28 @@ static bool overlap(uint64_t a, uint64_t n_a, uint64_t b, uint64_t n_b)
     return a < b ? n_a > b - a : n_b > a - b;
 }
 
-static bool counts(const vt_fake_works *w, const vt_fake_work *k, bool writing)
+// The first that still runs. Tickets rise along the list, so all after it run, too.
+static const vt_fake_work *first_running(const vt_fake_works *w)
 {
-    return k->ticket > w->passed_ticket && (k->writes || !writing);
+    size_t i = w->n;
+    while (i > 0 && w->list[i - 1].ticket > w->passed_ticket) i--;
+    return w->list + i;
 }
 
 bool vt_fake_work_uses(const vt_fake_works *w, vt_fake_bytes bytes, bool writing)
 {
-    for (size_t i = 0; i < w->n; i++) {
-        const vt_fake_bytes *b = &w->list[i].bytes;
-        if (counts(w, &w->list[i], writing) && b->index == bytes.index &&
-            overlap(b->offset, b->size_bytes, bytes.offset, bytes.size_bytes))
+    for (const vt_fake_work *k = first_running(w); k < w->list + w->n; k++)
+        if ((k->writes || !writing) && k->bytes.index == bytes.index &&
+            overlap(k->bytes.offset, k->bytes.size_bytes, bytes.offset, bytes.size_bytes))
             return true;
-    }
     return false;
 }
 
 bool vt_fake_work_at(const vt_fake_works *w, uintptr_t addr, size_t size_bytes, bool writing)
 {
-    for (size_t i = 0; i < w->n; i++) {
-        const vt_fake_work *k = &w->list[i];
-        if (counts(w, k, writing) && overlap(k->addr, k->bytes.size_bytes, addr, size_bytes))
+    for (const vt_fake_work *k = first_running(w); k < w->list + w->n; k++)
+        if ((k->writes || !writing) && overlap(k->addr, k->bytes.size_bytes, addr, size_bytes))
             return true;
-    }
     return false;
 }
 
