@@ -29,38 +29,23 @@ static fx_status check_names(const bench_program *p, const char *only, fx_error 
     return FX_OK;
 }
 
-static fx_status take_options(const bench_program *p, const fxi_opt_table *t, int argc, char **argv,
-                              struct bench *b, const char *const *only, bool *help, fx_error *err)
-{
-    fxi_opt_rest rest;
-    FX_TRY(fxi_opt_parse(t, 1, argc - 1, argv + 1, b, &rest, err));
-    *help = rest.help;
-    if (rest.n) return fxi_fail(err, FX_EINVAL, "'%s' is not understood", rest.arg[0]);
-    return check_names(p, *only, err);
-}
-
-static int print_help(const char *name, const fxi_opt_table *t)
-{
-    fxi_buf text = {0};
-    if (!fxi_opt_help(t, 1, &text)) return 1;
-    printf("usage: %s [options]\n%s", name, text.p);
-    fxi_buf_free(&text);
-    return 0;
-}
-
 bool parts_begin(const bench_program *p, int argc, char **argv, struct bench *b,
                  const char *const *only, int *status)
 {
     const fxi_opt_table t = {.opt = p->opt, .n_opt = p->n_opt, .env_prefix = p->env_prefix};
+    fxi_opt_rest rest = {0};
+    fxi_buf text = {0};
     fx_error err = {0};
-    bool help = false;
+    fx_status st = fxi_opt_parse(&t, 1, argc - 1, argv + 1, b, &rest, &err);
+    if (!st && rest.n) st = fxi_fail(&err, FX_EINVAL, "'%s' is not understood", rest.arg[0]);
+    if (!st) st = check_names(p, *only, &err);
+    if (st) fprintf(stderr, "%s: %s\n", p->name, err.text);
     *status = 1;
-    if (take_options(p, &t, argc, argv, b, only, &help, &err) != FX_OK) {
-        fprintf(stderr, "%s: %s\n", p->name, err.text);
-        return false;
-    }
-    if (help) *status = print_help(p->name, &t);
-    return !help;
+    if (st || !rest.help) return !st;
+    if (fxi_opt_help(&t, 1, &text))
+        *status = printf("usage: %s [options]\n%s", p->name, text.p) < 0;
+    fxi_buf_free(&text);
+    return false;
 }
 
 static bool is_listed(const char *only, const char *name)
@@ -87,6 +72,7 @@ void results_open(results *r, const char *csv_path, const char *columns)
     if (csv_path && !r->csv) die("%s: cannot be written", csv_path);
     if (r->csv) fprintf(r->csv, "%s\n", columns);
 }
+
 bool results_close(results *r)
 {
     if (!r->csv || r->csv == stdout) return fflush(stdout) == 0;

@@ -25,8 +25,9 @@ typedef struct abuser {
 
 typedef struct abuse {
     const char *name;
-    void (*run)(abuser *a); // until a->stop
-    uint32_t address;       // where it comes from
+    void (*run)(abuser *a);   // until a->stop
+    uint32_t address;         // where it comes from
+    const char *first, *then; // of run_connections
 } abuse;
 
 #define N_CONN        64
@@ -47,7 +48,8 @@ static bool send_text(int fd, const char *p)
     return true;
 }
 
-static void run_connections(abuser *a, const char *first, const char *then)
+// Many connections, on each of which `first` comes, and `then` again and again.
+static void run_connections(abuser *a)
 {
     int fd[N_CONN];
     bool begun[N_CONN] = {false};
@@ -59,7 +61,8 @@ static void run_connections(abuser *a, const char *first, const char *then)
             a->n_begun += fd[i] >= 0;
         }
         for (int i = 0; i < N_CONN; i++) {
-            const bool ok = fd[i] < 0 || send_text(fd[i], begun[i] ? then : first);
+            const bool ok =
+                fd[i] < 0 || send_text(fd[i], begun[i] ? a->kind->then : a->kind->first);
             begun[i] = ok;
             if (ok) continue;
             close(fd[i]);
@@ -73,18 +76,6 @@ static void run_connections(abuser *a, const char *first, const char *then)
 
 #define POST "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 #define TYPE "Content-Type: application/json\r\n"
-
-// A head that never ends.
-static void slow_heads(abuser *a)
-{
-    run_connections(a, POST "X-A: ", "a");
-}
-
-// Bodies that are announced and come a byte at a time.
-static void half_bodies(abuser *a)
-{
-    run_connections(a, POST TYPE "Content-Length: 4000000\r\n\r\n{\"prompt\":\"", "a");
-}
 
 static void garbage(abuser *a)
 {
@@ -165,9 +156,14 @@ static void slow_readers(abuser *a)
 }
 
 static const abuse abuses[] = {
-    {"slow heads", slow_heads, OWN_ADDRESS},     {"half bodies", half_bodies, OWN_ADDRESS},
-    {"garbage", garbage, OWN_ADDRESS},           {"huge bodies", huge_bodies, OWN_ADDRESS},
-    {"slow readers", slow_readers, OWN_ADDRESS}, {"many prompts", many_prompts, OTHER_ADDRESS},
+    // A head that never ends; bodies that are announced and come a byte at a time.
+    {"slow heads", run_connections, OWN_ADDRESS, POST "X-A: ", "a"},
+    {"half bodies", run_connections, OWN_ADDRESS,
+     POST TYPE "Content-Length: 4000000\r\n\r\n{\"prompt\":\"", "a"},
+    {"garbage", garbage, OWN_ADDRESS, NULL, NULL},
+    {"huge bodies", huge_bodies, OWN_ADDRESS, NULL, NULL},
+    {"slow readers", slow_readers, OWN_ADDRESS, NULL, NULL},
+    {"many prompts", many_prompts, OTHER_ADDRESS, NULL, NULL},
 };
 
 enum { N_ABUSE = sizeof abuses / sizeof abuses[0] };

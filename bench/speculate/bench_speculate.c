@@ -253,11 +253,11 @@ static kind_sums *find_kind(kind_sums *k, int *n, const char *name)
 static void print_kind(kind_sums *k)
 {
     const way *p = &k->way[PLAIN], *d = &k->way[DRAFTS], *a = &k->way[AGAIN];
-    const double came_true =
+    const double accepted =
         d->n_draft_tok ? 100.0 * (double)d->n_accepted_tok / (double)d->n_draft_tok : 0;
     printf("%s,%d,%.1f,%.1f,%.2f,%.3f,%.3f,%.3f,%.0f,%.3f,%.1f,%.3f,%.3f\n", k->name, k->n_text,
            (double)p->n_tok / p->s, (double)d->n_tok / d->s, p->s / d->s,
-           samples_at(&k->ratio, 0.5), p->cpu_s / d->cpu_s, samples_at(&k->cpu, 0.5), came_true,
+           samples_at(&k->ratio, 0.5), p->cpu_s / d->cpu_s, samples_at(&k->cpu, 0.5), accepted,
            (double)d->n_draft_tok / (double)d->n_tok, (double)a->n_tok / a->s,
            samples_at(&k->again, 0.5), p->cpu_s / a->cpu_s);
 }
@@ -296,7 +296,7 @@ int main(int argc, char **argv)
         if (k->n_text < o.max_text) run_text(eng, &o, &t[i], k);
     }
     printf("kind,texts,plain tok/s,drafts tok/s,ratio,median ratio,CPU ratio,median CPU ratio,"
-           "came true %%,drafted per token,again tok/s,again median ratio,again CPU ratio\n");
+           "accepted %%,drafted per token,again tok/s,again median ratio,again CPU ratio\n");
     for (int i = 0; i < n_kind; i++) print_kind(&kinds[i]);
     fx_engine_close(eng);
     for (int i = 0; i < n; i++) fx_tokens_free(&t[i].prompt), fx_tokens_free(&t[i].answer);

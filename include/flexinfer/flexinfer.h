@@ -619,7 +619,7 @@ void fx_engine_stats(const fx_engine *eng, fx_stats *out);
 
 typedef struct fx_details {
     fx_histogram step_tok;              // tokens of each forward pass
-    uint64_t accepted_at[FX_MAX_DRAFT]; // drafts of which this token, from the first on, came true
+    uint64_t accepted_at[FX_MAX_DRAFT]; // drafts whose tokens were accepted up to this one
     fx_histogram block_life_ms;         // of cached prefixes: from recording to eviction,
     fx_histogram block_idle_ms;         // from their last use to eviction,
     fx_histogram block_reuse_ms;        // and between one use and the next
@@ -636,7 +636,7 @@ void fx_engine_details(const fx_engine *eng, fx_details *out);
 // a text or a token id.
 //
 //   step_begin  a forward pass begins: n sequences compute n_tok tokens
-//   draft       of n_tok tokens that were drafted in it, n came true
+//   draft       of n_tok tokens that were drafted in it, n were accepted
 //   step_end    its results are applied: n_tok tokens were generated. status: of the pass
 //
 // A request has n sequences and a prompt of n_tok tokens. From `arrive` to `finish` its states

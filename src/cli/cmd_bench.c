@@ -371,52 +371,49 @@ static int print_bench_csv(const bench *b)
     return 0;
 }
 
-static bool add_json_rows(fxi_buf *b, const bench_row *row, int n)
+static void print_json_rows(const char *phase, const bench_row *row, int n)
 {
-    bool ok = true;
-    for (const bench_row *r = row; ok && r < row + n; r++) {
-        ok = fxi_buf_fmt(b,
-                         "%s\n    {\"batch\": %d, \"tokens\": %d, \"tokens_per_s\": %.6g, "
-                         "\"share_of_limit\": %.6g, \"share_of_scaled_limit\": %.6g, "
-                         "\"limit_tokens_per_s\": %.6g, \"limited_by\": \"%s\"",
-                         r > row ? "," : "", r->batch, r->n_tok, r->tok_s, r->share,
-                         r->scaled_share, r->limit_tok_s, r->limited_by);
+    printf(",\n  \"%s\": [", phase);
+    for (const bench_row *r = row; r < row + n; r++) {
+        printf("%s\n    {\"batch\": %d, \"tokens\": %d, \"tokens_per_s\": %.6g, "
+               "\"share_of_limit\": %.6g, \"share_of_scaled_limit\": %.6g, "
+               "\"limit_tokens_per_s\": %.6g, \"limited_by\": \"%s\"",
+               r > row ? "," : "", r->batch, r->n_tok, r->tok_s, r->share, r->scaled_share,
+               r->limit_tok_s, r->limited_by);
         if (r->context)
-            ok = ok && fxi_buf_fmt(b, ", \"context\": %d, \"mean_context\": %.6g", r->context,
-                                   r->mean_ctx);
-        ok = ok && fxi_buf_str(b, "}");
+            printf(", \"context\": %d, \"mean_context\": %.6g", r->context, r->mean_ctx);
+        printf("}");
     }
-    return ok;
+    printf("]");
 }
 
-static int print_bench_json(const bench *all)
+static int print_bench_json(const bench *b)
 {
-    const fx_machine *p = &all->machine;
-    const fx_model_info *m = &all->model;
-    fxi_buf b = {0};
-    bool ok =
-        fxi_buf_str(&b, "{\n  \"version\": ") && fxi_json_cstr(&b, fx_version()) &&
-        fxi_buf_str(&b, ",\n  \"model\": {\"name\": ") && fxi_json_cstr(&b, m->name) &&
-        fxi_buf_str(&b, ", \"arch\": ") && fxi_json_cstr(&b, m->arch) &&
-        fxi_buf_str(&b, ", \"type\": ") && fxi_json_cstr(&b, m->type) &&
-        fxi_buf_fmt(&b,
-                    ", \"file_bytes\": %lld, \"n_param\": %lld, \"kv_bytes_per_tok\": %lld, "
-                    "\"ctx_tok\": %d, \"n_layer\": %d, \"dim\": %d, \"n_head\": %d, "
-                    "\"n_kv_head\": %d, \"head_dim\": %d}",
-                    (long long)m->file_bytes, (long long)m->n_param, (long long)m->kv_bytes_per_tok,
-                    m->ctx_tok, m->n_layer, m->dim, m->n_head, m->n_kv_head, m->head_dim) &&
-        fxi_buf_fmt(&b,
-                    ",\n  \"machine\": {\"read_gbps\": %.6g, \"fp32_gflops\": %.6g, "
-                    "\"int8_gops\": %.6g, \"int8_scaled_gops\": %.6g, \"threads\": %d, "
-                    "\"kernel_path\": \"%s\"},\n  \"repeat\": %d,\n  \"prompt\": [",
-                    p->read_gb_s, p->fma_gflop_s, p->int8_gop_s, p->int8_scaled_gop_s, m->n_thread,
-                    m->kernel_path, all->o->n_repeat) &&
-        add_json_rows(&b, all->prompt_row, all->n_prompt) &&
-        fxi_buf_str(&b, "],\n  \"decode\": [") &&
-        add_json_rows(&b, all->decode_row, all->n_decode) && fxi_buf_str(&b, "]\n}\n");
-    if (ok) fputs(b.p, stdout);
-    fxi_buf_free(&b);
-    return ok ? 0 : fxi_cli_fail("out of memory for the JSON text");
+    const fx_machine *p = &b->machine;
+    const fx_model_info *m = &b->model;
+    fxi_buf names = {0};
+    if (!fxi_buf_str(&names, "\"name\": ") || !fxi_json_cstr(&names, m->name) ||
+        !fxi_buf_str(&names, ", \"arch\": ") || !fxi_json_cstr(&names, m->arch) ||
+        !fxi_buf_str(&names, ", \"type\": ") || !fxi_json_cstr(&names, m->type)) {
+        fxi_buf_free(&names);
+        return fxi_cli_fail("out of memory for the JSON text");
+    }
+    printf("{\n  \"version\": \"%s\",\n  \"model\": {%s, \"file_bytes\": %lld, \"n_param\": %lld, "
+           "\"kv_bytes_per_tok\": %lld, \"ctx_tok\": %d, \"n_layer\": %d, \"dim\": %d, "
+           "\"n_head\": %d, \"n_kv_head\": %d, \"head_dim\": %d}",
+           fx_version(), names.p, (long long)m->file_bytes, (long long)m->n_param,
+           (long long)m->kv_bytes_per_tok, m->ctx_tok, m->n_layer, m->dim, m->n_head, m->n_kv_head,
+           m->head_dim);
+    printf(
+        ",\n  \"machine\": {\"read_gbps\": %.6g, \"fp32_gflops\": %.6g, \"int8_gops\": %.6g, "
+        "\"int8_scaled_gops\": %.6g, \"threads\": %d, \"kernel_path\": \"%s\"},\n  \"repeat\": %d",
+        p->read_gb_s, p->fma_gflop_s, p->int8_gop_s, p->int8_scaled_gop_s, m->n_thread,
+        m->kernel_path, b->o->n_repeat);
+    print_json_rows("prompt", b->prompt_row, b->n_prompt);
+    print_json_rows("decode", b->decode_row, b->n_decode);
+    printf("\n}\n");
+    fxi_buf_free(&names);
+    return 0;
 }
 
 // ---- the command -------------------------------------------------------------------------------

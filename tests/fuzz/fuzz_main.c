@@ -1,6 +1,7 @@
 // fuzz_main.c - runs a fuzz target without libFuzzer:
 //
-//     fuzz TARGET --runs N               the seeds, then N mutations; run i is always the same
+//     fuzz TARGET --runs N               the seeds, then N mutations, with FX_TEST_LONG four times
+//                                        N; run i is always the same
 //     fuzz TARGET FILE ..                these inputs, e.g. one that has crashed
 //     fuzz TARGET --corpus FILE          the inputs of a corpus
 //     fuzz TARGET --pack FILE INPUT ..   packs these files, sorted by size, without duplicates
@@ -315,7 +316,10 @@ static int print_usage(void)
 static int run_target(int argc, char **argv)
 {
     const char *verb = argv[0];
-    if (argc == 2 && !strcmp(verb, "--runs")) return run_mutations(strtoull(argv[1], NULL, 10));
+    if (argc == 2 && !strcmp(verb, "--runs")) {
+        const uint64_t n_run = strtoull(argv[1], NULL, 10);
+        return run_mutations(getenv("FX_TEST_LONG") ? 4 * n_run : n_run);
+    }
     if (argc == 2 && !strcmp(verb, "--corpus")) return for_corpus(argv[1], NULL);
     if (argc == 3 && !strcmp(verb, "--unpack")) return for_corpus(argv[1], argv[2]);
     if (argc >= 3 && !strcmp(verb, "--pack")) return pack(argv[1], argv + 2, argc - 2);

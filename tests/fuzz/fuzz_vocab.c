@@ -26,19 +26,10 @@ static const small_token crossing[] = {
     {SP "a", -2, NORMAL}, {"a" SP "a", -3, NORMAL},
 };
 
-static fxi_vocab *load_words(void)
+static fxi_vocab *load_tokens(const small_token *own, size_t n)
 {
     fxi_vocab *v;
-    const vocab_parts parts = {.own = words, .n_own = sizeof words / sizeof *words};
-    FUZZ_CHECK(load_parts(&parts, &v, NULL) == FX_OK);
-    return v;
-}
-
-static fxi_vocab *load_crossing(void)
-{
-    fxi_vocab *v;
-    const vocab_parts parts = {.own = crossing, .n_own = sizeof crossing / sizeof *crossing};
-    FUZZ_CHECK(load_parts(&parts, &v, NULL) == FX_OK);
+    FUZZ_CHECK(load_parts(&(vocab_parts){.own = own, .n_own = n}, &v, NULL) == FX_OK);
     return v;
 }
 
@@ -69,21 +60,6 @@ static fxi_vocab *byte_merges(const char *pre)
     add_specials(&s);
     add_pre(&s, pre);
     return build_and_free(&s);
-}
-
-static fxi_vocab *load_gpt2(void)
-{
-    return byte_merges("gpt-2");
-}
-
-static fxi_vocab *load_deepseek(void)
-{
-    return byte_merges("deepseek-llm");
-}
-
-static fxi_vocab *load_gpt4o(void)
-{
-    return byte_merges("gpt-4o");
 }
 
 // As rank files: bytes, scores, whole words first.
@@ -193,18 +169,25 @@ static fxi_vocab *load_dropping(void)
     return build_and_free(&s);
 }
 
-static fxi_vocab *load_kimi(void)
-{
-    return byte_merges("kimi-k2");
-}
-
 static const struct {
     fxi_vocab *(*load)(void);
+    const char *pre;        // merges of bytes cut by this pre-tokenizer
+    const small_token *own; // [n_own] by their scores
+    size_t n_own;
     bool changes; // the text does not come back
-} vocabs[] = {{load_words, false},    {load_crossing, false}, {load_gpt2, false},
-              {load_deepseek, false}, {load_gpt4o, false},    {load_ranks, false},
-              {load_unigram, false},  {load_changed, true},   {load_bert, true},
-              {load_dropping, true},  {load_kimi, false}};
+} vocabs[] = {
+    {.own = words, .n_own = sizeof words / sizeof *words},
+    {.own = crossing, .n_own = sizeof crossing / sizeof *crossing},
+    {.pre = "gpt-2"},
+    {.pre = "deepseek-llm"},
+    {.pre = "gpt-4o"},
+    {.load = load_ranks},
+    {.load = load_unigram},
+    {.load = load_changed, .changes = true},
+    {.load = load_bert, .changes = true},
+    {.load = load_dropping, .changes = true},
+    {.pre = "kimi-k2"},
+};
 
 enum { N_VOCAB = sizeof vocabs / sizeof *vocabs };
 
@@ -267,7 +250,10 @@ int fuzz_vocab_run(const uint8_t *data, size_t n_bytes)
     unsigned flags = data[1] & FXI_ENCODE_CONTROL;
     if (vocabs[which].changes) flags |= data[1] & FXI_ENCODE_SPACE;
     for (size_t i = 0; own && i < n; i++) own[i] = (i >> (data[1] >> 4)) & 1;
-    if (!loaded[which]) loaded[which] = vocabs[which].load();
+    if (!loaded[which])
+        loaded[which] = vocabs[which].own   ? load_tokens(vocabs[which].own, vocabs[which].n_own)
+                        : vocabs[which].pre ? byte_merges(vocabs[which].pre)
+                                            : vocabs[which].load();
     check_text(which, loaded[which], (const char *)data + 2, own, n, flags);
     free(own);
     return 0;

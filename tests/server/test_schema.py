@@ -3,7 +3,7 @@ answered as the schema says and never with a 5xx.
 
 Run by CTest through run_pytest.sh, or by hand:
     FLEXINFER=build/debug/bin/flexinfer build/venv/bin/python -m pytest tests/server/test_schema.py
-SCHEMA_EXAMPLES sets how many bodies are drawn per path and kind.
+SCHEMA_EXAMPLES sets how many bodies are drawn per path and kind: 2 if it is not set, 20 with FX_TEST_LONG.
 """
 
 import json
@@ -45,7 +45,7 @@ def test_nothing_is_a_server_error(server, tmp_path):
     done = subprocess.run(
         [pathlib.Path(sys.executable).parent / "schemathesis", "run", server.url + "/openapi.json",
          "--phases", "examples,coverage,fuzzing", "--checks", CHECKS, "--generation-deterministic",
-         "--max-examples", os.environ.get("SCHEMA_EXAMPLES", "4"),
+         "--max-examples", os.environ.get("SCHEMA_EXAMPLES", "20" if "FX_TEST_LONG" in os.environ else "2"),
          "--exclude-path", "/sleep",  # it refuses everything else from then on
          "--exclude-path", "/kv/stream",  # it does not end
          "--header", f"Authorization: Bearer {KEY}", "--request-timeout", "240",

@@ -241,6 +241,8 @@ FX_TEST(test_outcomes_are_charged)
     free(ids);
 }
 
+enum { N_HUGE = 15 }; // bodies of a client
+
 typedef struct client {
     pthread_t thread;
     int port, n_ok, n_refused, n_other;
@@ -251,7 +253,7 @@ typedef struct client {
 static void *send_bodies(void *ud)
 {
     client *c = ud;
-    for (int i = 0; i < 25; i++) {
+    for (int i = 0; i < N_HUGE; i++) {
         http_reply r = http_call(c->port, "POST", TEXT, c->body[i % c->n_body]);
         c->n_ok += r.status == 200;
         c->n_refused += r.status == 503 || r.status == 413 || r.status == 400;
@@ -268,7 +270,7 @@ enum { SLACK_MIB = 320, LEFT_MIB = 4096 };
 enum { SLACK_MIB = 64, LEFT_MIB = 8 };
 #endif
 
-// 200 requests of about 4 MiB each, eight at a time: all are answered, and the resident set, which
+// 120 requests of about 4 MiB each, eight at a time: all are answered, and the resident set, which
 // would be gigabytes, stays within the limit, and goes back to where it was.
 FX_TEST(test_huge_requests_leave_nothing)
 {
@@ -287,7 +289,7 @@ FX_TEST(test_huge_requests_leave_nothing)
         c[i] = (client){.port = f.port, .body = body, .n_body = 5};
         pthread_create(&c[i].thread, NULL, send_bodies, &c[i]);
     }
-    while (fake_engine_counts(f.eng).n_submitted < 40 && server_quota(&f).n_refused < 120) {
+    while (fake_engine_counts(f.eng).n_submitted < 24 && server_quota(&f).n_refused < 72) {
         size_t now = resident_bytes();
         if (now > most) most = now;
         nap();
@@ -298,7 +300,7 @@ FX_TEST(test_huge_requests_leave_nothing)
         assert_int_equal(c[i].n_other, 0);
         n_ok += c[i].n_ok, n_refused += c[i].n_refused;
     }
-    assert_int_equal(n_ok + n_refused, 25 * N_CLIENT);
+    assert_int_equal(n_ok + n_refused, N_HUGE * N_CLIENT);
     assert_true(n_ok > 0);
     expect_small(&f);
     wait_nothing_held(&f);

@@ -1,7 +1,6 @@
 // top_state.c - the JSON of a snapshot becomes the state that is shown.
 #include "cli/top/top_state.h"
 
-#include "base/json/json.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,9 +127,6 @@ static fx_status read_spans(fxi_top_lists *to, const fxi_json *list, fx_error *e
 
 static fx_status read_requests(fxi_top_lists *to, const fxi_json *list, fx_error *err)
 {
-#define NAME_OF(name) #name,
-    static const char *const states[] = {FX_REQUEST_STATES(NAME_OF)};
-#undef NAME_OF
     FX_TRY(make_rows(list, "requests", sizeof *to->request, &to->request, &to->n_request, err));
     for (size_t i = 0; i < to->n_request; i++) {
         const fxi_json *item = fxi_json_at(list, i);
@@ -140,7 +136,8 @@ static fx_status read_requests(fxi_top_lists *to, const fxi_json *list, fx_error
         if (!take_natural(fxi_json_get(item, "id"), MAX_NUMBER, &r->id) ||
             (i && r->id <= to->request[i - 1].view.id))
             return fail_list(err, "requests");
-        while (r->state < FX_N_REQUEST_STATE && (!state || strcmp(state, states[r->state]) != 0))
+        while (r->state < FX_N_REQUEST_STATE &&
+               (!state || strcmp(state, fx_request_state_name(r->state)) != 0))
             r->state++;
         r->submit_us = number_in(item, "submit_us");
         r->place = small_in(item, "place");

@@ -210,7 +210,7 @@ static fx_status parse_commas(template_parser *p,
                               fx_status (*parse)(template_parser *, fxi_jnode **),
                               bool may_be_empty, fxi_jnode **out)
 {
-    fxi_jnode *tuple;
+    fxi_jnode *tuple = NULL;
     bool comma = false;
     FX_TRY(add_node(p, FXI_JNODE_MAKE_TUPLE, NULL, &tuple));
     for (fxi_jnode **tail = &tuple->a;
@@ -271,7 +271,7 @@ static fx_status parse_arguments(template_parser *p, fxi_jnode *n)
 
 static fx_status parse_call(template_parser *p, fxi_jnode **out)
 {
-    fxi_jnode *n, *callee = *out;
+    fxi_jnode *n = NULL, *callee = *out;
     FX_TRY(add_node(p, FXI_JNODE_CALL, callee, &n));
     *out = n;
     FX_TRY(parse_arguments(p, n));
@@ -486,7 +486,7 @@ static fx_status parse_expr(template_parser *p, fxi_jnode **out)
 {
     FX_TRY(parse_level(p, OR, out));
     while (at_token(p, "if")) {
-        fxi_jnode *n;
+        fxi_jnode *n = NULL;
         FX_TRY(start_node(p, FXI_JNODE_COND, NULL, &n));
         n->b = *out;
         FX_TRY(parse_level(p, OR, &n->a));

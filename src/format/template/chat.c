@@ -145,20 +145,6 @@ static fx_status use_builtin(fxi_chat *c, const fxi_builtin *b, fx_error *err)
 
 // ---- sources ------------------------------------------------------------------------------------
 
-static fx_status read_template(FILE *f, const char *path, fxi_buf *text, fx_error *err)
-{
-    size_t n;
-    do {
-        if (!fxi_buf_reserve(text, 4096)) return fxi_fail(err, FX_ENOMEM, "no memory for %s", path);
-        n = fread(text->p + text->n, 1, 4096, f);
-        text->n += n;
-        if (text->n > FXI_JINJA_MAX_BYTES)
-            return fxi_fail(err, FX_EINVAL, "%s: a chat template has at most %d bytes", path,
-                            FXI_JINJA_MAX_BYTES);
-    } while (n);
-    return ferror(f) ? fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno)) : FX_OK;
-}
-
 static fx_status use_file(fxi_chat *c, const char *path, fx_error *err)
 {
     fxi_buf text = {0};
@@ -167,7 +153,20 @@ static fx_status use_file(fxi_chat *c, const char *path, fx_error *err)
         return fxi_fail(err, fxi_errno_status(errno),
                         "no chat template '%s': not a file (%s), nor one of %s", path,
                         strerror(errno), fxi_chat_builtin_names());
-    fx_status st = read_template(f, path, &text, err);
+    fx_status st = FX_OK;
+    size_t n = 1;
+    while (st == FX_OK && n) {
+        if (!fxi_buf_reserve(&text, 4096)) {
+            st = fxi_fail(err, FX_ENOMEM, "no memory for %s", path);
+            break;
+        }
+        n = fread(text.p + text.n, 1, 4096, f);
+        text.n += n;
+        if (text.n > FXI_JINJA_MAX_BYTES)
+            st = fxi_fail(err, FX_EINVAL, "%s: a chat template has at most %d bytes", path,
+                          FXI_JINJA_MAX_BYTES);
+    }
+    if (st == FX_OK && ferror(f)) st = fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
     fclose(f);
     if (st == FX_OK) {
         st = compile_template(&c->usual, text.p, text.n, err);

@@ -264,7 +264,7 @@ class Serving(unittest.TestCase):
         self.assertTrue(done.stderr.startswith("bench_serving: /nowhere/model.gguf: "), done.stderr)
 
 
-FIGURES = ("plain tok/s", "drafts tok/s", "ratio", "median ratio", "CPU ratio", "median CPU ratio", "came true %",
+FIGURES = ("plain tok/s", "drafts tok/s", "ratio", "median ratio", "CPU ratio", "median CPU ratio", "accepted %",
            "drafted per token", "again tok/s")
 TEXTS = [{"kind": "quote", "prompt": "the cat sat on the mat and looked at the dog", "answer": "the cat sat on the mat and"},
          {"kind": "other", "prompt": "once upon a time", "answer": "there was a little robot in the garden"},

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { N_NEW = 2000, N_TOGETHER = 4, N_LATER = 300 };
+enum { N_NEW = 500, N_TOGETHER = 4, N_LATER = 100 };
 
 static fx_engine *eng;
 static fxi_kv_ops counted;
@@ -100,8 +100,11 @@ static int tear_down(void **state)
 static void test_newcomers_of_a_turn_cost_so_many_calls(void **state)
 {
     (void)state;
-    const fx_options opt = {
-        .max_seq = N_NEW, .max_queue = N_NEW, .n_thread = 1, .kv_manager = "paged"};
+    const fx_options opt = {.max_seq = N_NEW,
+                            .max_queue = N_NEW,
+                            .n_thread = 1,
+                            .kv_manager = "paged",
+                            .kv_memory_bytes = 256 << 20}; // the manager fills it when it opens
     eng = unthreaded_open(MODEL, opt);
     for (int i = 0; i < N_NEW; i++) submit_own(i, 1, 4);
     real = eng->kv->ops;

@@ -3,8 +3,6 @@
 //
 // The test is the engine's thread: it runs the turns, and counts the driver's calls that it makes
 // there. What the manager's own thread maps, it maps beside it. No time is measured.
-//
-// Three devices are run with every other manager; with FX_TEST_LONG with all.
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
@@ -16,7 +14,9 @@
 
 #include <string.h>
 
-#define MODEL FX_SOURCE_DIR "/models/storyteller.gguf"
+#define STORYTELLER FX_SOURCE_DIR "/models/storyteller.gguf"
+#define SMALL       FX_SOURCE_DIR "/tests/vectors/logits/tiny-bf16.gguf"
+#define THREE_HEADS FX_SOURCE_DIR "/tests/vectors/models/llama.gguf" // for three devices
 
 enum { N_REQUEST = 3, N_PROMPT = 20, S = 1000000 };
 
@@ -30,7 +30,7 @@ static uint64_t test_clock(void *ud)
     return clock_us;
 }
 
-static const char *devices = "cuda:0", *manager;
+static const char *model = SMALL, *devices = "cuda:0", *manager;
 
 static fx_engine *open_gpu(bool single_thread)
 {
@@ -42,12 +42,12 @@ static fx_engine *open_gpu(bool single_thread)
                             .kv_memory_bytes = 32 << 20,
                             .max_seq = 4};
     standin_reset();
-    return single_thread ? unthreaded_open_single(MODEL, opt) : unthreaded_open(MODEL, opt);
+    return single_thread ? unthreaded_open_single(model, opt) : unthreaded_open(model, opt);
 }
 
 static fx_request nth_request(int i, int n_gen, bits_answer *out)
 {
-    for (int t = 0; t < N_PROMPT; t++) prompts[i][t] = 3 + (i * 7 + t * t * 7 + t * 13) % 310;
+    for (int t = 0; t < N_PROMPT; t++) prompts[i][t] = 3 + (i * 7 + t * t * 7 + t * 13) % 45;
     return bits_request(prompts[i], N_PROMPT, n_gen, out);
 }
 
@@ -85,6 +85,7 @@ static void test_growth_is_mapped_beside_the_passes(void **state)
 {
     (void)state;
     enum { N_GEN = 40 };
+    model = STORYTELLER;
     fx_engine *eng = open_gpu(false);
     for (int i = 0; i < N_REQUEST; i++) {
         const fx_request req = nth_request(i, N_GEN, &got[i]);
@@ -123,11 +124,12 @@ static uint64_t bytes_on_device(fx_engine *eng, uint64_t at_us)
 static void test_idle_memory_goes_back_to_the_driver(void **state)
 {
     (void)state;
+    model = STORYTELLER;
     fx_engine *eng = open_gpu(true);
     eng->journal.now_us = test_clock;
     clock_us = S;
     for (int i = 0; i < N_REQUEST; i++) {
-        fx_request req = nth_request(i, 40, &got[i]);
+        fx_request req = nth_request(i, 10, &got[i]);
         req.no_cache = true;
         (void)bits_submit(eng, &req);
     }
@@ -164,6 +166,7 @@ static void test_a_failed_call_ends_the_requests_it_hit(void **state)
     (void)state;
     char what[128];
     fx_stats s;
+    model = SMALL;
     fx_engine *eng = open_gpu(true);
     for (int i = 0; i < N_REQUEST; i++) ask_request(eng, i, &want[i]);
     for (int i = 0; i < 2; i++) {
@@ -217,9 +220,9 @@ enum { N_SHARING = sizeof sharing / sizeof *sharing };
 
 static void on_three_devices(void (*test)(void))
 {
+    model = THREE_HEADS;
     devices = "cuda:0,cuda:1,cuda:2";
     for (int i = 0; i < N_SHARING; i++) {
-        if (!suite_takes((size_t)i, 2)) continue;
         manager = sharing[i];
         test();
     }
@@ -231,7 +234,7 @@ static void share_the_cache_out(void)
 {
     fx_stats s;
     fx_engine *eng = open_gpu(true);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < N_REQUEST; i++) {
         ask_request(eng, i, &want[i]);
         assert_int_equal(want[i].choice[0].finish, FX_FINISH_LENGTH);
     }
@@ -320,7 +323,7 @@ static void expect_refused(fx_options opt, const char *want_text)
 {
     fx_engine *eng;
     fx_error err = {0};
-    opt.model_path = MODEL;
+    opt.model_path = SMALL;
     opt.n_thread = 1;
     assert_int_equal(fx_engine_open(&opt, &eng, &err), FX_EINVAL);
     assert_string_equal(err.text, want_text);

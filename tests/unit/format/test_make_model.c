@@ -313,9 +313,8 @@ FX_TEST(test_wrong_options)
     if (!access("/dev/full", W_OK)) assert_int_equal(run("/dev/full", SMALL), 1);
 }
 
-static int remove_log(void **state)
+static int remove_log(__attribute__((unused)) void **state)
 {
-    (void)state;
     char err_path[sizeof path + 8];
     snprintf(err_path, sizeof err_path, "%s.err", path);
     return remove(err_path);

@@ -91,8 +91,8 @@ static inline void *copy_of(const void *p, size_t n_bytes)
     return memcpy(guarded_new(n_bytes), p, n_bytes);
 }
 
-// Runs tokens [0, n_tok) in one call, on activations that end with the last of them. Rows of y are wider than n_out; nothing may be written beyond
-// n_out.
+// Runs tokens [0, n_tok) in one call, on activations that end with the last of them. Rows of y are
+// wider than n_out; nothing may be written beyond n_out.
 static inline void same_bits(const fxi_kernels *k, const layer *l, int n_tok)
 {
     size_t n_out = (size_t)l->w.n_out, ldy = n_out + 5;

@@ -4,8 +4,10 @@
 //
 // Under what the engine does to a request: choices and beams are forked, sequences preempted,
 // swapped and computed again, prefixes found; see test_same_bits.c. The GPU is the stand-in for the
-// driver, with the kernels compiled for the CPU. Of the other managers the first and the last are
-// run, with FX_TEST_LONG all.
+// driver, with the kernels compiled for the CPU.
+//
+// A sample: of the other managers the first and the last, each with half of the kinds of requests;
+// of the pairs of variants half on one device, half on two. With FX_TEST_LONG all.
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
@@ -71,7 +73,7 @@ static void test_law_gives_the_same_answers(void **state)
 {
     (void)state;
     rig *r = open_gpu(TINY_BF16, "batch-invariant");
-    rig_compare_pairs(r, N_LEVEL);
+    rig_compare_some_pairs(r, N_LEVEL, 2, 0);
     rig_compare(r, &(variant){.kind = BEAMS, .chunk = 2, .batch = 1, .preempt = 2});
     close_gpu(r);
 }
@@ -88,7 +90,7 @@ static void test_two_devices_give_the_same_answers(void **state)
     rig_close(one);
     close_gpu(alone);
     rig *r = open_gpus(TINY_BF16, "cuda:0,cuda:1", "batch-invariant");
-    rig_compare_pairs(r, N_LEVEL);
+    rig_compare_some_pairs(r, N_LEVEL, 2, 1);
     rig_compare(r, &(variant){.kind = BEAMS, .chunk = 2, .batch = 1, .preempt = 2});
     close_gpu(r);
     r = open_gpus(TINY, "cuda:0,cuda:1", "cpu-exact");
@@ -111,7 +113,8 @@ static void test_managers_give_the_same_answers_on_two_devices(void **state)
         rig *r =
             open_managed(TINY_BF16, &(rig_device){"cuda:0,cuda:1", "batch-invariant", managers[i]});
         for (int kind = 0; kind < N_KIND; kind++)
-            if (!bits_same_answer(rig_want(r, kind), rig_want(reference, kind), what))
+            if (suite_takes((size_t)kind + i, 2) &&
+                !bits_same_answer(rig_want(r, kind), rig_want(reference, kind), what))
                 fail_msg("%s, kind %d: %s", managers[i], kind, what);
         for (int k = 0; k < N_LEVEL; k++)
             rig_compare(r, &(variant){.kind = BEAMS, .start = k, .chunk = k, .preempt = k + 1});

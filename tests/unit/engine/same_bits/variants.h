@@ -65,6 +65,8 @@ void rig_make_cold(fx_engine *eng);
 void rig_compare(rig *r, const variant *v);
 // Runs rows in which any two axes take all pairs of their first n_level levels; n_level is prime.
 void rig_compare_pairs(rig *r, int n_level);
+// A sample of these rows, one of `every`; with another `first` others. All with FX_TEST_LONG.
+void rig_compare_some_pairs(rig *r, int n_level, int every, int first);
 void rig_check_preemptions(const rig *r); // there were many, of both kinds
 void rig_check_drafts(const rig *r);      // there were many, right and wrong ones
 

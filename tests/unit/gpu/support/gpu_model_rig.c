@@ -47,7 +47,8 @@ static fx_status open_cache(gpu_model_rig *g, const gpu_way *way, fx_error *err)
     for (int k = 0; st != FX_OK && k < shape.n_rank; k++)
         shape.rank_vmm[k]->ops->close(shape.rank_vmm[k]);
     for (int i = 0; st == FX_OK && i <= way->n_other; i++)
-        st = fxi_kv_create(g->r.kv, &(fxi_kv_expect){0}, &g->r.seq[i]);
+        if (fxi_kv_create(g->r.kv, &(fxi_kv_expect){0}, &g->r.seq[i]) != FX_OK)
+            st = fxi_fail(err, FX_EIO, "KV cache: a sequence cannot begin");
     return st;
 }
 

@@ -57,50 +57,15 @@ static void nothing(void)
 
 static uintptr_t extra;
 
-static vt_status try_reserve(void)
-{
-    return vmm->ops->reserve(vmm, SLICE, &extra);
-}
-
-static void reserve_extra(void)
-{
-    assert_ok(try_reserve());
-}
-
-static vt_status try_unreserve(void)
-{
-    return vmm->ops->unreserve(vmm, extra, SLICE);
-}
-
-static void unreserve_extra(void)
-{
-    assert_ok(try_unreserve());
-}
-
-static vt_status try_create(void)
-{
-    return vmm->ops->create(vmm, FAR, 2);
-}
-
-static void create_far(void)
-{
-    assert_ok(try_create());
-}
-
-static vt_status try_destroy(void)
-{
-    return vmm->ops->destroy(vmm, FAR, 2);
-}
-
-static void destroy_far(void)
-{
-    assert_ok(try_destroy());
-}
-
-static vt_status try_map(void)
-{
-    return map(4, 0, 1, 3);
-}
+VT_CALL(try_reserve, vmm->ops->reserve(vmm, SLICE, &extra))
+VT_DO(reserve_extra, assert_ok(try_reserve()))
+VT_CALL(try_unreserve, vmm->ops->unreserve(vmm, extra, SLICE))
+VT_DO(unreserve_extra, assert_ok(try_unreserve()))
+VT_CALL(try_create, vmm->ops->create(vmm, FAR, 2))
+VT_DO(create_far, assert_ok(try_create()))
+VT_CALL(try_destroy, vmm->ops->destroy(vmm, FAR, 2))
+VT_DO(destroy_far, assert_ok(try_destroy()))
+VT_CALL(try_map, map(4, 0, 1, 3))
 
 static vt_status try_map_each(void)
 {
@@ -108,10 +73,7 @@ static vt_status try_map_each(void)
     return vmm->ops->map_each(vmm, place(4), 0, index, 3, VT_VMM_WRITE);
 }
 
-static void create_two(void)
-{
-    assert_ok(vmm->ops->create(vmm, 2, 2));
-}
+VT_DO(create_two, assert_ok(vmm->ops->create(vmm, 2, 2)))
 
 static void unmap_two(void)
 {
@@ -126,15 +88,8 @@ static void map_alias(void)
     assert_ok(map(5, 0, 0, 1));
 }
 
-static vt_status try_unmap(void)
-{
-    return unmap(4, 2);
-}
-
-static vt_status try_fetch(void)
-{
-    return vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE, VT_VMM_NOW);
-}
+VT_CALL(try_unmap, unmap(4, 2))
+VT_CALL(try_fetch, vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE, VT_VMM_NOW))
 
 static void refill(void)
 {
@@ -143,10 +98,7 @@ static void refill(void)
     memset((void *)place(0), 'a', SLICE);
 }
 
-static vt_status try_fetch_queued(void)
-{
-    return vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE, VT_VMM_QUEUED);
-}
+VT_CALL(try_fetch_queued, vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE, VT_VMM_QUEUED))
 
 // What was queued is done, and what flew has landed, when the next call begins.
 static void refill_queued(void)
@@ -162,15 +114,8 @@ static vt_status copy_halves(vt_vmm_order order)
     return vmm->ops->copy_each(vmm, copy, 2, order);
 }
 
-static vt_status try_copy_each(void)
-{
-    return copy_halves(VT_VMM_NOW);
-}
-
-static vt_status try_copy_each_queued(void)
-{
-    return copy_halves(VT_VMM_QUEUED);
-}
+VT_CALL(try_copy_each, copy_halves(VT_VMM_NOW))
+VT_CALL(try_copy_each_queued, copy_halves(VT_VMM_QUEUED))
 
 static void look_at_copies(void)
 {
@@ -179,15 +124,8 @@ static void look_at_copies(void)
     memset((void *)place(0), 'a', SLICE);
 }
 
-static vt_status try_zero(void)
-{
-    return vmm->ops->zero(vmm, place(0), SLICE, VT_VMM_NOW);
-}
-
-static vt_status try_zero_queued(void)
-{
-    return vmm->ops->zero(vmm, place(0), SLICE, VT_VMM_QUEUED);
-}
+VT_CALL(try_zero, vmm->ops->zero(vmm, place(0), SLICE, VT_VMM_NOW))
+VT_CALL(try_zero_queued, vmm->ops->zero(vmm, place(0), SLICE, VT_VMM_QUEUED))
 
 static void refill_zeroed(void)
 {
@@ -206,10 +144,7 @@ static vt_status try_swap_write(void)
     return st;
 }
 
-static void drop_written(void)
-{
-    vmm->ops->swap_drop(vmm, 40 * SLICE, 2 * SLICE);
-}
+VT_DO(drop_written, vmm->ops->swap_drop(vmm, 40 * SLICE, 2 * SLICE))
 
 static vt_status try_swap_read(void)
 {
@@ -237,10 +172,7 @@ static vt_status try_fence(void)
 
 static void *some_event;
 
-static vt_status try_await(void)
-{
-    return vt_vmm_cuda_await(vmm, some_event);
-}
+VT_CALL(try_await, vt_vmm_cuda_await(vmm, some_event))
 
 static const trial trials[] = {
     {"reserve", nothing, try_reserve, unreserve_extra, true},
@@ -495,10 +427,7 @@ FX_TEST(test_open_may_fail_at_every_call)
     fail_to_open(open_with_two_streams);
 }
 
-static vt_status try_swap_open(void)
-{
-    return vmm->ops->swap_open(vmm, NULL, SLICE);
-}
+VT_CALL(try_swap_open, vmm->ops->swap_open(vmm, NULL, SLICE))
 
 static vt_status await_once(void)
 {

@@ -465,12 +465,6 @@ FX_TEST(test_stop_leaves_a_job_between_two_steps)
     assert_int_equal(bench.n_log, 100 - jobs[0].n_step);
 }
 
-static uint64_t next_random(uint64_t *seed)
-{
-    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *seed >> 33;
-}
-
 // Whatever is taken from wherever in the queue, the rest stays in order.
 FX_TEST(test_taking_jobs_back_keeps_the_order)
 {

@@ -324,12 +324,6 @@ FX_TEST(test_evictable_is_cached_and_not_kept)
 
 // ---- Anything, counted anew
 
-static uint64_t next_random(uint64_t *seed)
-{
-    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *seed >> 33;
-}
-
 static void count_class(uint32_t cls)
 {
     const vti_class *c = &ps.cls[cls];

@@ -212,12 +212,6 @@ FX_TEST(test_a_lane_is_not_dirty_beyond_its_end)
     assert_int_equal(l->n_end, 3);
 }
 
-static uint64_t next_random(uint64_t *seed)
-{
-    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *seed >> 33;
-}
-
 // Neighbours: the next name of the same class, with the same access.
 static uint32_t count_runs_anew(const vti_lane *l)
 {

@@ -16,37 +16,64 @@ enum { CHUNK_TOK = 32, N_PLANE = 2 };
 
 static family f;
 
-static void open_as(vt_mapper mapper, uint64_t low_chunks, uint64_t budget_chunks)
+static const family_setup plain = {.n_plane = N_PLANE,
+                                   .row_bytes = 128,
+                                   .slice_pages = 1,
+                                   .n_seq = 4,
+                                   .budget_chunks = 16,
+                                   .mapper = VT_MAPPER_OWNER};
+
+static void open_as(backend b, vt_mapper mapper, uint64_t high_chunks)
 {
-    family_setup s = {.backend = ON_HOST,
-                      .n_plane = N_PLANE,
-                      .row_bytes = 128,
-                      .slice_pages = 1,
-                      .n_seq = 4,
-                      .budget_chunks = budget_chunks,
-                      .low_chunks = low_chunks,
-                      .mapper = mapper};
+    family_setup s = plain;
+    s.backend = b;
+    s.mapper = mapper;
+    s.high_chunks = high_chunks;
+    if (b == ON_CUDA) s.row_bytes *= 16;
+    family_open(&f, &s, 3);
+}
+
+static void open_with_low(uint64_t low_chunks, uint64_t budget_chunks)
+{
+    family_setup s = plain;
+    s.low_chunks = low_chunks;
+    s.budget_chunks = budget_chunks;
     family_open(&f, &s, 3);
 }
 
 VT_FIXTURE(owner)
 {
-    open_as(VT_MAPPER_OWNER, 0, 16);
+    open_as(ON_HOST, VT_MAPPER_OWNER, 0);
 }
 
 VT_FIXTURE(threaded)
 {
-    open_as(VT_MAPPER_THREAD, 0, 16);
+    open_as(ON_HOST, VT_MAPPER_THREAD, 0);
+}
+
+VT_FIXTURE(threaded_with_high)
+{
+    open_as(ON_HOST, VT_MAPPER_THREAD, 2);
+}
+
+VT_FIXTURE(on_fake)
+{
+    open_as(ON_FAKE, VT_MAPPER_THREAD, 0);
+}
+
+VT_FIXTURE(on_cuda)
+{
+    open_as(ON_CUDA, VT_MAPPER_OWNER, 0);
 }
 
 VT_FIXTURE(with_marks)
 {
-    open_as(VT_MAPPER_OWNER, 3, 8);
+    open_with_low(3, 8);
 }
 
 VT_FIXTURE(ready_for_three)
 {
-    open_as(VT_MAPPER_OWNER, 6, 16);
+    open_with_low(6, 16);
 }
 
 VT_FIXTURE(teardown)
@@ -437,17 +464,8 @@ FX_TEST_WITH(test_retired_spans_with_a_job_step_aside, threaded, teardown)
 
 // A job is taken back in the middle of wiping; the rest of that is queued for the device. What lies
 // there is unmapped after the device has done it.
-FX_TEST_WITH(test_what_is_taken_back_is_wiped_before_it_is_unmapped, owner, teardown)
+FX_TEST_WITH(test_what_is_taken_back_is_wiped_before_it_is_unmapped, on_cuda, teardown)
 {
-    family_close(&f);
-    family_setup s = {.backend = ON_CUDA,
-                      .n_plane = N_PLANE,
-                      .row_bytes = 16 * 128,
-                      .slice_pages = 1,
-                      .n_seq = 4,
-                      .budget_chunks = 16,
-                      .mapper = VT_MAPPER_OWNER};
-    family_open(&f, &s, 3);
     family_grown(&f, 0, CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, CHUNK_TOK)); // so the first chunk waits when it is given up
     assert_ok(vt_seq_prepare(f.kin[0].s, 3 * CHUNK_TOK, 1));
@@ -461,17 +479,8 @@ FX_TEST_WITH(test_what_is_taken_back_is_wiped_before_it_is_unmapped, owner, tear
 }
 
 // Beyond the high mark memory goes back beside the owner, who is not kept waiting for it.
-FX_TEST_WITH(test_the_thread_gives_back_what_is_too_much, threaded, teardown)
+FX_TEST_WITH(test_the_thread_gives_back_what_is_too_much, threaded_with_high, teardown)
 {
-    family_close(&f);
-    family_setup s = {.backend = ON_HOST,
-                      .n_plane = N_PLANE,
-                      .row_bytes = 128,
-                      .slice_pages = 1,
-                      .n_seq = 4,
-                      .budget_chunks = 16,
-                      .high_chunks = 2};
-    family_open(&f, &s, 4);
     family_grown(&f, 0, 5 * CHUNK_TOK);
     vt_fault_hold(f.fault, true);
     family_release(&f, 0); // answers although nothing can be unmapped
@@ -515,16 +524,8 @@ FX_TEST_WITH(test_a_span_that_is_lost_beside_an_extend, threaded, teardown)
 
 // The first sequence shares n_chunk chunks with another, and what it prepared has failed and could
 // not be undone; nobody has looked yet. The fake refuses to unmap what is not mapped.
-static void open_lost_unseen(uint32_t n_chunk)
+static void lose_unseen(uint32_t n_chunk)
 {
-    family_close(&f);
-    family_setup s = {.backend = ON_FAKE,
-                      .n_plane = N_PLANE,
-                      .row_bytes = 128,
-                      .slice_pages = 1,
-                      .n_seq = 4,
-                      .budget_chunks = 16};
-    family_open(&f, &s, 3);
     family_grown(&f, 0, n_chunk * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, n_chunk * CHUNK_TOK));
     vt_fault_arm(f.fault, 2, UINT64_MAX / 2, VT_EDEVICE); // create, map; map, and to unmap
@@ -543,16 +544,16 @@ static void expect_lost(void)
     assert_int_equal(family_stats(&f).quarantined_spans, 0);
 }
 
-FX_TEST_WITH(test_a_span_that_is_lost_beside_a_truncate, threaded, teardown)
+FX_TEST_WITH(test_a_span_that_is_lost_beside_a_truncate, on_fake, teardown)
 {
-    open_lost_unseen(1);
+    lose_unseen(1);
     assert_ok(family_cut(&f, 0, 0)); // which would unmap what the other holds
     expect_lost();
 }
 
-FX_TEST_WITH(test_a_span_that_is_lost_beside_the_copy_of_a_tail, threaded, teardown)
+FX_TEST_WITH(test_a_span_that_is_lost_beside_the_copy_of_a_tail, on_fake, teardown)
 {
-    open_lost_unseen(2);
+    lose_unseen(2);
     assert_ok(family_cut(&f, 0, CHUNK_TOK + 3));
     assert_int_equal(family_grow(&f, 0, 1), VT_EDEVICE);
     expect_lost();

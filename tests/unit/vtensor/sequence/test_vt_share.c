@@ -39,6 +39,20 @@ VT_FIXTURE(teardown)
     family_close(&f);
 }
 
+// A device on which kernels run beside the caller.
+VT_FIXTURE(on_device)
+{
+    open_on(ON_FAKE, VT_LAYOUT_SPLIT);
+    vt_fake_set_async(f.inner, true);
+}
+
+// Releases it; what was recorded of it is not foreseen.
+static void drop(uint32_t i)
+{
+    vt_seq_release(f.kin[i].s);
+    f.kin[i].s = NULL;
+}
+
 static uint64_t created(void)
 {
     return family_stats(&f).chunks_created;
@@ -221,8 +235,7 @@ FX_TEST_WITH(test_what_followed_is_told, setup, teardown)
         assert_ok(family_create(&f, 0, 0));
         assert_ok(vt_seq_extend(f.kin[0].s, LONG));
         assert_ok(vt_seq_record(f.kin[0].s, f.domain[0], both[i], LONG, NULL));
-        vt_seq_release(f.kin[0].s);
-        f.kin[0].s = NULL;
+        drop(0);
         for (uint32_t n = 0; n <= LONG; n++) {
             assert_int_equal(vt_prefix_continue(f.domain[0], both[i], n, out, LONG), LONG - n);
             assert_memory_equal(out, both[i] + n, (LONG - n) * sizeof *out);
@@ -261,8 +274,7 @@ FX_TEST_WITH(test_prefixes_give_way_to_sequences_and_pins_do_not, setup, teardow
         family_grown(&f, i, 3 * CHUNK_TOK);
         f.kin[i].tok[0] = 100 + i; // nothing in common; the rows are not looked at again
         assert_ok(vt_seq_record(f.kin[i].s, f.domain[0], f.kin[i].tok, 3 * CHUNK_TOK, &keep));
-        vt_seq_release(f.kin[i].s);
-        f.kin[i].s = NULL;
+        drop(i);
     }
     assert_int_equal(family_stats(&f).chunks_cached, 9);
     family_grown(&f, 1, 6 * CHUNK_TOK); // three are free, three are needed: the plain one goes
@@ -290,8 +302,7 @@ FX_TEST_WITH(test_a_pin_holds_what_it_names_and_no_more, setup, teardown)
     assert_ok(family_record(&f, 0, 6 * CHUNK_TOK, NULL));
     assert_ok(vt_retain(f.domain[0], f.kin[0].tok, 2 * CHUNK_TOK, &pin, &n_hit));
     assert_int_equal(n_hit, 2 * CHUNK_TOK);
-    vt_seq_release(f.kin[0].s);
-    f.kin[0].s = NULL;
+    drop(0);
     assert_ok(vt_evict(f.m, UINT64_MAX, NULL));
     assert_int_equal(vt_match(f.domain[0], f.kin[0].tok, 6 * CHUNK_TOK), 2 * CHUNK_TOK);
     assert_int_equal(family_stats(&f).chunks_cached, 2);
@@ -327,12 +338,10 @@ FX_TEST_WITH(test_prefixes_have_ages, setup, teardown)
     family_grown(&f, 0, CHUNK_TOK);
     assert_ok(family_record(&f, 0, CHUNK_TOK, NULL));
     step_at(1003);
-    vt_seq_release(f.kin[0].s);
-    f.kin[0].s = NULL;
+    drop(0);
     step_at(1503);
     assert_ok(family_match(&f, 2, f.kin[0].tok, CHUNK_TOK));
-    vt_seq_release(f.kin[2].s);
-    f.kin[2].s = NULL;
+    drop(2);
     step_at(2003);
     assert_ok(vt_evict(f.m, UINT64_MAX, NULL));
     vt_get_prefix_ages(f.m, &a);
@@ -386,11 +395,8 @@ static void finish_all(void)
     vt_fake_finish(f.inner, ticket);
 }
 
-FX_TEST_WITH(test_a_kernel_that_runs_keeps_its_addresses, setup, teardown)
+FX_TEST_WITH(test_a_kernel_that_runs_keeps_its_addresses, on_device, teardown)
 {
-    family_close(&f);
-    open_on(ON_FAKE, VT_LAYOUT_SPLIT);
-    vt_fake_set_async(f.inner, true);
     family_grown(&f, 0, 3 * CHUNK_TOK + 3);
     assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK + 3));
     vt_fake_run(f.inner, (uintptr_t)vt_seq_plane(f.kin[1].s, 0), 3 * 4096); // reads its keys
@@ -410,11 +416,8 @@ FX_TEST_WITH(test_a_kernel_that_runs_keeps_its_addresses, setup, teardown)
 // A sequence that becomes shorter leaves rows that a kernel may read still: they are neither
 // unmapped nor wiped before it ends. (The fake notes it.) Wiping in the order of the device's work
 // needs no wait.
-FX_TEST_WITH(test_what_is_cut_off_waits_for_the_kernels, setup, teardown)
+FX_TEST_WITH(test_what_is_cut_off_waits_for_the_kernels, on_device, teardown)
 {
-    family_close(&f);
-    open_on(ON_FAKE, VT_LAYOUT_SPLIT);
-    vt_fake_set_async(f.inner, true);
     family_grown(&f, 0, 4 * CHUNK_TOK);
     vt_fake_run(f.inner, (uintptr_t)vt_seq_plane(f.kin[0].s, 0), 4 * 4096);
     assert_ok(family_cut(&f, 0, CHUNK_TOK + 5));
@@ -431,11 +434,8 @@ FX_TEST_WITH(test_what_is_cut_off_waits_for_the_kernels, setup, teardown)
 }
 
 // Where the device does not say what it has done, nothing is unmapped until it does.
-FX_TEST_WITH(test_a_mark_that_cannot_be_made_is_made_later, setup, teardown)
+FX_TEST_WITH(test_a_mark_that_cannot_be_made_is_made_later, on_device, teardown)
 {
-    family_close(&f);
-    open_on(ON_FAKE, VT_LAYOUT_SPLIT);
-    vt_fake_set_async(f.inner, true);
     family_grown(&f, 0, 3 * CHUNK_TOK);
     assert_ok(family_fork(&f, 0, 1, 3 * CHUNK_TOK));
     vt_fake_run(f.inner, (uintptr_t)vt_seq_plane(f.kin[1].s, 0), 3 * 4096);

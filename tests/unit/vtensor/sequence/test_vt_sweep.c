@@ -24,10 +24,7 @@ enum { CHUNK = 32, SHORT = 40, MIDDLE = 100, LONG = 150 };
 
 // ---- What is there before the operation.
 
-static void one(void)
-{
-    family_grown(&f, 0, MIDDLE);
-}
+VT_DO(one, family_grown(&f, 0, MIDDLE))
 
 static void forked(void)
 {
@@ -96,15 +93,8 @@ static void nothing(void)
 {
 }
 
-static void one_empty(void)
-{
-    family_grown(&f, 0, 0);
-}
-
-static void one_long(void)
-{
-    family_grown(&f, 0, 3 * CHUNK);
-}
+VT_DO(one_empty, family_grown(&f, 0, 0))
+VT_DO(one_long, family_grown(&f, 0, 3 * CHUNK))
 
 static void one_warm(void)
 {
@@ -144,10 +134,7 @@ static void all_spans_idle(void)
 
 // ---- The operations. A retry finds what the first try has left undone.
 
-static vt_status do_fork(void)
-{
-    return f.kin[2].s ? VT_OK : family_fork(&f, 0, 2, MIDDLE - 10);
-}
+VT_CALL(do_fork, f.kin[2].s ? VT_OK : family_fork(&f, 0, 2, MIDDLE - 10))
 
 static vt_status match_first(uint32_t n_tok)
 {
@@ -156,35 +143,12 @@ static vt_status match_first(uint32_t n_tok)
     return st;
 }
 
-static vt_status do_match(void)
-{
-    return match_first(MIDDLE);
-}
-
-static vt_status do_match_part(void)
-{
-    return match_first(SHORT);
-}
-
-static vt_status do_grow(void)
-{
-    return family_extend(&f, 0, LONG);
-}
-
-static vt_status do_grow_child(void)
-{
-    return family_extend(&f, 2, LONG);
-}
-
-static vt_status do_grow_long(void)
-{
-    return family_extend(&f, 0, 6 * CHUNK);
-}
-
-static vt_status do_create(void)
-{
-    return family_create(&f, 3, 0);
-}
+VT_CALL(do_match, match_first(MIDDLE))
+VT_CALL(do_match_part, match_first(SHORT))
+VT_CALL(do_grow, family_extend(&f, 0, LONG))
+VT_CALL(do_grow_child, family_extend(&f, 2, LONG))
+VT_CALL(do_grow_long, family_extend(&f, 0, 6 * CHUNK))
+VT_CALL(do_create, family_create(&f, 3, 0))
 
 static vt_status do_trim(void)
 {
@@ -194,15 +158,8 @@ static vt_status do_trim(void)
     return st;
 }
 
-static vt_status do_cut(void)
-{
-    return family_cut(&f, 0, SHORT - 20);
-}
-
-static vt_status do_cut_child(void)
-{
-    return family_cut(&f, 2, 10);
-}
+VT_CALL(do_cut, family_cut(&f, 0, SHORT - 20))
+VT_CALL(do_cut_child, family_cut(&f, 2, 10))
 
 static vt_status do_release(void)
 {
@@ -210,25 +167,10 @@ static vt_status do_release(void)
     return VT_OK;
 }
 
-static vt_status do_swap_out(void)
-{
-    return swap_out_now(f.kin[0].s);
-}
-
-static vt_status do_swap_in(void)
-{
-    return swap_in_now(f.kin[0].s);
-}
-
-static vt_status do_budget(void)
-{
-    return vt_set_budget(f.m, 6 * f.chunk_bytes);
-}
-
-static vt_status do_evict(void)
-{
-    return vt_evict(f.m, UINT64_MAX, NULL);
-}
+VT_CALL(do_swap_out, swap_out_now(f.kin[0].s))
+VT_CALL(do_swap_in, swap_in_now(f.kin[0].s))
+VT_CALL(do_budget, vt_set_budget(f.m, 6 * f.chunk_bytes))
+VT_CALL(do_evict, vt_evict(f.m, UINT64_MAX, NULL))
 
 // Steps until it is done, or has failed.
 static vt_status go_on_giving(void)

@@ -21,6 +21,18 @@
     }                                                                             \
     static void name##_run(void)
 
+// A call, or what is done before or after it, under a name: for tables of them.
+#define VT_CALL(name, call)     \
+    static vt_status name(void) \
+    {                           \
+        return call;            \
+    }
+#define VT_DO(name, call)  \
+    static void name(void) \
+    {                      \
+        call;              \
+    }
+
 // Runs a test once for each case of a table, which is its state and begins with its name.
 static inline int run_cases(const char *group, CMUnitTestFunction test, const void *cases,
                             size_t n_case, size_t case_bytes)
@@ -46,6 +58,12 @@ static inline vt_config small_config(void)
     c.max_seq = 2;
     c.budget_bytes = 1 << 20;
     return c;
+}
+
+static inline uint64_t next_random(uint64_t *seed)
+{
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *seed >> 33;
 }
 
 // A number from the environment, or a default.

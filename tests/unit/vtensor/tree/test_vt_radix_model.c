@@ -643,83 +643,54 @@ static void trace(const vt_group *group, uint32_t n_group, uint32_t block_tok, u
     vti_pset_free(&m.ps);
 }
 
-static void traces(const vt_group *group, uint32_t n_group, uint32_t block_tok)
+typedef struct shape {
+    const char *name;
+    uint32_t block_tok, n_group;
+    vt_group group[3];
+} shape;
+
+static const shape shapes[] = {
+    {"slices of half a token", 1, 1, {{VT_GROUP_TOKENS, 1, 16, 0, 8}}},
+    {"slices of a token", 1, 1, {{VT_GROUP_TOKENS, 1, 16, 0, 16}}},
+    {"slices of two thirds of a token", 2, 1, {{VT_GROUP_TOKENS, 1, 24, 0, 16}}},
+    {"slices of three tokens", 3, 1, {{VT_GROUP_TOKENS, 1, 16, 0, 48}}},
+    {"slices of seven tokens and a half", 7, 1, {{VT_GROUP_TOKENS, 1, 16, 0, 120}}},
+    {"slices of more tokens than there are", MAX_TOK, 1, {{VT_GROUP_TOKENS, 1, 1, 0, 64}}},
+    {"groups of two shapes",
+     4,
+     2,
+     {{VT_GROUP_TOKENS, 1, 16, 0, 64}, {VT_GROUP_TOKENS, 1, 12, 0, 40}}},
+    {"a window beside all rows",
+     4,
+     2,
+     {{VT_GROUP_TOKENS, 1, 16, 0, 64}, {VT_GROUP_TOKENS, 1, 16, 5, 32}}},
+    {"windows that straddle blocks",
+     2,
+     3,
+     {{VT_GROUP_TOKENS, 1, 16, 0, 32},
+      {VT_GROUP_TOKENS, 1, 8, 3, 60},
+      {VT_GROUP_TOKENS, 1, 24, 9, 16}}},
+    {"a state beside all rows",
+     4,
+     2,
+     {{VT_GROUP_TOKENS, 1, 16, 0, 64}, {VT_GROUP_STATE, 1, 100, 0, 64}}},
+    {"a state and a window",
+     3,
+     3,
+     {{VT_GROUP_STATE, 1, 30, 0, 32},
+      {VT_GROUP_TOKENS, 1, 16, 4, 48},
+      {VT_GROUP_TOKENS, 1, 16, 0, 48}}},
+};
+
+static void test_traces_against_reference(void **state)
 {
+    const shape *s = *state;
     uint64_t seed = env_or("VT_TEST_SEED", 0);
     for (uint64_t i = seed ? seed : 1; i <= (seed ? seed : 6); i++)
-        trace(group, n_group, block_tok, i);
+        trace(s->group, s->n_group, s->block_tok, i);
 }
 
-static void plain_traces(size_t row_bytes, size_t slice_bytes, uint32_t block_tok)
+FX_SUITE(test_vt_radix_model)
 {
-    traces(&(vt_group){VT_GROUP_TOKENS, 1, row_bytes, 0, slice_bytes}, 1, block_tok);
+    return RUN_CASES(test_vt_radix_model, test_traces_against_reference, shapes);
 }
-
-FX_TEST(test_slices_of_half_a_token)
-{
-    plain_traces(16, 8, 1);
-}
-
-FX_TEST(test_slices_of_a_token)
-{
-    plain_traces(16, 16, 1);
-}
-
-FX_TEST(test_slices_of_two_thirds_of_a_token)
-{
-    plain_traces(24, 16, 2);
-}
-
-FX_TEST(test_slices_of_three_tokens)
-{
-    plain_traces(16, 48, 3);
-}
-
-FX_TEST(test_slices_of_seven_tokens_and_a_half)
-{
-    plain_traces(16, 120, 7);
-}
-
-FX_TEST(test_slices_of_more_tokens_than_there_are)
-{
-    plain_traces(1, 64, MAX_TOK);
-}
-
-FX_TEST(test_groups_of_two_shapes)
-{
-    static const vt_group group[] = {{VT_GROUP_TOKENS, 1, 16, 0, 64},
-                                     {VT_GROUP_TOKENS, 1, 12, 0, 40}};
-    traces(group, 2, 4);
-}
-
-FX_TEST(test_a_window_beside_all_rows)
-{
-    static const vt_group group[] = {{VT_GROUP_TOKENS, 1, 16, 0, 64},
-                                     {VT_GROUP_TOKENS, 1, 16, 5, 32}};
-    traces(group, 2, 4);
-}
-
-FX_TEST(test_windows_that_straddle_blocks)
-{
-    static const vt_group group[] = {{VT_GROUP_TOKENS, 1, 16, 0, 32},
-                                     {VT_GROUP_TOKENS, 1, 8, 3, 60},
-                                     {VT_GROUP_TOKENS, 1, 24, 9, 16}};
-    traces(group, 3, 2);
-}
-
-FX_TEST(test_a_state_beside_all_rows)
-{
-    static const vt_group group[] = {{VT_GROUP_TOKENS, 1, 16, 0, 64},
-                                     {VT_GROUP_STATE, 1, 100, 0, 64}};
-    traces(group, 2, 4);
-}
-
-FX_TEST(test_a_state_and_a_window)
-{
-    static const vt_group group[] = {{VT_GROUP_STATE, 1, 30, 0, 32},
-                                     {VT_GROUP_TOKENS, 1, 16, 4, 48},
-                                     {VT_GROUP_TOKENS, 1, 16, 0, 48}};
-    traces(group, 3, 3);
-}
-
-FX_RUN(test_vt_radix_model)

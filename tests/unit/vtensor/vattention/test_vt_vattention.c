@@ -11,6 +11,16 @@
 
 static va_world w;
 
+VT_FIXTURE(setup)
+{
+    va_open_small(&w, true, false);
+}
+
+VT_FIXTURE(teardown)
+{
+    va_done(&w);
+}
+
 static vt_va_config plain_config(void)
 {
     return (vt_va_config){
@@ -64,7 +74,6 @@ FX_TEST(test_the_defaults)
 
 FX_TEST(test_planes_are_apart)
 {
-    va_open_small(&w, true, false);
     size_t tensor = w.setup.max_batch * vt_va_request_stride(w.va);
     char *k = vt_va_tensor(w.va, 0), *v = vt_va_tensor(w.va, 1);
     assert_true((size_t)(v - k) > tensor);
@@ -72,7 +81,6 @@ FX_TEST(test_planes_are_apart)
     assert_int_equal(vt_va_token_stride(w.va), 128);
     assert_true(read_faults(k));
     assert_true(read_faults(k + tensor));
-    va_close(&w);
 }
 
 FX_TEST(test_megacache_puts_planes_side_by_side)
@@ -87,8 +95,6 @@ FX_TEST(test_megacache_puts_planes_side_by_side)
     assert_null(vt_va_tensor(w.va, 2));
     va_begin(&w, 40);
     assert_int_equal(va_stats(&w).groups_created, 3); // 40 x 256 bytes
-    va_verify(&w);
-    va_close(&w);
 }
 
 // As many as the budget holds; nothing is created afterwards, or destroyed before the end.
@@ -153,7 +159,6 @@ FX_TEST(test_a_batch_with_too_many_mappings_is_refused_at_once)
 
 FX_TEST(test_a_step_backs_what_lengths_need)
 {
-    va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, 1), b = va_begin(&w, VA_PAGE_TOK + 1);
     assert_int_equal(va_mapped(&w, a), 1);
     assert_int_equal(va_mapped(&w, b), 2);
@@ -166,8 +171,6 @@ FX_TEST(test_a_step_backs_what_lengths_need)
     w.len[a] = w.setup.max_tok;
     assert_ok(va_step(&w, false));
     assert_int_equal(va_mapped(&w, a), 10);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_lengths_out_of_range_are_refused)
@@ -186,8 +189,6 @@ FX_TEST(test_lengths_out_of_range_are_refused)
     assert_status(VT_EINVAL, vt_va_free_reqid(w.va, a + 1));
     assert_status(VT_EINVAL, vt_va_free_reqid(w.va, w.setup.max_batch));
     assert_int_equal(vt_va_look(w.va, w.setup.max_batch).n_mapped, 0);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_there_are_max_batch_requests)
@@ -198,13 +199,10 @@ FX_TEST(test_there_are_max_batch_requests)
     assert_status(VT_NOSPANS, va_alloc(&w, 1, &reqid));
     assert_ok(va_free(&w, 2));
     assert_int_equal(va_begin(&w, 1), 2);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_deferred_memory_serves_the_next_request)
 {
-    va_open_small(&w, true, false);
     va_leave_behind(&w, 4);
     vt_va_stats before = va_stats(&w);
     assert_int_equal(before.groups_idle, 4);
@@ -215,14 +213,11 @@ FX_TEST(test_deferred_memory_serves_the_next_request)
     assert_int_equal(now.reused_groups, 3);
     assert_int_equal(now.wiped_groups, 4);
     assert_int_equal(now.groups_surplus, 1);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // What it has mapped stays, and the next step finds it.
 FX_TEST(test_a_step_that_is_not_committed_was_not_taken)
 {
-    va_open_small(&w, true, false);
     const uint32_t a = va_begin(&w, VA_PAGE_TOK);
     const uint64_t n_step = va_stats(&w).steps;
     w.len[a] = 4 * VA_PAGE_TOK;
@@ -239,67 +234,52 @@ FX_TEST(test_a_step_that_is_not_committed_was_not_taken)
     assert_int_equal(va_stats(&w).steps, n_step + 1);
     assert_int_equal(va_stats(&w).map_calls, n_map);
     assert_ok(va_step(&w, false)); // so the reference knows it
-    va_verify(&w);
-    va_close(&w);
 }
 
 // Before its first step a request has nothing, whatever is mapped in it.
 FX_TEST(test_what_waits_for_the_first_step_is_surplus)
 {
     uint32_t a;
-    va_open_small(&w, true, false);
     va_leave_behind(&w, 4);
     assert_ok(va_alloc(&w, 3 * VA_PAGE_TOK, &a));
     assert_int_equal(va_stats(&w).groups_active, 0);
     assert_int_equal(va_stats(&w).groups_surplus, 4);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_a_budget_that_grows_is_never_refused)
 {
     uint32_t a, b, c;
-    va_open_small(&w, true, false);
     assert_ok(va_alloc(&w, 9 * VA_PAGE_TOK, &a));
     assert_ok(va_alloc(&w, 9 * VA_PAGE_TOK, &b));
     assert_ok(va_alloc(&w, 9 * VA_PAGE_TOK, &c)); // of 20 groups
     assert_status(VT_NOSPACE, va_set_budget(&w, 19));
     assert_ok(va_set_budget(&w, 21));
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_without_deferral_memory_goes_back_at_once)
 {
-    va_open_small(&w, true, false);
     va_leave_behind(&w, 3);
     uint32_t b = va_begin(&w, VA_PAGE_TOK);
     vt_va_set_deferred_reclamation(w.va, false);
     assert_ok(va_step(&w, false)); // sweeps what was left before
     assert_ok(va_free(&w, b));
     assert_int_equal(va_stats(&w).groups_spare, va_stats(&w).groups_created);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_eager_reclaim_returns_idle_memory)
 {
-    va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, 2 * VA_PAGE_TOK);
     va_leave_behind(&w, 5);
     assert_ok(va_step(&w, true));
     assert_int_equal(va_stats(&w).groups_idle, 0);
     assert_int_equal(va_stats(&w).groups_spare, 5);
     assert_int_equal(va_mapped(&w, a), 2);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // 20 groups: the longest idle one gives first, from its end; an active one only what it has too
 // much.
 FX_TEST(test_memory_is_taken_from_who_needs_it_least)
 {
-    va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, 10 * VA_PAGE_TOK), b = va_begin(&w, 5 * VA_PAGE_TOK);
     uint32_t c = va_begin(&w, 5 * VA_PAGE_TOK);
     assert_ok(va_free(&w, c)); // the longest idle one
@@ -314,13 +294,10 @@ FX_TEST(test_memory_is_taken_from_who_needs_it_least)
     uint32_t e = va_begin(&w, 3 * VA_PAGE_TOK); // takes c with its one group, and 3 from a
     assert_int_equal(e, c);
     assert_int_equal(va_mapped(&w, a), 7);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_a_request_may_become_shorter)
 {
-    va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, 9 * VA_PAGE_TOK);
     w.len[a] = VA_PAGE_TOK;
     assert_ok(va_step(&w, false));
@@ -329,15 +306,12 @@ FX_TEST(test_a_request_may_become_shorter)
     va_begin(&w, 10 * VA_PAGE_TOK);
     va_begin(&w, 9 * VA_PAGE_TOK);
     assert_int_equal(va_mapped(&w, a), 1);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // ---- The budget
 
 FX_TEST(test_the_budget_follows_reserve_physical_pages)
 {
-    va_open_small(&w, true, false);
     va_begin(&w, 3 * VA_PAGE_TOK);
     va_leave_behind(&w, 6);
     assert_status(VT_NOSPACE, va_set_budget(&w, 2));
@@ -348,8 +322,6 @@ FX_TEST(test_the_budget_follows_reserve_physical_pages)
     va_verify(&w);
     assert_ok(va_set_budget(&w, 30));
     va_begin(&w, 10 * VA_PAGE_TOK);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_without_a_budget_nothing_is_backed)
@@ -362,8 +334,6 @@ FX_TEST(test_without_a_budget_nothing_is_backed)
     assert_status(VT_NOSPACE, va_step(&w, false));
     w.len[a] = 0;
     assert_ok(va_step(&w, false));
-    va_verify(&w);
-    va_close(&w);
 }
 
 // ---- The thirteen
@@ -400,30 +370,24 @@ static void step_beside_the_worker(witness *see, uint32_t next_len_tok)
 FX_TEST(test_bug_1_two_managers_at_once)
 {
     witness see;
-    va_open_small(&w, true, false);
     va_begin(&w, VA_PAGE_TOK);
     step_beside_the_worker(&see, 3 * VA_PAGE_TOK);
     assert_int_equal(see.n_working, 1);
     va_verify(&w);
     assert_int_equal(va_stats(&w).ahead_jobs, 2);
-    va_close(&w);
 }
 
 FX_TEST(test_bug_2_lengths_overwritten_before_the_wait)
 {
     witness see;
-    va_open_small(&w, true, false);
     va_begin(&w, VA_PAGE_TOK);
     step_beside_the_worker(&see, VA_PAGE_TOK + 1);
     assert_int_equal(see.len_tok, VA_PAGE_TOK);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // Freeing and counting need nothing of the worker, and disturb nothing of it.
 FX_TEST(test_bug_3_counts_shared_with_the_worker)
 {
-    va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, VA_PAGE_TOK), b = va_begin(&w, VA_PAGE_TOK);
     vt_fault_hold(w.fault, true);
     assert_ok(va_step_async(&w));
@@ -435,12 +399,10 @@ FX_TEST(test_bug_3_counts_shared_with_the_worker)
     vt_fault_hold(w.fault, false);
     va_verify(&w);
     assert_int_equal(va_mapped(&w, a) + va_mapped(&w, b), 4);
-    va_close(&w);
 }
 
 FX_TEST(test_bug_4_an_error_that_is_not_told)
 {
-    va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, VA_PAGE_TOK);
     assert_ok(va_set_budget(&w, 1));
     w.len[a] = 2 * VA_PAGE_TOK;
@@ -450,13 +412,10 @@ FX_TEST(test_bug_4_an_error_that_is_not_told)
     vt_fault_arm(w.fault, 0, 0, VT_EDEVICE);
     assert_status(VT_EDEVICE, va_step(&w, false));
     assert_ok(va_step(&w, false));
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_bug_5_half_a_batch)
 {
-    va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, VA_PAGE_TOK), b = va_begin(&w, VA_PAGE_TOK);
     w.len[a] = w.len[b] = 4 * VA_PAGE_TOK;
     vt_fault_arm(w.fault, 4, 0, VT_EDEVICE); // create, map, map of a; create of b; its first map
@@ -468,14 +427,11 @@ FX_TEST(test_bug_5_half_a_batch)
     assert_status(VT_NOSPACE, va_step(&w, false));
     assert_int_equal(va_stats(&w).groups_active, 2);
     w.len[a] = w.len[b] = VA_PAGE_TOK;
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_bug_6_best_fit_spoiled_by_the_first_slot)
 {
     uint32_t reqid;
-    va_open_small(&w, true, false);
     for (uint32_t i = 0; i < 4; i++) va_begin(&w, i == 0 ? 0 : (7 - i) * VA_PAGE_TOK);
     for (uint32_t i = 0; i < 4; i++) assert_ok(va_free(&w, i)); // 0, 6, 5 and 4 groups
     assert_ok(va_alloc(&w, 5 * VA_PAGE_TOK, &reqid));
@@ -486,13 +442,11 @@ FX_TEST(test_bug_6_best_fit_spoiled_by_the_first_slot)
     assert_int_equal(reqid, 3); // none is enough: the most
     assert_ok(va_alloc(&w, 9 * VA_PAGE_TOK, &reqid));
     assert_int_equal(reqid, 0);
-    va_close(&w);
 }
 
 FX_TEST(test_bug_7_underflow_before_the_first_step)
 {
     uint32_t a, b, c;
-    va_open_small(&w, true, false);
     assert_ok(va_alloc(&w, 9 * VA_PAGE_TOK, &a));
     assert_int_equal(vt_va_num_free_kvblocks(w.va), 11);
     assert_int_equal(va_stats(&w).groups_surplus, 0);
@@ -500,20 +454,16 @@ FX_TEST(test_bug_7_underflow_before_the_first_step)
     assert_ok(va_alloc(&w, 9 * VA_PAGE_TOK, &c)); // seven more than there are
     assert_int_equal(vt_va_num_free_kvblocks(w.va), 0);
     assert_status(VT_NOSPACE, va_step(&w, false));
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_bug_8_unmapped_pages_stay_readable)
 {
-    va_open_small(&w, true, false);
     uint32_t a = va_leave_behind(&w, 2);
     assert_false(read_faults(va_row(&w, a, 1, 0)));
     assert_ok(va_step(&w, true));
     for (uint32_t p = 0; p < 2; p++)
         for (uint32_t t = 0; t < 2 * VA_PAGE_TOK; t += VA_PAGE_TOK)
             assert_true(read_faults(va_row(&w, a, p, t)));
-    va_close(&w);
 }
 
 // No page is ever under two requests, and none is given back twice.
@@ -527,8 +477,6 @@ FX_TEST(test_bug_9_one_page_under_all_requests)
         for (uint32_t i = 0; i < 4; i++) assert_ok(va_free(&w, i));
         assert_ok(va_step(&w, round % 2 == 0));
     }
-    va_verify(&w);
-    va_close(&w);
 }
 
 // 100 tokens of 100 bytes do not fill pages.
@@ -543,8 +491,6 @@ FX_TEST(test_bug_10_two_strides)
     for (uint32_t i = 0; i < 4; i++) va_begin(&w, 100);
     char *k = vt_va_tensor(w.va, 0); // written and read by the stride, mapped to the last token
     for (uint32_t i = 0; i < 4; i++) assert_memory_equal(k + i * stride, w.req[i].bytes, 10000);
-    va_verify(&w);
-    va_close(&w);
 }
 
 static void wide_and_long(vt_va_config cfg)
@@ -586,8 +532,6 @@ FX_TEST(test_bug_12_counting_what_was_not_mapped)
     assert_int_equal(st.groups_created - st.groups_spare, 5);
     for (uint32_t i = 0; i < 4; i++) w.len[i]++;
     assert_ok(va_step(&w, false)); // maps the others itself
-    va_verify(&w);
-    va_close(&w);
 }
 
 // The fake tells of every page that is unmapped while a kernel reads it.
@@ -609,18 +553,13 @@ FX_TEST(test_bug_13_unmapping_under_kernels)
     assert_int_equal(va_mapped(&w, a), 5);
     vt_va_set_deferred_reclamation(w.va, false);
     assert_ok(va_free(&w, a));
-    va_verify(&w);
-    va_close(&w);
 }
 
 // And nobody reads what another has left.
 FX_TEST(test_bug_13_the_bytes_of_another)
 {
-    va_open_small(&w, true, false);
     uint32_t a = va_leave_behind(&w, 3);
     assert_int_equal(va_begin(&w, 1), a); // va_alloc looks at all of it
-    va_verify(&w);
-    va_close(&w);
 }
 
-FX_RUN(test_vt_vattention)
+FX_RUN_EACH(test_vt_vattention, setup, teardown)

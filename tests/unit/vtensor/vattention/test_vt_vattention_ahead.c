@@ -5,11 +5,20 @@
 
 static va_world w;
 
+VT_FIXTURE(setup)
+{
+    va_open_small(&w, true, false);
+}
+
+VT_FIXTURE(teardown)
+{
+    va_done(&w);
+}
+
 // ---- Active requests
 
 FX_TEST(test_the_next_token_is_ready)
 {
-    va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, VA_PAGE_TOK), b = va_begin(&w, VA_PAGE_TOK - 9);
     uint32_t c = va_begin(&w, VA_PAGE_TOK - 5);
     assert_ok(va_step_async(&w));
@@ -22,20 +31,15 @@ FX_TEST(test_the_next_token_is_ready)
     w.len[a]++;
     assert_ok(va_step(&w, false));
     assert_int_equal(va_stats(&w).map_calls, before.map_calls);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // Requests 0 .. 3 need their next group in 1, 2, 3 and 4 tokens: one at once, two of the others.
 FX_TEST(test_eager_groups_bound_what_lies_further_ahead)
 {
-    va_open_small(&w, true, false);
     for (uint32_t i = 0; i < 4; i++) va_begin(&w, VA_PAGE_TOK - i);
     assert_ok(va_step_async(&w));
     vt_va_wait(w.va);
     for (uint32_t i = 0; i < 4; i++) assert_int_equal(va_mapped(&w, i), i < 3 ? 2 : 1);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_eager_none_is_the_next_token_alone)
@@ -47,12 +51,10 @@ FX_TEST(test_eager_none_is_the_next_token_alone)
     assert_ok(va_step_async(&w));
     vt_va_wait(w.va);
     assert_int_equal(va_stats(&w).ahead_groups, 1);
-    va_close(&w);
 }
 
 FX_TEST(test_the_next_token_may_take_idle_memory_and_more_may_not)
 {
-    va_open_small(&w, true, false);
     uint32_t a = va_begin(&w, 9 * VA_PAGE_TOK), b = va_begin(&w, 6 * VA_PAGE_TOK - 3);
     va_leave_behind(&w, 5);
     assert_ok(va_step_async(&w));
@@ -60,14 +62,11 @@ FX_TEST(test_the_next_token_may_take_idle_memory_and_more_may_not)
     assert_int_equal(va_mapped(&w, a), 10);
     assert_int_equal(va_mapped(&w, b), 6);
     assert_int_equal(va_stats(&w).groups_idle, 4);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // Where nobody can give anything the next token waits for the step, which says so.
 FX_TEST(test_a_look_ahead_never_exceeds_the_budget)
 {
-    va_open_small(&w, true, false);
     assert_ok(va_set_budget(&w, 4));
     for (uint32_t i = 0; i < 3; i++) va_begin(&w, VA_PAGE_TOK);
     assert_ok(va_step_async(&w));
@@ -76,18 +75,14 @@ FX_TEST(test_a_look_ahead_never_exceeds_the_budget)
     for (uint32_t i = 0; i < 3; i++) w.len[i]++;
     assert_status(VT_NOSPACE, va_step_async(&w));
     for (uint32_t i = 0; i < 3; i++) w.len[i]--;
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_the_longest_request_has_no_next_token)
 {
-    va_open_small(&w, true, false);
     va_begin(&w, w.setup.max_tok);
     assert_ok(va_step_async(&w));
     vt_va_wait(w.va);
     assert_int_equal(va_stats(&w).ahead_jobs, 0);
-    va_close(&w);
 }
 
 // ---- The next request
@@ -119,8 +114,6 @@ FX_TEST(test_the_next_request_is_ready)
     assert_int_equal(va_mapped(&w, reqid), 3);
     assert_ok(va_step(&w, false));
     assert_int_equal(va_stats(&w).map_calls, before.map_calls);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // Whoever asks for less than next_groups is served by it, or by one that has enough as well.
@@ -137,8 +130,6 @@ FX_TEST(test_the_next_request_suits_short_ones)
     look_ahead(); // and then another is the next
     assert_int_equal(va_mapped(&w, 2), 4);
     assert_int_equal(va_mapped(&w, a), 1);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_the_next_request_is_wiped_ahead)
@@ -153,8 +144,6 @@ FX_TEST(test_the_next_request_is_wiped_ahead)
     assert_ok(va_alloc(&w, 1, &reqid)); // looks at all of it
     assert_int_equal(vt_fault_calls(w.fault), n_call);
     assert_int_equal(reqid, b);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_the_next_request_takes_free_memory_only)
@@ -166,8 +155,6 @@ FX_TEST(test_the_next_request_takes_free_memory_only)
     assert_int_equal(va_mapped(&w, 2), 2);
     look_ahead();
     assert_int_equal(va_stats(&w).next_groups, 2);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_what_the_next_request_has_is_taken_when_needed)
@@ -180,8 +167,6 @@ FX_TEST(test_what_the_next_request_has_is_taken_when_needed)
     w.len[b] = 9 * VA_PAGE_TOK;
     assert_ok(va_step(&w, false));
     assert_int_equal(va_mapped(&w, 2), 1);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // ---- Reclamation in the background
@@ -210,8 +195,6 @@ FX_TEST(test_little_free_memory_is_reclaimed_behind_the_caller)
     assert_int_equal(st.background_groups, 5);
     assert_int_equal(st.groups_spare, 5);
     assert_int_equal(st.destroy_calls, 0);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_enough_free_memory_is_left_alone)
@@ -226,7 +209,6 @@ FX_TEST(test_enough_free_memory_is_left_alone)
     fill_up(&b, &c);
     look_ahead();
     assert_int_equal(va_stats(&w).background_groups, 0);
-    va_close(&w);
 }
 
 FX_TEST(test_reclamation_spares_the_next_request)
@@ -237,8 +219,6 @@ FX_TEST(test_reclamation_spares_the_next_request)
     look_ahead();
     assert_int_equal(va_mapped(&w, b), 3);
     assert_int_equal(va_mapped(&w, c), 0);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // ---- The device
@@ -259,8 +239,6 @@ FX_TEST(test_the_worker_waits_for_no_device)
     assert_int_equal(va_mapped(&w, b), 0);
     assert_int_equal(va_mapped(&w, a), 10);
     assert_int_equal(vt_fake_look(w.inner).n_wait, 0);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_the_worker_maps_no_more_than_it_could_reclaim)
@@ -275,8 +253,6 @@ FX_TEST(test_the_worker_maps_no_more_than_it_could_reclaim)
     va_finish_work(&w);
     look_ahead();
     assert_int_equal(va_mapped(&w, a), 10);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // A page group of 4 MiB is a slice.
@@ -291,8 +267,6 @@ FX_TEST(test_the_worker_works_in_slices)
     look_ahead();
     assert_int_equal(va_stats(&w).next_groups, 6);
     assert_int_equal(va_stats(&w).map_calls, 6 * 2);
-    va_verify(&w);
-    va_close(&w);
 }
 
-FX_RUN(test_vt_vattention_ahead)
+FX_RUN_EACH(test_vt_vattention_ahead, setup, teardown)

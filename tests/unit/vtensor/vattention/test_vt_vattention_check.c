@@ -8,6 +8,16 @@
 
 static va_world w;
 
+VT_FIXTURE(setup)
+{
+    va_open_small(&w, false, false);
+}
+
+VT_FIXTURE(teardown)
+{
+    va_done(&w);
+}
+
 static void expect_broken(const char *want)
 {
     const char *what = NULL;
@@ -18,7 +28,6 @@ static void expect_broken(const char *want)
 
 FX_TEST(test_check_finds_wrong_requests)
 {
-    va_open_small(&w, false, false);
     vti_va_req *r = &w.va->req[va_begin(&w, 2 * VA_PAGE_TOK)];
     r->n_dirty = 9, expect_broken("dirty"), r->n_dirty = 2;
     r->n_torn = 9;
@@ -30,13 +39,10 @@ FX_TEST(test_check_finds_wrong_requests)
     r->is_active = false, expect_broken("inactive"), r->is_active = true;
     r->n_given = 3, expect_broken("needed"), r->n_given = 2;
     r->n_dirty = 1, expect_broken("clean"), r->n_dirty = 2;
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_check_finds_wrong_groups)
 {
-    va_open_small(&w, false, false);
     vti_va_req *r = &w.va->req[va_begin(&w, 2 * VA_PAGE_TOK)];
     uint32_t n_preferred = w.va->geo.n_preferred;
     va_leave_behind(&w, 1);
@@ -52,13 +58,10 @@ FX_TEST(test_check_finds_wrong_groups)
     w.va->n_created = 3;
     w.va->budget_groups = 2, expect_broken("budget"), w.va->budget_groups = 20;
     w.va->n_run++, expect_broken("count of runs"), w.va->n_run--;
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_check_compares_with_the_system)
 {
-    va_open_small(&w, false, false);
     vti_va_req *r = &w.va->req[va_begin(&w, 2 * VA_PAGE_TOK)];
     w.va->state[7] = VTI_VA_SPARE; // the sums agree
     w.va->n_spare = 1;
@@ -73,8 +76,6 @@ FX_TEST(test_check_compares_with_the_system)
     r->n_torn = 0;
     r->n_mapped = r->n_dirty = r->n_need = r->n_given = 2;
     r->len_tok = 2 * VA_PAGE_TOK;
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_check_finds_too_many_runs)
@@ -91,8 +92,6 @@ FX_TEST(test_check_finds_too_many_runs)
     assert_ok(va_step(&w, false));
     va_begin(&w, VA_PAGE_TOK);
     w.va->max_jump = 0, expect_broken("mappings"), w.va->max_jump = 2;
-    va_verify(&w);
-    va_close(&w);
 }
 
-FX_RUN(test_vt_vattention_check)
+FX_RUN_EACH(test_vt_vattention_check, setup, teardown)

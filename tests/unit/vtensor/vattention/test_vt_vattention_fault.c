@@ -15,6 +15,11 @@ enum { MORE_THAN_CLEANUP_CALLS = 40 };
 
 static va_world w;
 
+VT_FIXTURE(teardown)
+{
+    va_done(&w);
+}
+
 static void grown(uint32_t n_group)
 {
     va_begin(&w, n_group * VA_PAGE_TOK);
@@ -30,10 +35,7 @@ static void nothing(void)
 {
 }
 
-static void one_grown(void)
-{
-    grown(3);
-}
+VT_DO(one_grown, grown(3))
 
 static void one_idle(void)
 {
@@ -103,20 +105,9 @@ static vt_status do_alloc(void)
     return va_alloc(&w, 4 * VA_PAGE_TOK, &reqid);
 }
 
-static vt_status do_free(void)
-{
-    return va_free(&w, 0);
-}
-
-static vt_status do_step(void)
-{
-    return va_step(&w, false);
-}
-
-static vt_status do_eager_step(void)
-{
-    return va_step(&w, true);
-}
+VT_CALL(do_free, va_free(&w, 0))
+VT_CALL(do_step, va_step(&w, false))
+VT_CALL(do_eager_step, va_step(&w, true))
 
 static vt_status do_step_async(void)
 {
@@ -125,10 +116,7 @@ static vt_status do_step_async(void)
     return st;
 }
 
-static vt_status do_shrink_budget(void)
-{
-    return va_set_budget(&w, 10);
-}
+VT_CALL(do_shrink_budget, va_set_budget(&w, 10))
 
 static vt_status do_trim(void)
 {
@@ -136,10 +124,7 @@ static vt_status do_trim(void)
     return st == VT_OK ? vt_va_trim(w.va) : st;
 }
 
-static vt_status do_check(void)
-{
-    return vt_va_check(w.va, NULL);
-}
+VT_CALL(do_check, vt_va_check(w.va, NULL))
 
 typedef struct act {
     const char *name;
@@ -277,7 +262,6 @@ FX_TEST(test_a_lost_request_keeps_what_it_has)
     assert_ok(va_step_async(&w)); // others go on
     va_verify(&w);
     assert_int_equal(va_mapped(&w, 1), 1);
-    va_close(&w);
 }
 
 FX_TEST(test_a_lost_request_is_not_handed_out_again)
@@ -293,8 +277,6 @@ FX_TEST(test_a_lost_request_is_not_handed_out_again)
     assert_status(VT_NOSPANS, va_alloc(&w, 1, &reqid));
     assert_ok(va_step(&w, true));
     assert_int_equal(va_mapped(&w, 1), 1); // a sweep passes it by
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_lost_memory_counts_against_the_budget)
@@ -308,8 +290,6 @@ FX_TEST(test_lost_memory_counts_against_the_budget)
     assert_status(VT_NOSPACE, va_step_async(&w));
     w.len[0] = 3 * VA_PAGE_TOK;
     assert_ok(va_step_async(&w));
-    va_verify(&w);
-    va_close(&w);
 }
 
 // When the device works again, the request serves again, and its memory is spare.
@@ -348,8 +328,6 @@ FX_TEST(test_the_bytes_of_another_are_not_in_a_lost_request)
     assert_int_equal(va_stats(&w).groups_lost, 5);
     assert_ok(va_alloc(&w, VA_PAGE_TOK, &reqid));
     assert_int_equal(reqid, 1);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // Once is undone: the memory is where it was.
@@ -362,8 +340,6 @@ FX_TEST(test_a_failing_unmap_is_undone)
     assert_int_equal(va_stats(&w).groups_idle, 5);
     assert_ok(va_step(&w, true));
     assert_int_equal(va_stats(&w).groups_spare, 5);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // The first wipe was queued when the second fails: the memory goes when the device is done with it.
@@ -377,8 +353,6 @@ FX_TEST(test_a_failing_wipe_is_undone)
     assert_int_equal(va_stats(&w).groups_spare, 1);
     assert_int_equal(va_stats(&w).device_waits, 1);
     assert_ok(va_step(&w, false));
-    va_verify(&w);
-    va_close(&w);
 }
 
 // ---- Beginning and end
@@ -482,8 +456,6 @@ FX_TEST(test_step_async_without_a_thread)
     assert_ok(va_step(&w, false)); // that needs none
     no_thread = false;
     assert_ok(va_step_async(&w));
-    va_verify(&w);
-    va_close(&w);
 }
 
-FX_RUN(test_vt_vattention_fault)
+FX_RUN_EACH(test_vt_vattention_fault, NULL, teardown)

@@ -8,6 +8,11 @@
 
 static va_world w;
 
+VT_FIXTURE(teardown)
+{
+    va_done(&w);
+}
+
 FX_TEST(test_trim_returns_spare_memory)
 {
     va_open_small(&w, true, false);
@@ -18,8 +23,6 @@ FX_TEST(test_trim_returns_spare_memory)
     assert_ok(va_step(&w, true));
     assert_ok(vt_va_trim(w.va));
     assert_int_equal(va_stats(&w).groups_created, 2);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // ---- Steady state
@@ -100,7 +103,6 @@ FX_TEST(test_steady_state_on_the_host_creates_and_destroys_nothing)
     va_setup s = churn_setup();
     va_open(&w, &s, 2);
     expect_steady(400);
-    va_close(&w);
 }
 
 FX_TEST(test_steady_state_waits_for_no_device)
@@ -112,7 +114,6 @@ FX_TEST(test_steady_state_waits_for_no_device)
     expect_steady(400);
     assert_int_equal(va_stats(&w).device_waits, 0);
     assert_int_equal(vt_fake_look(w.inner).n_wait, 0);
-    va_close(&w);
 }
 
 FX_TEST(test_steady_state_on_a_gpu_creates_and_destroys_nothing)
@@ -131,8 +132,6 @@ FX_TEST(test_steady_state_on_a_gpu_creates_and_destroys_nothing)
     assert_int_equal(standin_calls("cuMemRelease"), n_release);
     assert_true(standin_calls("cuMemMap") > n_map + 10);
     assert_int_equal(va_stats(&w).device_waits, 0);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // What the device still reads is wiped in its order.
@@ -145,8 +144,6 @@ FX_TEST(test_a_new_request_does_not_wait_for_the_one_before)
     vt_va_set_deferred_reclamation(w.va, false);
     va_begin(&w, 2 * VA_PAGE_TOK);
     assert_int_equal(vt_fake_look(w.inner).n_wait, 0);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_a_wait_is_counted_where_nothing_else_helps)
@@ -165,8 +162,6 @@ FX_TEST(test_a_wait_is_counted_where_nothing_else_helps)
     assert_ok(va_step(&w, false));
     assert_int_equal(va_mapped(&w, b), 7);
     assert_int_equal(va_stats(&w).device_waits, 1);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // c is idle for longer, but the device still reads it.
@@ -187,8 +182,6 @@ FX_TEST(test_memory_that_is_free_now_is_taken_first)
     assert_int_equal(va_mapped(&w, c), 10);
     assert_int_equal(va_mapped(&w, b), 4);
     assert_int_equal(va_stats(&w).device_waits, 0);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // ---- Mappings
@@ -211,8 +204,6 @@ FX_TEST(test_what_moves_stays_a_run)
     w.len[b] = 0;
     assert_int_equal(va_begin(&w, 9 * VA_PAGE_TOK), 0);
     assert_int_equal(w.va->n_run, 2); // its own two, and then the others
-    va_verify(&w);
-    va_close(&w);
 }
 
 // The name after the last one that may serve anywhere belongs to a position of another request.
@@ -233,8 +224,6 @@ FX_TEST(test_a_run_ends_with_the_names_that_serve_anywhere)
     w.len[a] = 7 * VA_PAGE_TOK;
     assert_ok(va_step(&w, false));
     assert_true(w.va->req[a].name[6] < w.va->geo.n_preferred);
-    va_verify(&w);
-    va_close(&w);
 }
 
 FX_TEST(test_without_mappings_to_spare_memory_is_made_anew)
@@ -251,8 +240,6 @@ FX_TEST(test_without_mappings_to_spare_memory_is_made_anew)
     assert_ok(va_step(&w, false));
     assert_true(va_stats(&w).destroy_calls > before.destroy_calls);
     assert_int_equal(w.va->n_run, 3);
-    va_verify(&w);
-    va_close(&w);
 }
 
 // One run more than requests: it is used, and then no more.
@@ -272,7 +259,6 @@ FX_TEST(test_mappings_are_used_up_to_the_limit)
         assert_ok(va_step(&w, va_draw(&w, 4) == 0));
         va_verify(&w);
     }
-    va_close(&w);
 }
 
 // ---- The system has less memory than the budget allows
@@ -293,8 +279,6 @@ FX_TEST(test_what_the_system_lacks_is_taken_from_others)
     assert_int_equal(va_mapped(&w, b), 3); // nothing is taken in vain
     w.len[a] = 8 * VA_PAGE_TOK;
     assert_ok(va_step(&w, false));
-    va_verify(&w);
-    va_close(&w);
 }
 
-FX_RUN(test_vt_vattention_remap)
+FX_RUN_EACH(test_vt_vattention_remap, NULL, teardown)

@@ -60,6 +60,7 @@ static uint32_t or_none(uint32_t value)
 
 void va_open(va_world *w, const va_setup *setup, uint64_t seed)
 {
+    if (w->va) va_close(w);
     *w = (va_world){.setup = *setup, .rng = seed};
     assert_true(setup->max_batch <= VA_WORLD_MAX_BATCH);
     w->inner = inner_open(w);
@@ -99,6 +100,7 @@ void va_close_broken(va_world *w)
 {
     for (uint32_t i = 0; i < VA_WORLD_MAX_BATCH; i++) free(w->req[i].bytes);
     vt_va_cleanup(w->va);
+    w->va = NULL;
     if (w->end.violation) fail_msg("the contract is broken: %s", w->end.violation);
 }
 
@@ -414,4 +416,11 @@ void va_verify(va_world *w)
     if (has_bytes(w)) return;
     vt_fake_report now = vt_fake_look(w->inner);
     if (now.violation) fail_msg("the contract is broken: %s", now.violation);
+}
+
+void va_done(va_world *w)
+{
+    if (!w->va) return;
+    va_verify(w);
+    va_close(w);
 }

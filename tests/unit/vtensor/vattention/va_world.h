@@ -51,9 +51,10 @@ typedef struct va_world {
 va_setup va_small(void);
 void va_open_small(va_world *w, bool host, bool device);
 
-// Errors end the test.
+// Errors end the test. What is open is closed first.
 void va_open(va_world *w, const va_setup *setup, uint64_t seed);
-void va_close(va_world *w);        // and nothing may be left, and no breach found, in the fake
+void va_close(va_world *w); // and nothing may be left, and no breach found, in the fake
+void va_done(va_world *w);  // the end of a test: if one is open still, verifies and closes it
 void va_close_broken(va_world *w); // of a device that has failed to the end: only no breach
 
 uint64_t va_draw(va_world *w, uint64_t below);

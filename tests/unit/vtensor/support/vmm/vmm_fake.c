@@ -38,29 +38,17 @@ static size_t fake_granularity(vt_vmm *vmm)
     return VT_FAKE_PAGE_BYTES;
 }
 
-static uint64_t fake_max_runs(vt_vmm *vmm)
-{
-    vt_fake *f = vt_fake_enter(vmm);
-    uint64_t n = f->max_runs;
-    (void)vt_fake_leave(f, VT_OK);
-    return n;
-}
-
-static bool fake_can_protect(vt_vmm *vmm)
-{
-    vt_fake *f = vt_fake_enter(vmm);
-    bool can = !f->writable_aliases;
-    (void)vt_fake_leave(f, VT_OK);
-    return can;
-}
-
-static bool fake_creates_zeroed(vt_vmm *vmm)
-{
-    vt_fake *f = vt_fake_enter(vmm);
-    bool zeroed = !f->dirty_create;
-    (void)vt_fake_leave(f, VT_OK);
-    return zeroed;
-}
+#define GETTER(name, type, value)        \
+    static type name(vt_vmm *vmm)        \
+    {                                    \
+        vt_fake *f = vt_fake_enter(vmm); \
+        type is = value;                 \
+        (void)vt_fake_leave(f, VT_OK);   \
+        return is;                       \
+    }
+GETTER(fake_max_runs, uint64_t, f->max_runs)
+GETTER(fake_can_protect, bool, !f->writable_aliases)
+GETTER(fake_creates_zeroed, bool, !f->dirty_create)
 
 static vt_status configure(vt_fake *f, const vt_vmm_geometry *geo)
 {
@@ -71,15 +59,11 @@ static vt_status configure(vt_fake *f, const vt_vmm_geometry *geo)
     return VT_OK;
 }
 
-static vt_status fake_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
-{
-    vt_fake *f = vt_fake_enter_at_cost(vmm, 0);
-    return vt_fake_leave(f, configure(f, geo));
-}
+static VT_FAKE_CALL(fake_configure, 0, configure(f, geo), const vt_vmm_geometry *geo)
 
-// ---- chunks
+    // ---- chunks
 
-static vt_status create(vt_fake *f, uint64_t index, uint64_t n)
+    static vt_status create(vt_fake *f, uint64_t index, uint64_t n)
 {
     vt_fake_chunks *c = &f->chunks;
     if (!vt_fake_class_of(c, index, n)) return vt_fake_breach(f, "create of an index out of range");
@@ -138,13 +122,10 @@ static vt_status reserve(vt_fake *f, size_t size_bytes, uintptr_t *addr)
     return vt_fake_space_reserve(&f->space, size_bytes, addr) ? VT_OK : VT_ENOMEM;
 }
 
-static vt_status fake_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
-{
-    vt_fake *f = vt_fake_enter_at_cost(vmm, VT_COST_RESERVE);
-    return vt_fake_leave(f, reserve(f, size_bytes, addr));
-}
+static VT_FAKE_CALL(fake_reserve, VT_COST_RESERVE, reserve(f, size_bytes, addr), size_t size_bytes,
+                    uintptr_t *addr)
 
-static vt_status unreserve(vt_fake *f, uintptr_t addr, size_t size_bytes)
+    static vt_status unreserve(vt_fake *f, uintptr_t addr, size_t size_bytes)
 {
     vt_fake_res *r = vt_fake_space_at(&f->space, addr, 1);
     if (!r || r->addr != addr) return vt_fake_breach(f, "unreserve of what is not reserved");
@@ -155,15 +136,12 @@ static vt_status unreserve(vt_fake *f, uintptr_t addr, size_t size_bytes)
     return VT_OK;
 }
 
-static vt_status fake_unreserve(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
-{
-    vt_fake *f = vt_fake_enter_at_cost(vmm, VT_COST_RESERVE);
-    return vt_fake_leave(f, unreserve(f, addr, size_bytes));
-}
+static VT_FAKE_CALL(fake_unreserve, VT_COST_RESERVE, unreserve(f, addr, size_bytes), uintptr_t addr,
+                    size_t size_bytes)
 
-// ---- mappings
+    // ---- mappings
 
-static bool no_run_is_left(const vt_fake *f, uint64_t n_run_before)
+    static bool no_run_is_left(const vt_fake *f, uint64_t n_run_before)
 {
     return f->space.n_run > f->max_runs && f->space.n_run > n_run_before;
 }
@@ -239,13 +217,10 @@ static vt_status protect(vt_fake *f, uintptr_t addr, size_t size_bytes, vt_vmm_u
     return VT_NOSPACE;
 }
 
-static vt_status fake_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
-{
-    vt_fake *f = vt_fake_enter_at_cost(vmm, VT_COST_PROTECT);
-    return vt_fake_leave(f, protect(f, addr, size_bytes, use));
-}
+static VT_FAKE_CALL(fake_protect, VT_COST_PROTECT, protect(f, addr, size_bytes, use),
+                    uintptr_t addr, size_t size_bytes, vt_vmm_use use)
 
-static vt_status unmap(vt_fake *f, uintptr_t addr, size_t size_bytes)
+    static vt_status unmap(vt_fake *f, uintptr_t addr, size_t size_bytes)
 {
     const vt_fake_res *r = whole_slices(f, addr, size_bytes);
     if (!r) return VT_EINVAL;
@@ -255,13 +230,10 @@ static vt_status unmap(vt_fake *f, uintptr_t addr, size_t size_bytes)
     return VT_OK;
 }
 
-static vt_status fake_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
-{
-    vt_fake *f = vt_fake_enter_at_cost(vmm, VT_COST_UNMAP);
-    return vt_fake_leave(f, unmap(f, addr, size_bytes));
-}
+static VT_FAKE_CALL(fake_unmap, VT_COST_UNMAP, unmap(f, addr, size_bytes), uintptr_t addr,
+                    size_t size_bytes)
 
-static vt_status fake_mapped(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping)
+    static vt_status fake_mapped(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping)
 {
     vt_fake *f = vt_fake_enter_at_cost(vmm, 0);
     *size_bytes = f->space.mapped_bytes;
@@ -322,43 +294,19 @@ vt_vmm *vt_fake_open(void)
     return &f->vmm;
 }
 
-// Sets one field of the fake.
-#define SET(vmm, field, value)           \
-    do {                                 \
+#define SETTER(name, type, field, value) \
+    void name(vt_vmm *vmm, type to)      \
+    {                                    \
         vt_fake *f = vt_fake_enter(vmm); \
-        f->field = (value);              \
+        f->field = value;                \
         (void)vt_fake_leave(f, VT_OK);   \
-    } while (0)
-
-void vt_fake_set_max_runs(vt_vmm *vmm, uint64_t max_runs)
-{
-    SET(vmm, max_runs, max_runs);
-}
-
-void vt_fake_set_max_chunks(vt_vmm *vmm, uint64_t max_chunks)
-{
-    SET(vmm, max_chunks, max_chunks);
-}
-
-void vt_fake_set_can_protect(vt_vmm *vmm, bool can_protect)
-{
-    SET(vmm, writable_aliases, !can_protect);
-}
-
-void vt_fake_set_dirty_create(vt_vmm *vmm, bool dirty)
-{
-    SET(vmm, dirty_create, dirty);
-}
-
-void vt_fake_set_async(vt_vmm *vmm, bool async)
-{
-    SET(vmm, async, async);
-}
-
-void vt_fake_set_epitaph(vt_vmm *vmm, vt_fake_report *at)
-{
-    SET(vmm, epitaph, at);
-}
+    }
+SETTER(vt_fake_set_max_runs, uint64_t, max_runs, to)
+SETTER(vt_fake_set_max_chunks, uint64_t, max_chunks, to)
+SETTER(vt_fake_set_can_protect, bool, writable_aliases, !to)
+SETTER(vt_fake_set_dirty_create, bool, dirty_create, to)
+SETTER(vt_fake_set_async, bool, async, to)
+SETTER(vt_fake_set_epitaph, vt_fake_report *, epitaph, to)
 
 vt_fake_report vt_fake_look(const vt_vmm *vmm)
 {

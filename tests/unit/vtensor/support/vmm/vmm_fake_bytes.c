@@ -153,11 +153,8 @@ static vt_status passed(vt_fake *f, uint64_t ticket, bool wait, bool *is_passed)
     return VT_OK;
 }
 
-vt_status vt_fake_passed(vt_vmm *vmm, uint64_t ticket, bool wait, bool *is_passed)
-{
-    vt_fake *f = vt_fake_enter_at_cost(vmm, 0);
-    return vt_fake_leave(f, passed(f, ticket, wait, is_passed));
-}
+VT_FAKE_CALL(vt_fake_passed, 0, passed(f, ticket, wait, is_passed), uint64_t ticket, bool wait,
+             bool *is_passed)
 
 void vt_fake_finish(vt_vmm *vmm, uint64_t ticket)
 {
@@ -177,11 +174,8 @@ static vt_status zero(vt_fake *f, uintptr_t addr, size_t size_bytes, vt_vmm_orde
     return st;
 }
 
-vt_status vt_fake_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
-{
-    vt_fake *f = vt_fake_enter_at_cost(vmm, VT_COST_BYTES);
-    return vt_fake_leave(f, zero(f, addr, size_bytes, order));
-}
+VT_FAKE_CALL(vt_fake_zero, VT_COST_BYTES, zero(f, addr, size_bytes, order), uintptr_t addr,
+             size_t size_bytes, vt_vmm_order order)
 
 // Bytes of a slice that are to be copied to or from mapped bytes of other chunks.
 typedef struct stored {
@@ -229,12 +223,9 @@ static vt_status fetch(vt_fake *f, uintptr_t dst, uint32_t slice, uint64_t index
     return VT_OK;
 }
 
-vt_status vt_fake_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index, size_t offset,
-                        size_t size_bytes, vt_vmm_order order)
-{
-    vt_fake *f = vt_fake_enter_at_cost(vmm, VT_COST_BYTES);
-    return vt_fake_leave(f, fetch(f, dst, slice, index, offset, size_bytes, order));
-}
+VT_FAKE_CALL(vt_fake_fetch, VT_COST_BYTES, fetch(f, dst, slice, index, offset, size_bytes, order),
+             uintptr_t dst, uint32_t slice, uint64_t index, size_t offset, size_t size_bytes,
+             vt_vmm_order order)
 
 static vt_status store(vt_fake *f, uint32_t slice, uint64_t index, size_t offset, uintptr_t src,
                        size_t size_bytes)
@@ -253,12 +244,8 @@ static vt_status store(vt_fake *f, uint32_t slice, uint64_t index, size_t offset
     return VT_OK;
 }
 
-vt_status vt_fake_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset, uintptr_t src,
-                        size_t size_bytes)
-{
-    vt_fake *f = vt_fake_enter_at_cost(vmm, VT_COST_BYTES);
-    return vt_fake_leave(f, store(f, slice, index, offset, src, size_bytes));
-}
+VT_FAKE_CALL(vt_fake_store, VT_COST_BYTES, store(f, slice, index, offset, src, size_bytes),
+             uint32_t slice, uint64_t index, size_t offset, uintptr_t src, size_t size_bytes)
 
 void vt_fake_touch(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
@@ -311,12 +298,8 @@ static vt_status write_swap(vt_fake *f, uint64_t offset, uintptr_t src, size_t s
     return VT_OK;
 }
 
-vt_status vt_fake_write_swap(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
-                             uint64_t *sum)
-{
-    vt_fake *f = vt_fake_enter_at_cost(vmm, VT_COST_SWAP);
-    return vt_fake_leave(f, write_swap(f, offset, src, size_bytes, sum));
-}
+VT_FAKE_CALL(vt_fake_write_swap, VT_COST_SWAP, write_swap(f, offset, src, size_bytes, sum),
+             uint64_t offset, uintptr_t src, size_t size_bytes, uint64_t *sum)
 
 static vt_status read_swap(vt_fake *f, uintptr_t dst, uint64_t offset, size_t size_bytes,
                            uint64_t *sum)
@@ -331,12 +314,8 @@ static vt_status read_swap(vt_fake *f, uintptr_t dst, uint64_t offset, size_t si
     return wrong ? vt_fake_breach(f, wrong) : VT_OK;
 }
 
-vt_status vt_fake_read_swap(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
-                            uint64_t *sum)
-{
-    vt_fake *f = vt_fake_enter_at_cost(vmm, VT_COST_SWAP);
-    return vt_fake_leave(f, read_swap(f, dst, offset, size_bytes, sum));
-}
+VT_FAKE_CALL(vt_fake_read_swap, VT_COST_SWAP, read_swap(f, dst, offset, size_bytes, sum),
+             uintptr_t dst, uint64_t offset, size_t size_bytes, uint64_t *sum)
 
 void vt_fake_drop_swap(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
 {

@@ -46,6 +46,13 @@ typedef struct vt_fake {
 vt_fake *vt_fake_enter(const vt_vmm *vmm);
 vt_fake *vt_fake_enter_at_cost(vt_vmm *vmm, uint64_t cost_us); // for a call of the table
 vt_status vt_fake_leave(vt_fake *f, vt_status st);
+// A call of the table that takes the lock, costs that much, and answers what `call` does.
+#define VT_FAKE_CALL(name, cost_us, call, ...)            \
+    vt_status name(vt_vmm *vmm, __VA_ARGS__)              \
+    {                                                     \
+        vt_fake *f = vt_fake_enter_at_cost(vmm, cost_us); \
+        return vt_fake_leave(f, call);                    \
+    }
 vt_status vt_fake_breach(vt_fake *f, const char *what); // VT_EINVAL
 
 // Of the table, in vmm_fake_bytes.c.

@@ -150,118 +150,44 @@ static void fault_close(vt_vmm *vmm)
     free(f);
 }
 
-// Fails the call or passes it on.
-#define PASS(op, how, ...)             \
-    vt_status st = strike(vmm, how);   \
-    vt_vmm *in = fault_of(vmm)->inner; \
-    return st != VT_OK ? st : in->ops->op(in, __VA_ARGS__)
+// A call that fails as armed, or is passed on.
+#define PASS(op, how, args, ...)                          \
+    static vt_status fault_##op(vt_vmm *vmm, __VA_ARGS__) \
+    {                                                     \
+        vt_status st = strike(vmm, how);                  \
+        vt_vmm *in = fault_of(vmm)->inner;                \
+        return st != VT_OK ? st : in->ops->op args;       \
+    }
 
-static vt_status fault_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
-{
-    PASS(configure, CALL_MAY_LACK_SPACE, geo);
-}
-
-static vt_status fault_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
-{
-    PASS(reserve, CALL_MAY_LACK_SPACE, size_bytes, addr);
-}
-
-static vt_status fault_unreserve(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
-{
-    PASS(unreserve, CALL_PLAIN, addr, size_bytes);
-}
-
-static vt_status fault_create(vt_vmm *vmm, uint64_t index, uint64_t n)
-{
-    PASS(create, CALL_MAY_LACK_SPACE | CALL_GATED, index, n);
-}
-
-static vt_status fault_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
-{
-    PASS(destroy, CALL_GATED, index, n);
-}
-
-static vt_status fault_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
-                           vt_vmm_use use)
-{
-    PASS(map, CALL_MAY_LACK_SPACE | CALL_GATED, addr, slice, index, n, use);
-}
-
-static vt_status fault_map_each(vt_vmm *vmm, uintptr_t addr, uint32_t slice, const uint64_t *index,
-                                uint64_t n, vt_vmm_use use)
-{
-    PASS(map_each, CALL_MAY_LACK_SPACE | CALL_GATED, addr, slice, index, n, use);
-}
-
-static vt_status fault_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
-{
-    PASS(protect, CALL_MAY_LACK_SPACE | CALL_GATED, addr, size_bytes, use);
-}
-
-static vt_status fault_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
-{
-    PASS(unmap, CALL_GATED, addr, size_bytes);
-}
-
-static vt_status fault_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset,
-                             uintptr_t src, size_t size_bytes)
-{
-    PASS(store, CALL_PLAIN, slice, index, offset, src, size_bytes);
-}
-
-static vt_status fault_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index,
-                             size_t offset, size_t size_bytes, vt_vmm_order order)
-{
-    PASS(fetch, CALL_PLAIN, dst, slice, index, offset, size_bytes, order);
-}
-
-static vt_status fault_copy_each(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n,
-                                 vt_vmm_order order)
-{
-    PASS(copy_each, CALL_PLAIN, copy, n, order);
-}
-
-static vt_status fault_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
-{
-    PASS(zero, CALL_GATED, addr, size_bytes, order);
-}
-
-static vt_status fault_fence(vt_vmm *vmm, uint64_t *ticket)
-{
-    PASS(fence, CALL_PLAIN, ticket);
-}
-
-static vt_status fault_passed(vt_vmm *vmm, uint64_t ticket, bool wait, bool *is_passed)
-{
-    PASS(passed, CALL_PLAIN, ticket, wait, is_passed);
-}
-
-static vt_status fault_resident(vt_vmm *vmm, uint64_t *size_bytes)
-{
-    PASS(resident, CALL_PLAIN, size_bytes);
-}
-
-static vt_status fault_mapped(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping)
-{
-    PASS(mapped, CALL_PLAIN, size_bytes, n_mapping);
-}
-
-static vt_status fault_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_bytes)
-{
-    PASS(swap_open, CALL_MAY_LACK_SPACE, dir, size_bytes);
-}
-
-static vt_status fault_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
-                                  uint64_t *sum)
-{
-    PASS(swap_write, CALL_MAY_LACK_SPACE | CALL_WRITES, offset, src, size_bytes, sum);
-}
-
-static vt_status fault_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
-                                 uint64_t *sum)
-{
-    PASS(swap_read, CALL_READS, dst, offset, size_bytes, sum);
-}
+PASS(configure, CALL_MAY_LACK_SPACE, (in, geo), const vt_vmm_geometry *geo)
+PASS(reserve, CALL_MAY_LACK_SPACE, (in, size_bytes, addr), size_t size_bytes, uintptr_t *addr)
+PASS(unreserve, CALL_PLAIN, (in, addr, size_bytes), uintptr_t addr, size_t size_bytes)
+PASS(create, CALL_MAY_LACK_SPACE | CALL_GATED, (in, index, n), uint64_t index, uint64_t n)
+PASS(destroy, CALL_GATED, (in, index, n), uint64_t index, uint64_t n)
+PASS(map, CALL_MAY_LACK_SPACE | CALL_GATED, (in, addr, slice, index, n, use), uintptr_t addr,
+     uint32_t slice, uint64_t index, uint64_t n, vt_vmm_use use)
+PASS(map_each, CALL_MAY_LACK_SPACE | CALL_GATED, (in, addr, slice, index, n, use), uintptr_t addr,
+     uint32_t slice, const uint64_t *index, uint64_t n, vt_vmm_use use)
+PASS(protect, CALL_MAY_LACK_SPACE | CALL_GATED, (in, addr, size_bytes, use), uintptr_t addr,
+     size_t size_bytes, vt_vmm_use use)
+PASS(unmap, CALL_GATED, (in, addr, size_bytes), uintptr_t addr, size_t size_bytes)
+PASS(store, CALL_PLAIN, (in, slice, index, offset, src, size_bytes), uint32_t slice, uint64_t index,
+     size_t offset, uintptr_t src, size_t size_bytes)
+PASS(fetch, CALL_PLAIN, (in, dst, slice, index, offset, size_bytes, order), uintptr_t dst,
+     uint32_t slice, uint64_t index, size_t offset, size_t size_bytes, vt_vmm_order order)
+PASS(copy_each, CALL_PLAIN, (in, copy, n, order), const vt_vmm_copy *copy, uint64_t n,
+     vt_vmm_order order)
+PASS(zero, CALL_GATED, (in, addr, size_bytes, order), uintptr_t addr, size_t size_bytes,
+     vt_vmm_order order)
+PASS(fence, CALL_PLAIN, (in, ticket), uint64_t *ticket)
+PASS(passed, CALL_PLAIN, (in, ticket, wait, is_passed), uint64_t ticket, bool wait, bool *is_passed)
+PASS(resident, CALL_PLAIN, (in, size_bytes), uint64_t *size_bytes)
+PASS(mapped, CALL_PLAIN, (in, size_bytes, n_mapping), uint64_t *size_bytes, uint64_t *n_mapping)
+PASS(swap_open, CALL_MAY_LACK_SPACE, (in, dir, size_bytes), const char *dir, uint64_t size_bytes)
+PASS(swap_write, CALL_MAY_LACK_SPACE | CALL_WRITES, (in, offset, src, size_bytes, sum),
+     uint64_t offset, uintptr_t src, size_t size_bytes, uint64_t *sum)
+PASS(swap_read, CALL_READS, (in, dst, offset, size_bytes, sum), uintptr_t dst, uint64_t offset,
+     size_t size_bytes, uint64_t *sum)
 
 static void fault_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
 {
@@ -358,21 +284,18 @@ void vt_fault_disarm(vt_vmm *vmm)
     unlock(f);
 }
 
-uint64_t vt_fault_fired(const vt_vmm *vmm)
-{
-    fault *f = lock(vmm);
-    uint64_t n = f->n_fired;
-    unlock(f);
-    return n;
-}
-
-uint64_t vt_fault_calls(const vt_vmm *vmm)
-{
-    fault *f = lock(vmm);
-    uint64_t n = f->n_call;
-    unlock(f);
-    return n;
-}
+#define GETTER(name, field)          \
+    uint64_t name(const vt_vmm *vmm) \
+    {                                \
+        fault *f = lock(vmm);        \
+        uint64_t n = f->field;       \
+        unlock(f);                   \
+        return n;                    \
+    }
+GETTER(vt_fault_fired, n_fired)
+GETTER(vt_fault_calls, n_call)
+GETTER(vt_fault_swap_here, n_swap_here)
+GETTER(vt_fault_held, n_held)
 
 void vt_fault_hold_swap(vt_vmm *vmm, bool writes, bool reads)
 {
@@ -383,14 +306,6 @@ void vt_fault_hold_swap(vt_vmm *vmm, bool writes, bool reads)
     f->has_here = true;
     pthread_cond_broadcast(&f->changed);
     unlock(f);
-}
-
-uint64_t vt_fault_swap_here(const vt_vmm *vmm)
-{
-    fault *f = lock(vmm);
-    uint64_t n = f->n_swap_here;
-    unlock(f);
-    return n;
 }
 
 void vt_fault_set_delay(vt_vmm *vmm, uint64_t seed, uint32_t max_us)
@@ -407,14 +322,6 @@ void vt_fault_hold(vt_vmm *vmm, bool hold)
     f->hold = hold;
     pthread_cond_broadcast(&f->changed);
     unlock(f);
-}
-
-uint64_t vt_fault_held(const vt_vmm *vmm)
-{
-    fault *f = lock(vmm);
-    uint64_t n = f->n_held;
-    unlock(f);
-    return n;
 }
 
 void vt_fault_await_held(vt_vmm *vmm, uint64_t n)
