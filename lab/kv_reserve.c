@@ -68,18 +68,6 @@ static void remove_free(buddy_blocks *b, uint32_t at)
     b->order[at] = -1;
 }
 
-static void fill_free_lists(buddy_blocks *b)
-{
-    uint32_t at = 0;
-    for (int order = BUDDY_N_ORDER - 1; order >= 0; order--) {
-        b->head[order] = BUDDY_NONE;
-        if (!(b->n_unit & block_size(order))) continue;
-        add_free(b, at, order);
-        at += block_size(order);
-    }
-    b->n_free = b->n_unit;
-}
-
 static void buddy_close(buddy_blocks *b)
 {
     free(b->next);
@@ -98,7 +86,14 @@ static bool buddy_open(buddy_blocks *b, uint32_t n_unit)
         return false;
     }
     memset(b->order, -1, n_unit);
-    fill_free_lists(b);
+    uint32_t at = 0;
+    for (int order = BUDDY_N_ORDER - 1; order >= 0; order--) {
+        b->head[order] = BUDDY_NONE;
+        if (!(b->n_unit & block_size(order))) continue;
+        add_free(b, at, order);
+        at += block_size(order);
+    }
+    b->n_free = b->n_unit;
     return true;
 }
 
@@ -173,6 +168,8 @@ static const char *buddy_check(const buddy_blocks *b)
 #define LEAST_CELL_TOK 16         // in a snapshot
 #define MOST_CELL      (1u << 14)
 
+enum { RESERVE_MAX, RESERVE_POW2, RESERVE_ORACLE };
+
 typedef struct reserved_seq {
     struct reserved_seq *prev, *next;
     int len_tok, expect_tok; // expect_tok: when it will probably end
@@ -181,11 +178,9 @@ typedef struct reserved_seq {
     int order;
 } reserved_seq;
 
-typedef struct kv_reserve kv_reserve;
-
-struct kv_reserve {
+typedef struct kv_reserve {
     fxi_kv kv;
-    int (*kept_tok)(const kv_reserve *k, const fxi_kv_expect *e); // the policy
+    int policy; // the manager's place in fxi_kv_reserve
     fxi_kv_pool pool;
     buddy_blocks buddy;
     fxi_kv_layout layout;            // of a device
@@ -195,7 +190,7 @@ struct kv_reserve {
     int unit_tok, ctx_tok, max_seq, n_seq;
     reserved_seq *first;
     uint64_t budget_bytes, live_tok, peak_live_tok;
-};
+} kv_reserve;
 
 static kv_reserve *reserve_of(const fxi_kv *kv)
 {
@@ -214,36 +209,22 @@ static int min_tok(int64_t a, int64_t b)
 
 // ---- how much is reserved ----------------------------------------------------------------------
 
-static int kept_max(const kv_reserve *k, const fxi_kv_expect *e)
+static int64_t wanted_tok(const kv_reserve *k, const fxi_kv_expect *e)
 {
-    (void)e;
-    return k->ctx_tok;
-}
-
-static int kept_unknown(const kv_reserve *k, const fxi_kv_expect *e)
-{
-    const int most = e->most_tok ? e->most_tok : k->ctx_tok;
-    return most > e->begin_tok ? most : e->begin_tok;
-}
-
-static int kept_pow2(const kv_reserve *k, const fxi_kv_expect *e)
-{
-    if (!e->output_tok) return kept_unknown(k, e);
-    const int64_t output = (int64_t)1 << buddy_order_of((uint64_t)e->output_tok);
-    return min_tok(e->begin_tok + output, INT32_MAX);
-}
-
-static int kept_oracle(const kv_reserve *k, const fxi_kv_expect *e)
-{
-    return e->output_tok ? min_tok((int64_t)e->begin_tok + e->output_tok, INT32_MAX)
-                         : kept_unknown(k, e);
+    if (k->policy == RESERVE_MAX) return k->ctx_tok;
+    if (!e->output_tok) { // unknown
+        const int most = e->most_tok ? e->most_tok : k->ctx_tok;
+        return most > e->begin_tok ? most : e->begin_tok;
+    }
+    if (k->policy == RESERVE_ORACLE) return (int64_t)e->begin_tok + e->output_tok;
+    return e->begin_tok + ((int64_t)1 << buddy_order_of((uint64_t)e->output_tok));
 }
 
 // At least one token; no more than a sequence may have, unless more is there already.
 static int kept_tok_of(const kv_reserve *k, const fxi_kv_expect *e)
 {
     const int most = k->ctx_tok > e->begin_tok ? k->ctx_tok : e->begin_tok;
-    const int kept = min_tok(k->kept_tok(k, e), most);
+    const int kept = min_tok(wanted_tok(k, e), most);
     return kept > 0 ? kept : 1;
 }
 
@@ -264,7 +245,8 @@ static uint64_t block_bytes(const kv_reserve *k, int order)
 
 // ---- life --------------------------------------------------------------------------------------
 
-static void lay_out_pool(kv_reserve *k)
+// The longest sequence is as long as the largest block.
+static fx_status divide_pool(kv_reserve *k, int ctx_tok, fx_error *err)
 {
     size_t at = 0;
     k->n_slot = k->pool.size_bytes / fxi_kv_tok_bytes(&k->layout);
@@ -275,11 +257,6 @@ static void lay_out_pool(kv_reserve *k)
     }
     k->unit_tok = 1;
     while (k->n_slot / (uint64_t)k->unit_tok > MAX_UNIT) k->unit_tok *= 2;
-}
-
-// The longest sequence is as long as the largest block.
-static fx_status divide_pool(kv_reserve *k, int ctx_tok, fx_error *err)
-{
     const uint64_t n_unit = k->n_slot / (uint64_t)k->unit_tok;
     if (!n_unit) return fxi_fail(err, FX_ENOSPACE, "KV cache: the budget holds no token");
     if (!buddy_open(&k->buddy, (uint32_t)n_unit))
@@ -293,24 +270,23 @@ static fx_status divide_pool(kv_reserve *k, int ctx_tok, fx_error *err)
 
 static fx_status open_pool(kv_reserve *k, const fxi_kv_shape *shape, fx_error *err)
 {
-    const fxi_kv_pool_spec spec = {.shape = shape, .most_copies = fxi_kv_n_plane(&shape->layout)};
     k->layout = fxi_kv_part_of(shape);
     k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
     k->max_seq = shape->max_seq;
     k->budget_bytes = shape->budget_bytes;
-    FX_TRY(fxi_kv_pool_open(&k->pool, &spec, err));
-    lay_out_pool(k);
+    FX_TRY(fxi_kv_pool_open(&k->pool, shape, 0, fxi_kv_n_plane(&shape->layout), err));
     const fx_status st = divide_pool(k, shape->ctx_tok, err);
     if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape);
     return st;
 }
 
-static fx_status open_reserve(kv_reserve as, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+static fx_status open_reserve(int policy, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
     *out = NULL;
-    kv_reserve *k = malloc(sizeof *k);
+    kv_reserve *k = calloc(1, sizeof *k);
     if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
-    *k = as;
+    k->kv.ops = &fxi_kv_reserve[policy];
+    k->policy = policy;
     const fx_status st = open_pool(k, shape, err);
     if (st == FX_OK)
         *out = &k->kv;
@@ -321,20 +297,17 @@ static fx_status open_reserve(kv_reserve as, const fxi_kv_shape *shape, fxi_kv *
 
 static fx_status open_max(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
-    const kv_reserve as = {.kv = {&fxi_kv_reserve[0]}, .kept_tok = kept_max};
-    return open_reserve(as, shape, out, err);
+    return open_reserve(RESERVE_MAX, shape, out, err);
 }
 
 static fx_status open_pow2(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
-    const kv_reserve as = {.kv = {&fxi_kv_reserve[1]}, .kept_tok = kept_pow2};
-    return open_reserve(as, shape, out, err);
+    return open_reserve(RESERVE_POW2, shape, out, err);
 }
 
 static fx_status open_oracle(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
-    const kv_reserve as = {.kv = {&fxi_kv_reserve[2]}, .kept_tok = kept_oracle};
-    return open_reserve(as, shape, out, err);
+    return open_reserve(RESERVE_ORACLE, shape, out, err);
 }
 
 static void reserve_release(fxi_kv *kv, fxi_kv_seq *seq);
@@ -349,24 +322,6 @@ static void reserve_close(fxi_kv *kv)
 }
 
 // ---- sequences ---------------------------------------------------------------------------------
-
-static void list_seq(kv_reserve *k, reserved_seq *s)
-{
-    s->next = k->first;
-    if (s->next) s->next->prev = s;
-    k->first = s;
-    k->n_seq++;
-}
-
-static void unlist_seq(kv_reserve *k, reserved_seq *s)
-{
-    if (s->next) s->next->prev = s->prev;
-    if (s->prev)
-        s->prev->next = s->next;
-    else
-        k->first = s->next;
-    k->n_seq--;
-}
 
 static fx_status reserve_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_seq **out)
 {
@@ -384,7 +339,10 @@ static fx_status reserve_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_
     }
     *s = (reserved_seq){.kept_tok = kept, .at = at, .order = order};
     s->expect_tok = min_tok((int64_t)expect->begin_tok + expect->output_tok, kept);
-    list_seq(k, s);
+    s->next = k->first;
+    if (s->next) s->next->prev = s;
+    k->first = s;
+    k->n_seq++;
     *out = (fxi_kv_seq *)s;
     return FX_OK;
 }
@@ -404,20 +362,15 @@ static size_t first_byte(const kv_reserve *k, int group, int plane, uint32_t uni
     return k->region[group] + ((size_t)plane * (size_t)k->n_slot + slot) * row_bytes;
 }
 
-static fx_status copy_rows(kv_reserve *k, const reserved_seq *s, uint32_t to)
-{
-    for (int g = 0; g < k->layout.n_group; g++)
-        for (int p = 0; p < k->layout.group[g].n_plane; p++)
-            fxi_kv_copies_list(&k->pool.copies, first_byte(k, g, p, to), first_byte(k, g, p, s->at),
-                               (size_t)s->len_tok * k->layout.group[g].row_bytes);
-    return fxi_kv_pool_copy(&k->pool, &k->pool.copies, VT_VMM_QUEUED);
-}
-
 static fx_status move_seq(kv_reserve *k, reserved_seq *s, int order)
 {
     const uint32_t to = buddy_take(&k->buddy, order);
     if (to == BUDDY_NONE) return FX_ENOSPACE;
-    const fx_status st = copy_rows(k, s, to);
+    for (int g = 0; g < k->layout.n_group; g++)
+        for (int p = 0; p < k->layout.group[g].n_plane; p++)
+            fxi_kv_pool_list(&k->pool, first_byte(k, g, p, to), first_byte(k, g, p, s->at),
+                             (size_t)s->len_tok * k->layout.group[g].row_bytes);
+    const fx_status st = fxi_kv_pool_copy(&k->pool, VT_VMM_QUEUED);
     buddy_give(&k->buddy, st == FX_OK ? s->at : to, st == FX_OK ? s->order : order);
     if (st != FX_OK) return st;
     s->at = to;
@@ -449,7 +402,12 @@ static void reserve_release(fxi_kv *kv, fxi_kv_seq *seq)
     reserved_seq *s = kept_of(seq);
     set_kept_len(k, s, 0);
     buddy_give(&k->buddy, s->at, s->order);
-    unlist_seq(k, s);
+    if (s->next) s->next->prev = s->prev;
+    if (s->prev)
+        s->prev->next = s->next;
+    else
+        k->first = s->next;
+    k->n_seq--;
     free(s);
 }
 
@@ -527,16 +485,6 @@ static uint64_t reserve_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_to
     return end > kept_of(s)->order ? block_bytes(k, end) : 0;
 }
 
-static void add_waste(const kv_reserve *k, const reserved_seq *s, fxi_kv_stats *out)
-{
-    const int wanted = s->expect_tok > s->len_tok ? s->expect_tok : s->len_tok;
-    out->used_bytes += (uint64_t)s->len_tok * k->tok_bytes;
-    out->reserved_bytes += (uint64_t)(wanted - s->len_tok) * k->tok_bytes;
-    out->internal_bytes += (uint64_t)(s->kept_tok - wanted) * k->tok_bytes;
-    out->external_bytes += block_bytes(k, s->order) - (uint64_t)s->kept_tok * k->tok_bytes;
-    out->held_bytes += block_bytes(k, s->order);
-}
-
 static uint64_t reserve_held(const fxi_kv *kv)
 {
     const kv_reserve *k = reserve_of(kv);
@@ -550,7 +498,14 @@ static void reserve_stats(const fxi_kv *kv, fxi_kv_stats *out)
     *out = (fxi_kv_stats){.budget_bytes = k->budget_bytes,
                           .usable_bytes = k->buddy.n_unit * block_bytes(k, 0),
                           .mapped_bytes = mapped};
-    for (const reserved_seq *s = k->first; s; s = s->next) add_waste(k, s, out);
+    for (const reserved_seq *s = k->first; s; s = s->next) {
+        const int wanted = s->expect_tok > s->len_tok ? s->expect_tok : s->len_tok;
+        out->used_bytes += (uint64_t)s->len_tok * k->tok_bytes;
+        out->reserved_bytes += (uint64_t)(wanted - s->len_tok) * k->tok_bytes;
+        out->internal_bytes += (uint64_t)(s->kept_tok - wanted) * k->tok_bytes;
+        out->external_bytes += block_bytes(k, s->order) - (uint64_t)s->kept_tok * k->tok_bytes;
+        out->held_bytes += block_bytes(k, s->order);
+    }
     out->spare_bytes = mapped - out->held_bytes;
     out->live_bytes = k->live_tok * k->tok_bytes;
     out->peak_mapped_bytes = mapped;
@@ -566,28 +521,9 @@ typedef struct reserve_cells {
     uint8_t *n_block; // [n] sequences with memory there; more than two count as two
 } reserve_cells;
 
-static bool open_cells(const kv_reserve *k, reserve_cells *c)
-{
-    *c = (reserve_cells){.order = 0};
-    while (block_tok(k, c->order) < LEAST_CELL_TOK || k->buddy.n_unit >> c->order > MOST_CELL)
-        c->order++;
-    c->n = (k->buddy.n_unit + (1u << c->order) - 1) >> c->order;
-    c->n_block = calloc(c->n, 1);
-    return c->n_block != NULL;
-}
-
 static uint32_t cells_of(const reserve_cells *c, const reserved_seq *s)
 {
     return s->order > c->order ? 1u << (s->order - c->order) : 1;
-}
-
-static void count_cell_blocks(const kv_reserve *k, reserve_cells *c)
-{
-    for (const reserved_seq *s = k->first; s; s = s->next)
-        for (uint32_t i = 0; i < cells_of(c, s); i++) {
-            uint8_t *n = &c->n_block[(s->at >> c->order) + i];
-            *n += *n < 2;
-        }
 }
 
 // A sequence has all that is reserved for it. The cells of the devices are named one after the
@@ -597,10 +533,18 @@ static void reserve_collect(fxi_kv *kv, fxi_kv_snapshot *to)
     static const unsigned states[] = {FX_CHUNK_spare, FX_CHUNK_owned, FX_CHUNK_shared};
     const kv_reserve *k = reserve_of(kv);
     const int n = k->pool.n_rank;
-    reserve_cells c;
-    to->has_failed = !open_cells(k, &c);
+    reserve_cells c = {.order = 0};
+    while (block_tok(k, c.order) < LEAST_CELL_TOK || k->buddy.n_unit >> c.order > MOST_CELL)
+        c.order++;
+    c.n = (k->buddy.n_unit + (1u << c.order) - 1) >> c.order;
+    c.n_block = calloc(c.n, 1);
+    to->has_failed = !c.n_block;
     if (to->has_failed) return;
-    count_cell_blocks(k, &c);
+    for (const reserved_seq *s = k->first; s; s = s->next)
+        for (uint32_t i = 0; i < cells_of(&c, s); i++) {
+            uint8_t *n_block = &c.n_block[(s->at >> c.order) + i];
+            *n_block += *n_block < 2;
+        }
     for (int d = 0; d < n; d++)
         fxi_kv_snapshot_add_group(to, block_bytes(k, c.order) / (uint64_t)n,
                                   (int)block_tok(k, c.order), d);
@@ -660,9 +604,9 @@ static fx_status reserve_check(fxi_kv *kv, const char **what)
     }
 
 const fxi_kv_ops fxi_kv_reserve[FXI_N_KV_RESERVE] = {
-    RESERVE_OPS("reserve-max", open_max),
-    RESERVE_OPS("reserve-pow2", open_pow2),
-    RESERVE_OPS("reserve-oracle", open_oracle),
+    [RESERVE_MAX] = RESERVE_OPS("reserve-max", open_max),
+    [RESERVE_POW2] = RESERVE_OPS("reserve-pow2", open_pow2),
+    [RESERVE_ORACLE] = RESERVE_OPS("reserve-oracle", open_oracle),
 };
 
 const fxi_kv_ops *fxi_kv_reserve_find(const char *name)

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,31 +71,17 @@ static fx_status read_geometry(const fxi_json *m, calibration *c)
     return is_whole ? FX_OK : FX_EFORMAT;
 }
 
-static double fastest_prompt_tok_s(const fxi_json *rows)
-{
-    double most = 0;
-    for (fxi_json_iter it = fxi_json_items(rows); fxi_json_next(&it);)
-        if (json_number_of(it.value, "tokens_per_s") > most)
-            most = json_number_of(it.value, "tokens_per_s");
-    return most;
-}
-
-// The row of one sequence with the shortest context; NULL: there is none.
-static const fxi_json *lone_decode(const fxi_json *rows)
-{
-    const fxi_json *found = NULL;
-    for (fxi_json_iter it = fxi_json_items(rows); fxi_json_next(&it);)
-        if (json_number_of(it.value, "batch") == 1 &&
-            (!found ||
-             json_number_of(it.value, "mean_context") < json_number_of(found, "mean_context")))
-            found = it.value;
-    return found;
-}
-
 static fx_status read_speed(const fxi_json *all, calibration *c)
 {
-    const double prompt_tok_s = fastest_prompt_tok_s(fxi_json_get(all, "prompt"));
-    const fxi_json *decode = lone_decode(fxi_json_get(all, "decode"));
+    const fxi_json *decode = NULL; // of one sequence, with the shortest context
+    double prompt_tok_s = 0;       // of the fastest prompt
+    for (fxi_json_iter it = fxi_json_items(fxi_json_get(all, "prompt")); fxi_json_next(&it);)
+        prompt_tok_s = fmax(prompt_tok_s, json_number_of(it.value, "tokens_per_s"));
+    for (fxi_json_iter it = fxi_json_items(fxi_json_get(all, "decode")); fxi_json_next(&it);)
+        if (json_number_of(it.value, "batch") == 1 &&
+            (!decode ||
+             json_number_of(it.value, "mean_context") < json_number_of(decode, "mean_context")))
+            decode = it.value;
     const double tok_s = decode ? json_number_of(decode, "tokens_per_s") : 0;
     if (prompt_tok_s <= 0 || tok_s <= 0) return FX_EFORMAT;
     const fxi_geometry *g = &c->geometry;
@@ -107,6 +94,8 @@ static fx_status read_speed(const fxi_json *all, calibration *c)
     return FX_OK;
 }
 
+// `out` must not be moved: its geometry's name lies in it. Errors: FX_EFORMAT (not what bench
+// --json writes, or a run without a prompt or without a batch of 1), FX_ENOMEM.
 static fx_status parse_calibration(const char *path, const fxi_mapping *m, calibration *out,
                                    fx_error *err)
 {
@@ -123,18 +112,6 @@ static fx_status parse_calibration(const char *path, const fxi_mapping *m, calib
         st = fxi_fail(err, FX_EFORMAT,
                       "%s: not what 'flexinfer bench --json' writes for a batch of 1", path);
     fxi_json_doc_free(&doc);
-    return st;
-}
-
-// `out` must not be moved: its geometry's name lies in it. Errors: FX_EIO, FX_EFORMAT (not what
-// bench --json writes, or a run without a prompt or without a batch of 1), FX_ENOMEM.
-static fx_status open_calibration(const char *path, calibration *out, fx_error *err)
-{
-    fxi_mapping m = {0};
-    *out = (calibration){0};
-    FX_TRY(fxi_mapping_open(path, &m, err));
-    fx_status st = parse_calibration(path, &m, out, err);
-    fxi_mapping_close(&m);
     return st;
 }
 
@@ -257,14 +234,6 @@ static void print_replay_row(const char *manager, const fxi_replay_figures *f)
     printf("\n");
 }
 
-// "mooncake_synthetic" of "some/folder/mooncake_synthetic.part.csv".
-static fxi_str trace_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path, *dot = strchr(name, '.');
-    return (fxi_str){name, dot && dot != name ? (size_t)(dot - name) : strlen(name)};
-}
-
 static void print_replay_csv_head(void)
 {
     printf("trace,manager,model,device,page_kib,rate_per_s,max_seq,choices,beams,prefix_tokens,"
@@ -276,18 +245,16 @@ static void print_replay_csv_head(void)
 
 static void print_replay_csv_row(const replay_setting *s, const fxi_replay_figures *f)
 {
-    const fxi_str name = trace_name(s->trace);
+    // "mooncake_synthetic" of "some/folder/mooncake_synthetic.part.csv"
+    const char *slash = strrchr(s->trace, '/'), *name = slash ? slash + 1 : s->trace;
+    const char *dot = strchr(name, '.');
+    const int n_name = (int)(dot && dot != name ? (size_t)(dot - name) : strlen(name));
     const fxi_load *l = s->load;
-    printf("%.*s,%s,%s,%s,%zu,%g,%d,%d,%d,%d,%d,%s", (int)name.n, name.p, s->manager, s->model,
-           s->device, s->page_bytes >> 10, l->rate_per_s, s->max_seq, l->n_choice, l->beam_width,
+    printf("%.*s,%s,%s,%s,%zu,%g,%d,%d,%d,%d,%d,%s", n_name, name, s->manager, s->model, s->device,
+           s->page_bytes >> 10, l->rate_per_s, s->max_seq, l->n_choice, l->beam_width,
            l->prefix_tok, s->block_tok, s->swaps ? "swap" : "recompute");
     for (int i = 0; i < N_COLUMN; i++) printf(",%.9g", columns[i].value(f));
     printf("\n");
-}
-
-static void print_replay_timeline_head(FILE *to)
-{
-    fprintf(to, "manager,at_s,running,waiting,mapped_gb,live_gb,cached_gb\n");
 }
 
 static void print_replay_timeline(FILE *to, const char *manager, const fxi_replay_figures *f)
@@ -353,7 +320,12 @@ static fx_status find_named(trace_job *j, fx_error *err)
 
 static fx_status find_calibrated(trace_job *j, fx_error *err)
 {
-    FX_TRY(open_calibration(j->o->calibration, &j->measured, err));
+    const char *path = j->o->calibration;
+    fxi_mapping m = {0};
+    FX_TRY(fxi_mapping_open(path, &m, err));
+    fx_status st = parse_calibration(path, &m, &j->measured, err);
+    fxi_mapping_close(&m);
+    FX_TRY(st);
     j->geometry = &j->measured.geometry;
     j->device = &j->measured.device;
     if (j->o->cli.engine.kv_memory_bytes > 0) return FX_OK;
@@ -479,7 +451,7 @@ static fx_status open_timeline(trace_job *j, fx_error *err)
     if (!path) return FX_OK;
     j->timeline = fopen(path, "w");
     if (!j->timeline) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
-    print_replay_timeline_head(j->timeline);
+    fprintf(j->timeline, "manager,at_s,running,waiting,mapped_gb,live_gb,cached_gb\n");
     return FX_OK;
 }
 

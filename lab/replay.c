@@ -72,17 +72,6 @@ static void on_replay_event(void *client, const fx_event *ev)
     free(c);
 }
 
-static fx_status finish_figures(fxi_replay *r, fx_error *err)
-{
-    fxi_replay_figures *f = r->out;
-    f->n_pass = r->model->n_pass;
-    f->mean_batch = f->n_pass ? r->batch_sum / (double)f->n_pass : 0;
-    f->driver_s = (r->memory->owner_us - r->open_us) / 1e6;
-    f->n_preempt_recompute = r->eng->stats.now.n_preempt_recompute;
-    f->n_preempt_swap = r->eng->stats.now.n_preempt_swap;
-    return fxi_notes_end(&r->notes, fxi_replay_now_us(r), err);
-}
-
 // ---- opening ------------------------------------------------------------------------------------
 
 static const char what[] = "replay";
@@ -151,18 +140,6 @@ static fx_options engine_options(const fxi_replay *r, uint64_t kv_bytes)
                         .cache_idle_s = 600};
 }
 
-static void fill_info(fxi_replay *r)
-{
-    fx_model_info *info = &r->eng->info;
-    const fxi_geometry *g = r->opt->geometry;
-    info->generates = true;
-    info->n_layer = g->n_layer;
-    info->n_vocab = FXI_SIMULATED_VOCAB;
-    info->train_ctx_tok = g->ctx_tok;
-    info->ctx_tok = r->opt->ctx_tok ? r->opt->ctx_tok : g->ctx_tok;
-    info->kv_bytes_per_tok = 2 * (size_t)g->n_layer * fxi_geometry_row_bytes(g);
-}
-
 static uint64_t n_calls(const fxi_simulated_memory *m)
 {
     return m->n_create + m->n_destroy + m->n_map + m->n_unmap + m->n_protect + m->n_swap;
@@ -201,15 +178,6 @@ static void simulated_moved(const fxi_kv *kv, fxi_kv_moved *out)
     *out = (fxi_kv_moved){.bytes = bytes, .ns = (uint64_t)(1e3 * us)};
 }
 
-static void watch_manager(fxi_replay *r)
-{
-    r->real_ops = r->eng->kv->ops;
-    r->kv_ops = *r->real_ops;
-    if (r->real_ops->step) r->kv_ops.step = step_beside;
-    if (r->real_ops->moved) r->kv_ops.moved = simulated_moved;
-    r->eng->kv->ops = &r->kv_ops;
-}
-
 static fx_status make_simulated(fxi_replay *r, fx_error *err)
 {
     fx_engine *eng = r->eng;
@@ -242,12 +210,23 @@ static fx_status make_engine(fxi_replay *r, fx_error *err)
     FX_TRY(make_vocab(eng, err));
     FX_TRY(fxi_pool_create(1, &eng->pool, err));
     FX_TRY(make_simulated(r, err));
-    fill_info(r);
+    fx_model_info *info = &r->eng->info;
+    const fxi_geometry *g = r->opt->geometry;
+    info->generates = true;
+    info->n_layer = g->n_layer;
+    info->n_vocab = FXI_SIMULATED_VOCAB;
+    info->train_ctx_tok = g->ctx_tok;
+    info->ctx_tok = r->opt->ctx_tok ? r->opt->ctx_tok : g->ctx_tok;
+    info->kv_bytes_per_tok = 2 * (size_t)g->n_layer * fxi_geometry_row_bytes(g);
     FX_TRY(fxi_engine_fit(eng, err));
     if (fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP))
         eng->memory.copy_share = 0; // by the device's copy engine
     eng->memory.swap_us_per_byte = r->opt->device->costs.swap_us_per_gb / 1e9;
-    watch_manager(r);
+    r->real_ops = r->eng->kv->ops;
+    r->kv_ops = *r->real_ops;
+    if (r->real_ops->step) r->kv_ops.step = step_beside;
+    if (r->real_ops->moved) r->kv_ops.moved = simulated_moved;
+    r->eng->kv->ops = &r->kv_ops;
     r->out->budget_bytes = kv_bytes;
     return FX_OK;
 }
@@ -367,30 +346,30 @@ static fx_status run_all(fxi_replay *r, size_t n_row, fx_error *err)
     return FX_OK;
 }
 
-static fx_status check_options(const fxi_replay_options *o, fx_error *err)
-{
-    if (o->max_seq < 1 || o->step_tok < 1 || o->ctx_tok < 0)
-        return fxi_fail(err, FX_EINVAL, "replay: sequences, step or context out of range");
-    if (o->page_bytes < 4096 || o->page_bytes & (o->page_bytes - 1))
-        return fxi_fail(err, FX_EINVAL,
-                        "replay: pages of %zu bytes are not a power of two from 4096",
-                        o->page_bytes);
-    return FX_OK;
-}
-
 fx_status fxi_replay_run(const fxi_trace *t, const fxi_replay_options *opt, fxi_replay_figures *out,
                          fx_error *err)
 {
     *out = (fxi_replay_figures){0};
     fxi_replay r = {.t = t, .opt = opt, .out = out};
-    FX_TRY(check_options(opt, err));
+    if (opt->max_seq < 1 || opt->step_tok < 1 || opt->ctx_tok < 0)
+        return fxi_fail(err, FX_EINVAL, "replay: sequences, step or context out of range");
+    if (opt->page_bytes < 4096 || opt->page_bytes & (opt->page_bytes - 1))
+        return fxi_fail(err, FX_EINVAL,
+                        "replay: pages of %zu bytes are not a power of two from 4096",
+                        opt->page_bytes);
     FX_TRY(fxi_load_check(&opt->load, err));
     FX_TRY(fxi_replay_open(&r, err));
     r.open_us = r.memory->owner_us;
     fxi_notes_begin(&r.notes, fxi_replay_now_us(&r), opt->sample_s * 1e6, out);
     fx_status st = run_all(&r, fxi_load_n_row(&opt->load, t), err);
     fxi_iteration_end_all(r.eng, FX_FINISH_ABORT);
-    fx_status finished = finish_figures(&r, st == FX_OK ? err : NULL);
+    fxi_replay_figures *f = r.out;
+    f->n_pass = r.model->n_pass;
+    f->mean_batch = f->n_pass ? r.batch_sum / (double)f->n_pass : 0;
+    f->driver_s = (r.memory->owner_us - r.open_us) / 1e6;
+    f->n_preempt_recompute = r.eng->stats.now.n_preempt_recompute;
+    f->n_preempt_swap = r.eng->stats.now.n_preempt_swap;
+    fx_status finished = fxi_notes_end(&r.notes, fxi_replay_now_us(&r), st == FX_OK ? err : NULL);
     fxi_replay_close(&r);
     free(r.prompt);
     return st != FX_OK ? st : finished;

@@ -159,15 +159,6 @@ static fx_status serve_rows(trace_run *r, fx_error *err)
     return FX_OK;
 }
 
-// After an error, requests may still be on their way: they end, and only then may r go.
-static void end_all(trace_run *r)
-{
-    size_t n_done;
-    for (size_t i = 0; i < r->n_row; i++)
-        if (r->id[i]) fx_cancel(r->eng, r->id[i]);
-    while (look_at_load(r, &n_done)) sleep_towards(now_us() + 1e9);
-}
-
 static fx_status fill_figures(trace_run *r, fx_error *err)
 {
     fxi_replay_figures *f = r->out;
@@ -196,7 +187,13 @@ fx_status fxi_serve_run(fx_engine *eng, const fxi_trace *t, const fxi_serve_opti
     fx_engine_stats(eng, &r.before);
     fxi_notes_begin(&r.notes, now_us(), opt->sample_s * 1e6, out);
     fx_status st = serve_rows(&r, err);
-    if (st != FX_OK) end_all(&r);
+    // After an error, requests may still be on their way: they end, and only then may r go.
+    if (st != FX_OK) {
+        size_t n_done;
+        for (size_t i = 0; i < r.n_row; i++)
+            if (r.id[i]) fx_cancel(r.eng, r.id[i]);
+        while (look_at_load(&r, &n_done)) sleep_towards(now_us() + 1e9);
+    }
     fx_status filled = fill_figures(&r, st == FX_OK ? err : NULL);
     pthread_mutex_destroy(&r.mu);
     free(r.prompt);

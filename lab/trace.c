@@ -185,19 +185,6 @@ static fx_status read_field(trace_reader *r, trace_column c, fxi_str field)
     return set_number(r, c, v);
 }
 
-static fx_status read_row(trace_reader *r, fxi_str line, const trace_column *column, int n_column)
-{
-    fxi_str field;
-    size_t at = 0;
-    int n = 0;
-    start_row(r);
-    while (next_field(line, &at, &field)) {
-        if (n == n_column) return fail_row(r, "more than %d fields", n_column);
-        FX_TRY(read_field(r, column[n++], field));
-    }
-    return end_row(r);
-}
-
 static fx_status read_names(trace_reader *r, fxi_str line, trace_column column[MAX_FIELD], int *n)
 {
     fxi_str field;
@@ -219,10 +206,19 @@ static fx_status read_csv_rows(trace_reader *r, const char *text, size_t n_bytes
     fxi_str line;
     for (fxi_str rest = {text, n_bytes}; fxi_str_next_line(&rest, &line);) {
         r->line++;
-        if (r->line == 1)
+        if (r->line == 1) {
             FX_TRY(read_names(r, line, column, &n_column));
-        else if (line.n > 0)
-            FX_TRY(read_row(r, line, column, n_column));
+        } else if (line.n > 0) {
+            fxi_str field;
+            size_t at = 0;
+            int n = 0;
+            start_row(r);
+            while (next_field(line, &at, &field)) {
+                if (n == n_column) return fail_row(r, "more than %d fields", n_column);
+                FX_TRY(read_field(r, column[n++], field));
+            }
+            FX_TRY(end_row(r));
+        }
     }
     return FX_OK;
 }
@@ -341,16 +337,11 @@ fx_status fxi_load_check(const fxi_load *l, fx_error *err)
 
 // ---- times -------------------------------------------------------------------------------------
 
-// The time after the arrival before, for a Poisson process.
-static double gap_us(const fxi_load *l, size_t i)
-{
-    return -log(1 - fxi_rng_unit(l->seed, 0, i)) * 1e6 / l->rate_per_s;
-}
-
 double fxi_arrival_us(const fxi_load *l, const fxi_trace *t, size_t i, double before_us)
 {
     if (i == 0) return 0;
-    if (l->rate_per_s > 0) return before_us + gap_us(l, i);
+    if (l->rate_per_s > 0) // a Poisson process
+        return before_us - log(1 - fxi_rng_unit(l->seed, 0, i)) * 1e6 / l->rate_per_s;
     return (t->row[i].arrival_ms - t->row[0].arrival_ms) * 1e3 / l->speed;
 }
 

@@ -74,18 +74,6 @@ static uint64_t request_growth(const fx_engine *eng, const fxi_live_request *r, 
     return sum;
 }
 
-// Mappings that its sequences may soon need.
-static uint64_t request_mappings(const fx_engine *eng, const fxi_live_request *r)
-{
-    uint64_t sum = 0;
-    const uint64_t of_new = fxi_kv_mappings(eng->kv, NULL);
-    for (int i = 0; of_new && i < r->n_seq; i++) {
-        const fxi_seq *s = &r->seq[i];
-        if (s->state != FXI_SEQ_DONE) sum += s->kv ? fxi_kv_mappings(eng->kv, s->kv) : of_new;
-    }
-    return sum;
-}
-
 // What is promised beyond the bytes that are held: growth of running requests, everything of those
 // that come back. Added up once in an iteration, and updated as requests are admitted.
 typedef struct fxi_promise {
@@ -97,9 +85,15 @@ typedef struct fxi_promise {
 static fxi_promise promise_of(const fx_engine *eng, const fxi_live_request *r, int hit_tok)
 {
     const bool is_out = r->state == FXI_SWAPPED || r->state == FXI_SWAPPING_IN;
-    return (fxi_promise){.growth_bytes = request_growth(eng, r, hit_tok) +
-                                         (is_out ? fxi_preempt_bytes(&eng->memory, r) : 0),
-                         .n_mapping = request_mappings(eng, r)};
+    const uint64_t of_new = fxi_kv_mappings(eng->kv, NULL);
+    fxi_promise p = {.growth_bytes = request_growth(eng, r, hit_tok) +
+                                     (is_out ? fxi_preempt_bytes(&eng->memory, r) : 0)};
+    for (int i = 0; of_new && i < r->n_seq; i++) { // mappings that its sequences may soon need
+        const fxi_seq *s = &r->seq[i];
+        if (s->state != FXI_SEQ_DONE)
+            p.n_mapping += s->kv ? fxi_kv_mappings(eng->kv, s->kv) : of_new;
+    }
+    return p;
 }
 
 static void add_promise(fxi_promise *p, fxi_promise need)
@@ -235,15 +229,6 @@ static void count_hit(fx_engine *eng, fxi_live_request *r, const fxi_seq *s)
     fxi_stats_count_lookup(&eng->stats, r->spec.no_cache ? 0 : n_prompt, s->n_computed);
 }
 
-// Whether it would fit if other sequences already held everything that it matches, which is looked
-// up only where it matters.
-static bool may_fit(const fx_engine *eng, const fxi_live_request *r, const fxi_seq *s,
-                    const fxi_promise *p)
-{
-    return has_memory_for(eng, p, promise_of(eng, r, 0)) ||
-           has_memory_for(eng, p, promise_of(eng, r, fxi_cache_hit(&eng->memory, s)));
-}
-
 // What the request needs is known once its first sequence is matched. If that is too much, it goes
 // back.
 static verdict admit_waiting(fx_engine *eng, fxi_live_request *r, fxi_promise *p, bool is_alone)
@@ -254,7 +239,11 @@ static verdict admit_waiting(fx_engine *eng, fxi_live_request *r, fxi_promise *p
         fxi_sched_move(&eng->sched, r, FXI_JOINING);
         return SKIPPED;
     }
-    if (!is_alone && !may_fit(eng, r, s, p)) return NO_MEMORY;
+    // It may fit if other sequences hold everything that it matches, which is looked up only where
+    // it matters.
+    if (!is_alone && !has_memory_for(eng, p, promise_of(eng, r, 0)) &&
+        !has_memory_for(eng, p, promise_of(eng, r, fxi_cache_hit(&eng->memory, s))))
+        return NO_MEMORY;
     if (fxi_cache_match(&eng->memory, s) != FX_OK) return NO_MEMORY;
     const fxi_promise need = promise_of(eng, r, 0);
     if (!is_alone && !has_memory_for(eng, p, need)) {

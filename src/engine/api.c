@@ -320,24 +320,6 @@ const char *fx_kv_manager_name(int i)
 
 // fx_model_info of a model, loaded or only looked at.
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-// general.name, or the file's name without its extension.
-static void fill_name(fx_model_info *info, const fxi_gguf *g, const char *path)
-{
-    fxi_str name = {NULL, 0};
-    if (fxi_gguf_str(g, "general.name", false, &name, NULL) != FX_OK || !name.n) {
-        name.p = base_name(path);
-        const char *dot = strrchr(name.p, '.');
-        name.n = dot && dot != name.p ? (size_t)(dot - name.p) : strlen(name.p);
-    }
-    snprintf(info->name, sizeof info->name, "%.*s", name.n < 127 ? (int)name.n : 127, name.p);
-}
-
 static void fill_abilities(fx_model_info *info, const fxi_model_shape *s)
 {
     info->generates = s->generates;
@@ -353,7 +335,15 @@ void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, c
     const fxi_model_shape *s = fxi_model_get_shape(m);
     fxi_str arch = {"", 0};
     (void)fxi_gguf_str(g, "general.architecture", false, &arch, NULL);
-    fill_name(info, g, path);
+    // general.name, or the file's name without its extension.
+    fxi_str name = {NULL, 0};
+    if (fxi_gguf_str(g, "general.name", false, &name, NULL) != FX_OK || !name.n) {
+        const char *slash = strrchr(path, '/');
+        name.p = slash ? slash + 1 : path;
+        const char *dot = strrchr(name.p, '.');
+        name.n = dot && dot != name.p ? (size_t)(dot - name.p) : strlen(name.p);
+    }
+    snprintf(info->name, sizeof info->name, "%.*s", name.n < 127 ? (int)name.n : 127, name.p);
     snprintf(info->arch, sizeof info->arch, "%.*s", arch.n < 31 ? (int)arch.n : 31, arch.p);
     snprintf(info->type, sizeof info->type, "%s", s->type->name);
     snprintf(info->kernel_path, sizeof info->kernel_path, "%s", fxi_model_kernel_path(m));

@@ -153,16 +153,6 @@ static fx_status open_manager(fx_engine *eng, fxi_kv_shape *shape, fx_error *err
 
 // ---- parts -------------------------------------------------------------------------------------
 
-static void fill_text_info(fx_model_info *info, const fxi_vocab *v, const fxi_chat *chat)
-{
-    const char *builtin = fxi_chat_builtin(chat);
-    info->has_chat_template = !builtin || strcmp(builtin, "plain") != 0;
-    info->chat_template_error = fxi_chat_broken(chat);
-    info->warning = fxi_vocab_warning(v);
-    info->bos_id = fxi_vocab_bos(v);
-    info->eos_id = fxi_vocab_eos(v);
-}
-
 static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
 {
     const fx_options *o = &eng->opt;
@@ -182,7 +172,12 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     if (o->ctx_tok) eng->info.ctx_tok = o->ctx_tok;
     eng->info.n_thread = o->n_thread;
     snprintf(eng->info.device, sizeof eng->info.device, "%s", eng->device->name);
-    fill_text_info(&eng->info, eng->vocab, eng->chat);
+    const char *builtin = fxi_chat_builtin(eng->chat);
+    eng->info.has_chat_template = !builtin || strcmp(builtin, "plain") != 0;
+    eng->info.chat_template_error = fxi_chat_broken(eng->chat);
+    eng->info.warning = fxi_vocab_warning(eng->vocab);
+    eng->info.bos_id = fxi_vocab_bos(eng->vocab);
+    eng->info.eos_id = fxi_vocab_eos(eng->vocab);
     if (fxi_vocab_size(eng->vocab) > eng->info.n_vocab)
         return fxi_fail(err, FX_EFORMAT, "%s: the vocabulary has %d tokens, the embedding %d rows",
                         o->tokenizer_path ? o->tokenizer_path : o->model_path,
@@ -190,28 +185,15 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     return FX_OK;
 }
 
-static uint64_t default_budget(fx_engine *eng)
-{
-    fxi_device_memory m;
-    eng->device->ops->memory(eng->device, &m);
-    const uint64_t bytes = m.free_bytes / 10 * (m.is_host ? HOST_TENTHS : DEVICE_TENTHS);
-    return bytes ? bytes : 1; // no memory is free: refused below
-}
-
-static fx_status check_budget(const fx_engine *eng, uint64_t bytes, int n_tok, fx_error *err)
-{
-    const int least_tok = fxi_budget_least_tok(&eng->service);
-    if (n_tok >= least_tok) return FX_OK;
-    return fxi_fail(err, FX_ENOSPACE,
-                    "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
-                    (unsigned long long)bytes, n_tok,
-                    (unsigned long long)fxi_budget_least_bytes(&eng->service), least_tok);
-}
-
 static fx_status open_kv(fx_engine *eng, fx_error *err)
 {
     fx_options *o = &eng->opt;
-    if (!o->kv_memory_bytes) o->kv_memory_bytes = default_budget(eng);
+    if (!o->kv_memory_bytes) {
+        fxi_device_memory m;
+        eng->device->ops->memory(eng->device, &m);
+        o->kv_memory_bytes = m.free_bytes / 10 * (m.is_host ? HOST_TENTHS : DEVICE_TENTHS);
+        if (!o->kv_memory_bytes) o->kv_memory_bytes = 1; // no memory is free: refused below
+    }
     const uint64_t for_drafts = fxi_draft_model_bytes(eng->draft_model, o->kv_memory_bytes);
     if (for_drafts) FX_TRY(fxi_draft_model_open_kv(eng->draft_model, for_drafts, err));
     fxi_kv_shape shape = {
@@ -236,7 +218,12 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
     eng->service.kv = eng->memory.kv = eng->kv;
     eng->service.budget_bytes = eng->memory.effective_bytes = stats.usable_bytes;
     const int n_tok = fxi_request_longest_tok(&eng->service, stats.usable_bytes);
-    FX_TRY(check_budget(eng, stats.usable_bytes, n_tok, err));
+    const int least_tok = fxi_budget_least_tok(&eng->service);
+    if (n_tok < least_tok)
+        return fxi_fail(err, FX_ENOSPACE,
+                        "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
+                        (unsigned long long)stats.usable_bytes, n_tok,
+                        (unsigned long long)fxi_budget_least_bytes(&eng->service), least_tok);
     eng->info.ctx_tok = n_tok;
     // A model that reads in both directions computes a text in one pass.
     const bool is_whole = !fxi_model_get_shape(eng->model)->is_causal;
@@ -404,16 +391,6 @@ static fx_status check_model_text(fx_engine *eng, const fx_model_info *info, fx_
     return st;
 }
 
-// Opens the device and names it; frees it with the engine.
-static fx_status check_device(fx_engine *eng, fx_model_info *out, fx_error *err)
-{
-    FX_TRY(fxi_pool_create(1, &eng->pool, err));
-    FX_TRY(open_named_device(eng, err));
-    snprintf(out->device, sizeof out->device, "%s", eng->device->name);
-    snprintf(out->kernel_path, sizeof out->kernel_path, "%s", eng->device->path);
-    return FX_OK;
-}
-
 fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info *out, fx_error *err)
 {
     eng->opt = *opt;
@@ -423,7 +400,11 @@ fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info 
     FX_TRY(check_swap_dir(&eng->opt, err));
     FX_TRY(fx_model_inspect(opt->model_path, opt->kv_type, out, err));
     FX_TRY(check_model_text(eng, out, err));
-    return check_device(eng, out, err);
+    FX_TRY(fxi_pool_create(1, &eng->pool, err));
+    FX_TRY(open_named_device(eng, err));
+    snprintf(out->device, sizeof out->device, "%s", eng->device->name);
+    snprintf(out->kernel_path, sizeof out->kernel_path, "%s", eng->device->path);
+    return FX_OK;
 }
 
 void fxi_engine_unload(fx_engine *eng)
@@ -454,15 +435,6 @@ void fxi_engine_unload(fx_engine *eng)
 
 #define SWAP_WAIT_MS 1 // while all sequences wait for rows that are swapped, or for memory
 
-// Waits until the next iteration is due. False: the engine closes.
-static bool await_iteration(fx_engine *eng)
-{
-    bool goes_on = true;
-    for (uint64_t us; goes_on && (us = fxi_batching_delay_us(eng));)
-        goes_on = fxi_mailbox_wait_others(&eng->mailbox, us);
-    return !fxi_mailbox_is_closing(&eng->mailbox);
-}
-
 // 0: never.
 static int sooner_ms(int a, int b)
 {
@@ -471,7 +443,10 @@ static int sooner_ms(int a, int b)
 
 void fxi_engine_run(fx_engine *eng)
 {
-    while (await_iteration(eng)) {
+    for (;;) {
+        for (uint64_t us; (us = fxi_batching_delay_us(eng));)
+            if (!fxi_mailbox_wait_others(&eng->mailbox, us)) break;
+        if (fxi_mailbox_is_closing(&eng->mailbox)) break;
         const bool is_busy = fxi_iteration_run(eng);
         const int snapshot_ms = fxi_snapshot_act(eng), idle_ms = fxi_idle_wait_ms(eng);
         const int limit_ms = fxi_limit_wait_ms(&eng->memory);
@@ -489,22 +464,16 @@ static void *engine_main(void *eng)
     return NULL;
 }
 
-static fx_status start_engine(fx_engine *eng, const fx_options *opt, fx_error *err)
-{
-    FX_TRY(fxi_engine_init(eng, err));
-    FX_TRY(fxi_engine_load(eng, opt, err));
-    fxi_iteration_publish(eng);
-    if (pthread_create(&eng->thread, NULL, engine_main, eng) != 0)
-        return fxi_fail(err, FX_EINTERNAL, "the engine's thread could not be started");
-    return FX_OK;
-}
-
 fx_status fx_engine_open(const fx_options *opt, fx_engine **out, fx_error *err)
 {
     *out = NULL;
     fx_engine *eng = calloc(1, sizeof *eng);
     if (!eng) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
-    const fx_status st = start_engine(eng, opt, err);
+    fx_status st = fxi_engine_init(eng, err);
+    if (st == FX_OK) st = fxi_engine_load(eng, opt, err);
+    if (st == FX_OK) fxi_iteration_publish(eng);
+    if (st == FX_OK && pthread_create(&eng->thread, NULL, engine_main, eng) != 0)
+        st = fxi_fail(err, FX_EINTERNAL, "the engine's thread could not be started");
     if (st == FX_OK)
         *out = eng;
     else

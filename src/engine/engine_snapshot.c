@@ -198,20 +198,16 @@ static bool take_due_snapshot(fx_engine *eng)
     return true;
 }
 
-static uint64_t snapshot_gap_us(fxi_snapshots *s)
-{
-    pthread_mutex_lock(&s->mu);
-    const uint64_t gap_us = s->cost_us * FX_SNAPSHOT_SHARE;
-    pthread_mutex_unlock(&s->mu);
-    return gap_us > LEAST_GAP_US ? gap_us : LEAST_GAP_US;
-}
-
 int fxi_snapshot_act(fx_engine *eng)
 {
     fxi_snapshots *s = &eng->snapshots;
     if (atomic_load_explicit(&s->n_subscriber, memory_order_relaxed) <= 0) return 0;
     const uint64_t now_us = fxi_now_us(eng);
-    const uint64_t due_us = s->taken_us ? s->taken_us + snapshot_gap_us(s) : 0;
+    pthread_mutex_lock(&s->mu);
+    const uint64_t gap_us = s->cost_us * FX_SNAPSHOT_SHARE;
+    pthread_mutex_unlock(&s->mu);
+    const uint64_t due_us =
+        s->taken_us ? s->taken_us + (gap_us > LEAST_GAP_US ? gap_us : LEAST_GAP_US) : 0;
     if (now_us < due_us) return (int)((due_us - now_us) / 1000 + 1);
     const uint64_t start_ns = fxi_thread_cpu_ns();
     s->taken_us = now_us;

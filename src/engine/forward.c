@@ -152,17 +152,6 @@ static bool wants_best(const fx_engine *eng)
     return eng->device->prefers_best;
 }
 
-static fxi_batch build_batch(fx_engine *eng)
-{
-    fxi_forward *p = eng->pass;
-    fxi_batch b = {.token = p->token, .seq = p->batch, .rows = p->rows};
-    if (put_task(eng, &b, false)) (void)put_task(eng, &b, true);
-    p->n_seq = b.n_seq;
-    p->has_best = wants_best(eng);
-    if (p->has_best) b.best = p->best;
-    return b;
-}
-
 // Tokens of the batch that belong to prompts.
 static int count_prompt_tok(const fxi_forward *p)
 {
@@ -232,20 +221,6 @@ static void sample_after_drafts(fx_engine *eng, int k)
     }
 }
 
-// Samples and commits in rounds, one token of each sequence in each: what a sample depends on, the
-// rules and the end of an answer, is as it would be in a pass of its own. Returns the number of
-// tokens generated.
-static int sample_rounds(fx_engine *eng)
-{
-    int n_tok = 0;
-    for (int k = 0; eng->pass->n_sample; k++) {
-        fxi_sample_run(eng);
-        n_tok += fxi_commit_samples(eng);
-        sample_after_drafts(eng, k);
-    }
-    return n_tok;
-}
-
 // A request that was cancelled while the model computed gets no more tokens and ends with this
 // pass.
 static void mark_cancelled(fx_engine *eng)
@@ -266,13 +241,6 @@ static void fail_batch(fx_engine *eng)
     mark_cancelled(eng);
 }
 
-static fx_status compute_batch(fx_engine *eng, const fxi_batch *batch)
-{
-    fxi_forward *p = eng->pass;
-    FX_TRY(fxi_model_submit(eng->model, batch, p->has_best ? NULL : p->logits, &p->error));
-    return fxi_model_wait(eng->model, &p->error);
-}
-
 static void record_pass(const fx_engine *eng, int kind, int n_tok, int n_seq, fx_status st)
 {
     fxi_journal_note(&eng->journal, (fx_record){.kind = (uint8_t)kind,
@@ -285,12 +253,17 @@ void fxi_forward_run(fx_engine *eng)
 {
     fxi_forward *p = eng->pass;
     fxi_drafting *x = eng->drafting;
-    const fxi_batch batch = build_batch(eng);
+    fxi_batch batch = {.token = p->token, .seq = p->batch, .rows = p->rows};
+    if (put_task(eng, &batch, false)) (void)put_task(eng, &batch, true);
+    p->n_seq = batch.n_seq;
+    p->has_best = wants_best(eng);
+    if (p->has_best) batch.best = p->best;
     const int n_prompt_tok = count_prompt_tok(p);
     if (!batch.n_tok) return; // the requests have failed
     const uint64_t start_us = fxi_now_us(eng), draft_us = x ? fxi_draft_clock_us(&x->clock) : 0;
     record_pass(eng, FX_RECORD_step_begin, batch.n_tok, p->n_seq, FX_OK);
-    const fx_status st = compute_batch(eng, &batch);
+    fx_status st = fxi_model_submit(eng->model, &batch, p->has_best ? NULL : p->logits, &p->error);
+    if (st == FX_OK) st = fxi_model_wait(eng->model, &p->error);
     if (st != FX_OK) {
         fail_batch(eng);
         record_pass(eng, FX_RECORD_step_end, 0, 0, st);
@@ -301,7 +274,14 @@ void fxi_forward_run(fx_engine *eng)
     mark_cancelled(eng);
     p->n_sample = 0;
     for (int i = 0; i < p->n_seq; i++) advance_seq(eng, i);
-    const int n_generated_tok = sample_rounds(eng);
+    // In rounds, one token of each sequence in each: what a sample depends on, the rules and the
+    // end of an answer, is as it would be in a pass of its own.
+    int n_generated_tok = 0;
+    for (int k = 0; p->n_sample; k++) {
+        fxi_sample_run(eng);
+        n_generated_tok += fxi_commit_samples(eng);
+        sample_after_drafts(eng, k);
+    }
     if (x) fxi_drafting_commit(x, pass_us);
     fxi_stats_count_pass(&eng->stats, batch.n_tok, n_prompt_tok, n_generated_tok);
     record_pass(eng, FX_RECORD_step_end, n_generated_tok, 0, FX_OK);

@@ -15,17 +15,6 @@
 
 // ---- ending ------------------------------------------------------------------------------------
 
-static void end_seq(fx_engine *eng, fxi_seq *s)
-{
-    const fxi_live_request *r = s->request;
-    if (s->state == FXI_SEQ_LIVE && fxi_seq_ended_well(s) && !r->beam)
-        fxi_cache_record_all(&eng->memory, s);
-    fxi_cache_release(&eng->memory, s);
-    fxi_drafting_end_seq(s);
-    s->state = FXI_SEQ_DONE;
-    if (!r->defers_output) fxi_output_end(eng, s);
-}
-
 static void retire_request(fx_engine *eng, fxi_live_request *r)
 {
     fxi_sched_move(&eng->sched, r, FXI_ENDED);
@@ -42,7 +31,12 @@ static void end_what_is_decided(fx_engine *eng, fxi_live_request *r)
     for (int i = 0; i < r->n_seq; i++) {
         fxi_seq *s = &r->seq[i];
         if (s->state == FXI_SEQ_DONE || s->finish == FX_FINISH_NONE) continue;
-        end_seq(eng, s);
+        if (s->state == FXI_SEQ_LIVE && fxi_seq_ended_well(s) && !r->beam)
+            fxi_cache_record_all(&eng->memory, s);
+        fxi_cache_release(&eng->memory, s);
+        fxi_drafting_end_seq(s);
+        s->state = FXI_SEQ_DONE;
+        if (!r->defers_output) fxi_output_end(eng, s);
         some = true;
     }
     eng->sched.n_freed += some;
@@ -124,12 +118,6 @@ static int next_action_s(const fx_engine *eng)
     return eng->idle.n_done < N_IDLE ? after_s[eng->idle.n_done] : -1;
 }
 
-static bool is_due(const fx_engine *eng, uint64_t now_us)
-{
-    const int after_s = next_action_s(eng);
-    return after_s >= 0 && now_us - eng->idle.since_us >= 1000000ull * (uint64_t)after_s;
-}
-
 static void act_idle(fx_engine *eng)
 {
     const uint64_t now_us = fxi_now_us(eng);
@@ -138,7 +126,10 @@ static void act_idle(fx_engine *eng)
         eng->idle.n_done = 0;
     }
     if (eng->memory.returning_bytes) settle_memory(eng);
-    while (is_due(eng, now_us)) idle_actions[eng->idle.n_done++](eng);
+    for (int after_s; (after_s = next_action_s(eng)) >= 0;) {
+        if (now_us - eng->idle.since_us < 1000000ull * (uint64_t)after_s) return;
+        idle_actions[eng->idle.n_done++](eng);
+    }
 }
 
 // After an iteration: so much memory is still being returned. The wait for the next look doubles
@@ -174,25 +165,6 @@ void fxi_iteration_collect(fx_engine *eng)
     }
 }
 
-// With each iteration admissions need less headroom. Every few iterations, requests that found no
-// memory are tried again, since the manager's own thread frees memory too.
-static void relax_admission(fxi_sched *d)
-{
-    if (d->headroom_tok > FXI_MIN_HEADROOM_TOK) d->headroom_tok--;
-    if (++d->n_iteration % RETRY_ITERATIONS == 0) d->n_freed++;
-}
-
-static void compute_pass(fx_engine *eng)
-{
-    fxi_sched *d = &eng->sched;
-    eng->idle.since_us = 0;
-    fxi_kv_tick(eng->kv, fxi_now_ms(eng));
-    eng->n_planned_tok = fxi_plan_pass(eng);
-    if (eng->n_planned_tok) fxi_forward_run(eng);
-    end_decided(eng, &d->running);
-    if (!d->running.head) end_decided(eng, &d->waiting); // one may have failed to start
-}
-
 static void tell_step(fx_engine *eng)
 {
     pthread_mutex_lock(&eng->step_mu);
@@ -224,12 +196,21 @@ bool fxi_iteration_run(fx_engine *eng)
     if (!eng->memory.returning_bytes) eng->memory.is_forgetting = false;
     if (fxi_mailbox_take_clear(&eng->mailbox)) forget_prefixes(eng);
     end_early(eng);
-    relax_admission(d);
+    // With each iteration admissions need less headroom. Every few iterations, requests that found
+    // no memory are tried again, since the manager's own thread frees memory too.
+    if (d->headroom_tok > FXI_MIN_HEADROOM_TOK) d->headroom_tok--;
+    if (++d->n_iteration % RETRY_ITERATIONS == 0) d->n_freed++;
     const bool is_busy = d->running.head || d->waiting.head || d->aside.head;
-    if (is_busy)
-        compute_pass(eng);
-    else
+    if (is_busy) {
+        eng->idle.since_us = 0;
+        fxi_kv_tick(eng->kv, fxi_now_ms(eng));
+        eng->n_planned_tok = fxi_plan_pass(eng);
+        if (eng->n_planned_tok) fxi_forward_run(eng);
+        end_decided(eng, &d->running);
+        if (!d->running.head) end_decided(eng, &d->waiting); // one may have failed to start
+    } else {
         act_idle(eng);
+    }
     tell_step(eng);
     note_returning(eng, fxi_iteration_publish(eng) + fxi_draft_model_returning(eng->draft_model));
     return is_busy;
@@ -292,14 +273,6 @@ static int first_pass_tok(fx_engine *eng)
     return (int)sum;
 }
 
-static uint64_t longest_delay_us(fx_engine *eng)
-{
-    const double us = DELAY_SHARE * eng->memory.us_per_tok * first_pass_tok(eng);
-    return us >= MOST_DELAY_US ? MOST_DELAY_US - LATE_US
-           : us > LATE_US      ? (uint64_t)us - LATE_US
-                               : 0;
-}
-
 uint64_t fxi_batching_delay_us(fx_engine *eng)
 {
     fxi_idle *x = &eng->idle;
@@ -309,7 +282,10 @@ uint64_t fxi_batching_delay_us(fx_engine *eng)
     x->is_delaying = !d->running.head && (!begins || none_waits);
     if (!x->is_delaying) return 0;
     fxi_iteration_collect(eng);
-    const uint64_t now_us = fxi_now_us(eng), most_us = longest_delay_us(eng);
+    const double share_us = DELAY_SHARE * eng->memory.us_per_tok * first_pass_tok(eng);
+    const double longest_us = share_us < MOST_DELAY_US ? share_us : MOST_DELAY_US;
+    const uint64_t most_us = longest_us > LATE_US ? (uint64_t)longest_us - LATE_US : 0;
+    const uint64_t now_us = fxi_now_us(eng);
     if (begins) x->delay_since_us = now_us;
     const uint64_t waited_us = now_us - x->delay_since_us;
     x->is_delaying = waited_us < most_us;

@@ -158,24 +158,20 @@ static bool ends_grammar(fxi_seq *s)
     return true;
 }
 
-// Whether its client has stopped it. Where output is deferred, whole answers are compared.
-static bool is_stopped(const fxi_seq *s)
-{
-    const fxi_live_request *r = s->request;
-    return !r->defers_output &&
-           atomic_load_explicit(&r->stopped, memory_order_relaxed) >> s->choice & 1;
-}
-
 static void decide_finish(fxi_seq *s, int32_t tok, bool ends)
 {
     const fxi_live_request *r = s->request;
+    // By its client. Where output is deferred, whole answers are compared.
+    const bool is_stopped =
+        !r->defers_output &&
+        atomic_load_explicit(&r->stopped, memory_order_relaxed) >> s->choice & 1;
     if (s->text.stopped) {
         s->finish = FX_FINISH_STOP;
         s->stop_string = s->text.stop_string;
     } else if (ends) {
         s->finish = FX_FINISH_STOP;
         s->stop_token = tok;
-    } else if (is_stopped(s)) {
+    } else if (is_stopped) {
         s->finish = FX_FINISH_STOP;
     } else if (r->spec.grammar && ends_grammar(s)) {
         if (s->finish == FX_FINISH_NONE) s->finish = FX_FINISH_STOP;
@@ -184,20 +180,13 @@ static void decide_finish(fxi_seq *s, int32_t tok, bool ends)
     }
 }
 
-// Notes the time of a token, and returns the time since the one before; 0: it is the first.
-static uint64_t time_token(const fx_engine *eng, fxi_seq *s)
-{
-    const uint64_t now = fxi_now_us(eng), gap = s->last_us ? now - s->last_us : 0;
-    s->last_us = now;
-    if (!s->request->first_us) s->request->first_us = now;
-    return gap;
-}
-
 void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_token_prob *prob)
 {
     fxi_live_request *r = s->request;
     const emitter e = {eng, r, s, s->choice};
-    const uint64_t gap_us = time_token(eng, s);
+    const uint64_t now = fxi_now_us(eng), gap_us = s->last_us ? now - s->last_us : 0;
+    s->last_us = now;
+    if (!r->first_us) r->first_us = now;
     size_t show;
     if (!fxi_seq_reserve(s, s->n_tok + 1)) {
         fxi_seq_fail(s, "no memory for the answer");

@@ -53,17 +53,6 @@ static bool list_request(fxi_live_request *r, fxi_seq **s, int *n, int most)
     return true;
 }
 
-// One call to the manager for many sequences. Returns how many it could extend; if that is only
-// some of the beams of a request, they wait for the others.
-static int extend_listed(fx_engine *eng, fxi_seq *const *s, int n)
-{
-    int n_done = fxi_alloc_next(&eng->memory, s, n);
-    while (n_done > 0 && n_done < n && s[n_done]->request->beam &&
-           s[n_done - 1]->request == s[n_done]->request)
-        s[--n_done]->n_planned = 0;
-    return n_done;
-}
-
 // Those for which memory is at hand. *is_all: none was left out.
 static int decode_at_hand(fx_engine *eng, int left, bool only_fresh, bool *is_all)
 {
@@ -74,7 +63,12 @@ static int decode_at_hand(fx_engine *eng, int left, bool only_fresh, bool *is_al
         const int most = left < FXI_ALLOC_BATCH ? left : FXI_ALLOC_BATCH;
         int n = 0;
         while (r && ((only_fresh && !r->is_fresh) || list_request(r, s, &n, most))) r = r->next;
-        const int n_done = extend_listed(eng, s, n);
+        // One call to the manager for many sequences. If it could extend only some of the beams of
+        // a request, they wait for the others.
+        int n_done = fxi_alloc_next(&eng->memory, s, n);
+        while (n_done > 0 && n_done < n && s[n_done]->request->beam &&
+               s[n_done - 1]->request == s[n_done]->request)
+            s[--n_done]->n_planned = 0;
         left -= n_done;
         *is_all = n_done == n && (n || !r); // beams may be too many for any list
     }
@@ -258,15 +252,6 @@ static void prefetch_prompts(fx_engine *eng)
 
 // ---- the pass ----------------------------------------------------------------------------------
 
-static void begin_plan(fxi_sched *d)
-{
-    for (fxi_live_request *r = d->running.head; r; r = r->next) {
-        r->is_fresh = false;
-        for (int i = 0; i < r->n_seq; i++) r->seq[i].n_planned = r->seq[i].n_draft = 0;
-        if (r->spec.grammar) fxi_defer_unready(d, r);
-    }
-}
-
 // Counts planned tokens and the rows of logits that they need, and deferred sequences.
 static int count_planned(fx_engine *eng, int *n_row)
 {
@@ -285,7 +270,11 @@ static int count_planned(fx_engine *eng, int *n_row)
 
 static int plan_once(fx_engine *eng, bool may_admit)
 {
-    begin_plan(&eng->sched);
+    for (fxi_live_request *r = eng->sched.running.head; r; r = r->next) {
+        r->is_fresh = false;
+        for (int i = 0; i < r->n_seq; i++) r->seq[i].n_planned = r->seq[i].n_draft = 0;
+        if (r->spec.grammar) fxi_defer_unready(&eng->sched, r);
+    }
     int left = plan_decodes(eng, eng->opt.step_tok, false), n_row;
     bool some = fxi_admit_match_running(eng);
     if (left > 0 && may_admit) some |= fxi_admit_waiting(eng);
@@ -297,9 +286,9 @@ static int plan_once(fx_engine *eng, bool may_admit)
 
 static bool has_failed(const fxi_sched *d)
 {
-    for (const fxi_live_request *r = d->running.head; r; r = r->next)
-        if (fxi_request_is_decided(r)) return true;
-    return false;
+    const fxi_live_request *r = d->running.head;
+    while (r && !fxi_request_is_decided(r)) r = r->next;
+    return r != NULL;
 }
 
 int fxi_plan_pass(fx_engine *eng)

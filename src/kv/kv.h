@@ -472,7 +472,7 @@ static inline void fxi_kv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
     if (kv->ops->step) kv->ops->step(kv, ahead_tok, now_ms);
 }
 
-// Sets the clock of fxi_kv_step between steps: before a turn's matches.
+// Sets the clock of fxi_kv_step between steps: before the matches of an iteration.
 static inline void fxi_kv_tick(fxi_kv *kv, uint64_t now_ms)
 {
     if (kv->ops->tick) kv->ops->tick(kv, now_ms);

@@ -64,14 +64,6 @@ static int least_view_planes(const fxi_kv_shape *shape, uint64_t max_runs, uint6
     return most;
 }
 
-// The first plane that shares a view slows attention down, further ones do not: planes share views
-// only where they must, and then as many as the usual mappings need.
-static int choose_view_planes(const fxi_kv_shape *shape, uint64_t max_runs)
-{
-    const int least = least_view_planes(shape, max_runs, LEAST_RUNS);
-    return least == 1 ? 1 : least_view_planes(shape, max_runs, USUAL_RUNS);
-}
-
 // Chunks are as small as the memory's granularity and the least tokens of a slice allow.
 static fxi_chunk_shape shape_of(const fxi_kv_group *g, int view_planes, int slice_tok,
                                 size_t granularity)
@@ -91,17 +83,6 @@ static size_t common_divisor(size_t a, size_t b)
     return b ? common_divisor(b, a % b) : a;
 }
 
-static int whole_tok_of(const fxi_kv_chunks *c)
-{
-    size_t whole = 1;
-    for (int g = 0; g < c->n_group; g++) {
-        const fxi_chunk_shape *s = &c->chunk[g];
-        const size_t n = s->slice_bytes / common_divisor(s->slice_bytes, s->tok_bytes);
-        whole = whole / common_divisor(whole, n) * n;
-    }
-    return whole < INT32_MAX ? (int)whole : INT32_MAX;
-}
-
 void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunks *c)
 {
     const size_t granularity = vmm->ops->granularity(vmm);
@@ -109,9 +90,14 @@ void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunk
     uint32_t n_plane = 0;
     *c = (fxi_kv_chunks){.n_group = shape->layout.n_group};
     c->packing = granularity >= LARGE_PAGE_BYTES ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT;
-    c->view_planes = c->packing == VT_LAYOUT_PACKED
-                         ? most_planes(&shape->layout)
-                         : choose_view_planes(shape, vmm->ops->max_runs(vmm));
+    c->view_planes = most_planes(&shape->layout);
+    if (c->packing == VT_LAYOUT_SPLIT) {
+        // The first plane that shares a view slows attention down, further ones do not: planes
+        // share views only where they must, and then as many as the usual mappings need.
+        const uint64_t max_runs = vmm->ops->max_runs(vmm);
+        c->view_planes = least_view_planes(shape, max_runs, LEAST_RUNS);
+        if (c->view_planes > 1) c->view_planes = least_view_planes(shape, max_runs, USUAL_RUNS);
+    }
     const int preset = c->packing == VT_LAYOUT_PACKED ? PACKED_SLICE_TOK : SPLIT_SLICE_TOK;
     const int slice_tok = shape->block_tok ? shape->block_tok : preset;
     for (int g = 0; g < c->n_group; g++) {
@@ -125,7 +111,13 @@ void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunk
         n_plane += c->group[g].n_plane;
     }
     c->step_tok = shape->step_tok ? shape->step_tok : shape->ctx_tok;
-    c->whole_tok = whole_tok_of(c);
+    size_t whole = 1;
+    for (int g = 0; g < c->n_group; g++) {
+        const fxi_chunk_shape *s = &c->chunk[g];
+        const size_t n = s->slice_bytes / common_divisor(s->slice_bytes, s->tok_bytes);
+        whole = whole / common_divisor(whole, n) * n;
+    }
+    c->whole_tok = whole < INT32_MAX ? (int)whole : INT32_MAX;
 }
 
 vt_config fxi_chunks_config(const fxi_kv_chunks *c, const fxi_kv_shape *shape, struct vt_vmm *vmm)

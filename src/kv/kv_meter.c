@@ -42,80 +42,37 @@ static vt_status count_call(vt_vmm *vmm, fx_driver_op op, uint64_t start_ns, vt_
     return st;
 }
 
-// Returns the status of a call of the memory below, counted.
-#define METERED(vmm, op, call)                                           \
-    do {                                                                 \
-        const uint64_t start_ns_ = fxi_now_ns();                         \
-        return count_call(vmm, op, start_ns_, inner_of(vmm)->ops->call); \
-    } while (0)
+// An operation with these parameters beside the backend, which is called with these arguments.
+#define METERED(name, op, params, ...)                              \
+    static vt_status meter_##name(vt_vmm *vmm, METER_PARAMS params) \
+    {                                                               \
+        vt_vmm *const in = inner_of(vmm);                           \
+        const uint64_t start_ns = fxi_now_ns();                     \
+        const vt_status st = in->ops->name(in, __VA_ARGS__);        \
+        return count_call(vmm, FX_DRIVER_##op, start_ns, st);       \
+    }
+#define METER_PARAMS(...) __VA_ARGS__
 
 // ---- counted ----------------------------------------------------------------------------------
 
-static vt_status meter_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
-{
-    METERED(vmm, FX_DRIVER_reserve, reserve(inner_of(vmm), size_bytes, addr));
-}
-
-static vt_status meter_unreserve(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
-{
-    METERED(vmm, FX_DRIVER_unreserve, unreserve(inner_of(vmm), addr, size_bytes));
-}
-
-static vt_status meter_create(vt_vmm *vmm, uint64_t index, uint64_t n)
-{
-    METERED(vmm, FX_DRIVER_create, create(inner_of(vmm), index, n));
-}
-
-static vt_status meter_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
-{
-    METERED(vmm, FX_DRIVER_destroy, destroy(inner_of(vmm), index, n));
-}
-
-static vt_status meter_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
-                           vt_vmm_use use)
-{
-    METERED(vmm, FX_DRIVER_map, map(inner_of(vmm), addr, slice, index, n, use));
-}
-
-static vt_status meter_map_each(vt_vmm *vmm, uintptr_t addr, uint32_t slice, const uint64_t *index,
-                                uint64_t n, vt_vmm_use use)
-{
-    METERED(vmm, FX_DRIVER_map, map_each(inner_of(vmm), addr, slice, index, n, use));
-}
-
-static vt_status meter_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
-{
-    METERED(vmm, FX_DRIVER_protect, protect(inner_of(vmm), addr, size_bytes, use));
-}
-
-static vt_status meter_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
-{
-    METERED(vmm, FX_DRIVER_unmap, unmap(inner_of(vmm), addr, size_bytes));
-}
-
-static vt_status meter_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index,
-                             size_t offset, size_t size_bytes, vt_vmm_order order)
-{
-    METERED(vmm, FX_DRIVER_fetch,
-            fetch(inner_of(vmm), dst, slice, index, offset, size_bytes, order));
-}
-
-static vt_status meter_copy_each(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n,
-                                 vt_vmm_order order)
-{
-    METERED(vmm, FX_DRIVER_fetch, copy_each(inner_of(vmm), copy, n, order));
-}
-
-static vt_status meter_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset,
-                             uintptr_t src, size_t size_bytes)
-{
-    METERED(vmm, FX_DRIVER_store, store(inner_of(vmm), slice, index, offset, src, size_bytes));
-}
-
-static vt_status meter_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
-{
-    METERED(vmm, FX_DRIVER_zero, zero(inner_of(vmm), addr, size_bytes, order));
-}
+METERED(reserve, reserve, (size_t n, uintptr_t *addr), n, addr)
+METERED(unreserve, unreserve, (uintptr_t addr, size_t n), addr, n)
+METERED(create, create, (uint64_t index, uint64_t n), index, n)
+METERED(destroy, destroy, (uint64_t index, uint64_t n), index, n)
+METERED(map, map, (uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n, vt_vmm_use use),
+        addr, slice, index, n, use)
+METERED(map_each, map,
+        (uintptr_t addr, uint32_t slice, const uint64_t *index, uint64_t n, vt_vmm_use use), addr,
+        slice, index, n, use)
+METERED(protect, protect, (uintptr_t addr, size_t n, vt_vmm_use use), addr, n, use)
+METERED(unmap, unmap, (uintptr_t addr, size_t n), addr, n)
+METERED(fetch, fetch,
+        (uintptr_t dst, uint32_t slice, uint64_t index, size_t at, size_t n, vt_vmm_order order),
+        dst, slice, index, at, n, order)
+METERED(copy_each, fetch, (const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order), copy, n, order)
+METERED(store, store, (uint32_t slice, uint64_t index, size_t at, uintptr_t src, size_t n), slice,
+        index, at, src, n)
+METERED(zero, zero, (uintptr_t addr, size_t n, vt_vmm_order order), addr, n, order)
 
 static vt_status count_move(vt_vmm *vmm, fx_driver_op op, uint64_t start_ns, size_t size_bytes,
                             vt_status st)
@@ -148,61 +105,30 @@ static vt_status meter_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, si
 
 // ---- passed on --------------------------------------------------------------------------------
 
-static size_t meter_granularity(vt_vmm *vmm)
-{
-    return inner_of(vmm)->ops->granularity(inner_of(vmm));
-}
+#define PASSED_ON(type, name, params, ...)            \
+    static type meter_##name(METER_PARAMS params)     \
+    {                                                 \
+        return inner_of(vmm)->ops->name(__VA_ARGS__); \
+    }
+
+PASSED_ON(size_t, granularity, (vt_vmm * vmm), inner_of(vmm))
+PASSED_ON(bool, can_protect, (vt_vmm * vmm), inner_of(vmm))
+PASSED_ON(bool, creates_zeroed, (vt_vmm * vmm), inner_of(vmm))
+PASSED_ON(vt_status, configure, (vt_vmm * vmm, const vt_vmm_geometry *geo), inner_of(vmm), geo)
+PASSED_ON(vt_status, fence, (vt_vmm * vmm, uint64_t *ticket), inner_of(vmm), ticket)
+PASSED_ON(vt_status, passed, (vt_vmm * vmm, uint64_t ticket, bool wait, bool *is_passed),
+          inner_of(vmm), ticket, wait, is_passed)
+PASSED_ON(vt_status, resident, (vt_vmm * vmm, uint64_t *n), inner_of(vmm), n)
+PASSED_ON(vt_status, mapped, (vt_vmm * vmm, uint64_t *n, uint64_t *n_mapping), inner_of(vmm), n,
+          n_mapping)
+PASSED_ON(vt_status, swap_open, (vt_vmm * vmm, const char *dir, uint64_t n), inner_of(vmm), dir, n)
+PASSED_ON(void, swap_drop, (vt_vmm * vmm, uint64_t offset, size_t n), inner_of(vmm), offset, n)
 
 static uint64_t meter_max_runs(vt_vmm *vmm)
 {
     const uint64_t n = inner_of(vmm)->ops->max_runs(inner_of(vmm));
     const double share = meter_of(vmm)->run_share;
     return share > 0 && n < UINT64_MAX ? (uint64_t)((double)n * share) : n;
-}
-
-static bool meter_can_protect(vt_vmm *vmm)
-{
-    return inner_of(vmm)->ops->can_protect(inner_of(vmm));
-}
-
-static bool meter_creates_zeroed(vt_vmm *vmm)
-{
-    return inner_of(vmm)->ops->creates_zeroed(inner_of(vmm));
-}
-
-static vt_status meter_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
-{
-    return inner_of(vmm)->ops->configure(inner_of(vmm), geo);
-}
-
-static vt_status meter_fence(vt_vmm *vmm, uint64_t *ticket)
-{
-    return inner_of(vmm)->ops->fence(inner_of(vmm), ticket);
-}
-
-static vt_status meter_passed(vt_vmm *vmm, uint64_t ticket, bool wait, bool *is_passed)
-{
-    return inner_of(vmm)->ops->passed(inner_of(vmm), ticket, wait, is_passed);
-}
-
-static vt_status meter_resident(vt_vmm *vmm, uint64_t *size_bytes)
-{
-    return inner_of(vmm)->ops->resident(inner_of(vmm), size_bytes);
-}
-
-static vt_status meter_mapped(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapping)
-{
-    return inner_of(vmm)->ops->mapped(inner_of(vmm), size_bytes, n_mapping);
-}
-
-static vt_status meter_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_bytes)
-{
-    return inner_of(vmm)->ops->swap_open(inner_of(vmm), dir, size_bytes);
-}
-
-static void meter_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
-{
-    inner_of(vmm)->ops->swap_drop(inner_of(vmm), offset, size_bytes);
 }
 
 static void meter_close(vt_vmm *vmm)

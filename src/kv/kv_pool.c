@@ -12,8 +12,6 @@
 
 #define SLICE 0 // a chunk has one
 
-// ---- the memory of a device --------------------------------------------------------------------
-
 static uint64_t n_all_chunk(const fxi_kv_pool *p)
 {
     return p->n_chunk + p->n_scratch;
@@ -29,70 +27,51 @@ uint64_t fxi_kv_pool_mapped_bytes(const fxi_kv_pool *p)
     return rank_bytes(p) * (uint64_t)p->n_rank;
 }
 
-static void leave_addresses(const fxi_kv_pool *p, const fxi_kv_pool_rank *r)
-{
-    vt_status st = r->vmm->ops->unreserve(r->vmm, r->addr, rank_bytes(p));
-    (void)st; // the process's end returns them
-}
+// ---- life --------------------------------------------------------------------------------------
 
-static void leave_memory(const fxi_kv_pool *p, const fxi_kv_pool_rank *r)
+// Undoes the first n_done steps of back_rank. What fails is returned by the end of the process.
+static void unback_rank(const fxi_kv_pool *p, const fxi_kv_pool_rank *r, int n_done)
 {
-    vt_status st = r->vmm->ops->destroy(r->vmm, 0, n_all_chunk(p));
+    vt_vmm *vmm = r->vmm;
+    vt_status st = n_done > 2 ? vmm->ops->unmap(vmm, r->addr, rank_bytes(p)) : VT_OK;
+    if (st != VT_OK) return;
+    if (n_done > 1) st = vmm->ops->destroy(vmm, 0, n_all_chunk(p));
+    st = vmm->ops->unreserve(vmm, r->addr, rank_bytes(p));
     (void)st;
 }
 
-static vt_status back_rank(const fxi_kv_pool *p, fxi_kv_pool_rank *r)
+static vt_status back_rank(const fxi_kv_pool *p, const fxi_kv_shape *shape, fxi_kv_pool_rank *r)
 {
     const vt_vmm_ops *ops = r->vmm->ops;
+    int n_done = 1;
     vt_status st = ops->reserve(r->vmm, rank_bytes(p), &r->addr);
     if (st != VT_OK) return st;
     st = ops->create(r->vmm, 0, n_all_chunk(p));
     if (st == VT_OK) {
+        n_done++;
         st = ops->map(r->vmm, r->addr, SLICE, 0, n_all_chunk(p), VT_VMM_WRITE);
-        if (st == VT_OK) return VT_OK;
-        leave_memory(p, r);
     }
-    leave_addresses(p, r);
+    if (st == VT_OK) {
+        n_done++;
+        if (p->swap_bytes) st = ops->swap_open(r->vmm, shape->swap_dir, p->swap_bytes);
+    }
+    if (st != VT_OK) unback_rank(p, r, n_done);
     return st;
 }
 
-static void unback_rank(const fxi_kv_pool *p, const fxi_kv_pool_rank *r)
-{
-    if (r->vmm->ops->unmap(r->vmm, r->addr, rank_bytes(p)) != VT_OK) return;
-    leave_memory(p, r);
-    leave_addresses(p, r);
-}
-
-// ---- life --------------------------------------------------------------------------------------
-
 // What all ranks have, by the granularity of the first.
-static vt_status divide_budget(fxi_kv_pool *p, const fxi_kv_pool_spec *spec, size_t granularity)
+static vt_status divide_budget(fxi_kv_pool *p, const fxi_kv_shape *shape, size_t scratch_bytes,
+                               size_t granularity)
 {
-    const uint64_t n = (uint64_t)fxi_kv_n_device(spec->shape);
+    const uint64_t n = (uint64_t)fxi_kv_n_device(shape);
     p->chunk_bytes = granularity;
-    const uint64_t n_all = spec->shape->budget_bytes / n / p->chunk_bytes;
-    p->n_scratch = 1 + (spec->scratch_bytes + p->chunk_bytes - 1) / p->chunk_bytes;
+    const uint64_t n_all = shape->budget_bytes / n / p->chunk_bytes;
+    p->n_scratch = 1 + (scratch_bytes + p->chunk_bytes - 1) / p->chunk_bytes;
     if (n_all <= p->n_scratch) return VT_NOSPACE;
     p->n_chunk = n_all - p->n_scratch;
     p->size_bytes = (size_t)(p->n_chunk * p->chunk_bytes);
-    if (spec->scratch_bytes)
-        p->swap_bytes = spec->shape->swap_bytes / n / p->chunk_bytes * p->chunk_bytes;
+    if (scratch_bytes) p->swap_bytes = shape->swap_bytes / n / p->chunk_bytes * p->chunk_bytes;
     return VT_OK;
-}
-
-static vt_status set_up_rank(fxi_kv_pool *p, const fxi_kv_pool_spec *spec, fxi_kv_pool_rank *r)
-{
-    const vt_vmm_ops *ops = r->vmm->ops;
-    const size_t granularity = ops->granularity(r->vmm);
-    vt_status st = p->n_rank ? VT_OK : divide_budget(p, spec, granularity);
-    if (st == VT_OK && granularity != p->chunk_bytes) st = VT_EINVAL;
-    const vt_vmm_geometry geo = {1, {{1, p->chunk_bytes, n_all_chunk(p)}}};
-    if (st == VT_OK) st = ops->configure(r->vmm, &geo);
-    if (st == VT_OK) st = back_rank(p, r);
-    if (st != VT_OK || !p->swap_bytes) return st;
-    st = ops->swap_open(r->vmm, spec->shape->swap_dir, p->swap_bytes);
-    if (st != VT_OK) unback_rank(p, r);
-    return st;
 }
 
 // The memory that the caller gives for rank k, or NULL.
@@ -101,14 +80,21 @@ static vt_vmm *given_memory(const fxi_kv_shape *shape, int k)
     return shape->n_rank ? shape->rank_vmm[k] : shape->vmm;
 }
 
-static vt_status open_rank(fxi_kv_pool *p, const fxi_kv_pool_spec *spec)
+static vt_status open_rank(fxi_kv_pool *p, const fxi_kv_shape *shape, size_t scratch_bytes)
 {
-    vt_vmm *const given = given_memory(spec->shape, p->n_rank);
+    vt_vmm *const given = given_memory(shape, p->n_rank);
     fxi_kv_pool_rank *r = &p->rank[p->n_rank];
     r->vmm = given;
     vt_status st = given ? VT_OK : vt_vmm_host_open(&r->vmm);
     if (st != VT_OK) return st;
-    st = set_up_rank(p, spec, r);
+    const size_t granularity = r->vmm->ops->granularity(r->vmm);
+    if (!p->n_rank)
+        st = divide_budget(p, shape, scratch_bytes, granularity);
+    else if (granularity != p->chunk_bytes)
+        st = VT_EINVAL;
+    const vt_vmm_geometry geo = {1, {{1, p->chunk_bytes, n_all_chunk(p)}}};
+    if (st == VT_OK) st = r->vmm->ops->configure(r->vmm, &geo);
+    if (st == VT_OK) st = back_rank(p, shape, r);
     if (st == VT_OK)
         p->n_rank++;
     else if (!given)
@@ -116,8 +102,17 @@ static vt_status open_rank(fxi_kv_pool *p, const fxi_kv_pool_spec *spec)
     return st;
 }
 
-static fx_status pool_fails(const fxi_kv_shape *shape, vt_status st, fx_error *err)
+fx_status fxi_kv_pool_open(fxi_kv_pool *p, const fxi_kv_shape *shape, size_t scratch_bytes,
+                           int max_copy, fx_error *err)
 {
+    *p = (fxi_kv_pool){.listed = calloc((size_t)max_copy + 1, sizeof *p->listed),
+                       .placed = calloc((size_t)max_copy + 1, sizeof *p->placed),
+                       .max_copy = max_copy};
+    vt_status st = p->listed && p->placed ? VT_OK : VT_ENOMEM;
+    while (st == VT_OK && p->n_rank < fxi_kv_n_device(shape))
+        st = open_rank(p, shape, scratch_bytes);
+    if (st == VT_OK) return FX_OK;
+    fxi_kv_pool_forsake(p, shape);
     const char *trouble = vt_vmm_host_trouble();
     if (st == VT_EINVAL)
         return fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
@@ -127,44 +122,16 @@ static fx_status pool_fails(const fxi_kv_shape *shape, vt_status st, fx_error *e
                     st == VT_NOSPACE ? "there is not enough memory" : "the system failed");
 }
 
-fx_status fxi_kv_pool_open(fxi_kv_pool *p, const fxi_kv_pool_spec *spec, fx_error *err)
-{
-    *p = (fxi_kv_pool){.n_rank = 0};
-    vt_status st = fxi_kv_copies_open(&p->copies, spec->most_copies) ? VT_OK : VT_ENOMEM;
-    while (st == VT_OK && p->n_rank < fxi_kv_n_device(spec->shape)) st = open_rank(p, spec);
-    if (st == VT_OK) return FX_OK;
-    fxi_kv_pool_forsake(p, spec->shape);
-    return pool_fails(spec->shape, st, err);
-}
-
-static vt_status mark_rank(const fxi_kv_pool_rank *r, uint64_t *ticket)
-{
-    return r->vmm->ops->fence(r->vmm, ticket);
-}
-
-static vt_status await_rank(const fxi_kv_pool_rank *r, uint64_t ticket)
-{
-    bool is_passed;
-    return r->vmm->ops->passed(r->vmm, ticket, true, &is_passed);
-}
-
-static void settle_rank(const fxi_kv_pool_rank *r)
-{
-    uint64_t ticket;
-    vt_status st = mark_rank(r, &ticket);
-    if (st == VT_OK) st = await_rank(r, ticket);
-    (void)st; // what it still does is lost
-}
-
 void fxi_kv_pool_forsake(fxi_kv_pool *p, const fxi_kv_shape *shape)
 {
+    (void)fxi_kv_pool_settle(p); // what a device still does is lost
     for (int k = 0; k < p->n_rank; k++) {
-        fxi_kv_pool_rank *r = &p->rank[k];
-        settle_rank(r);
-        unback_rank(p, r);
-        if (!shape || !given_memory(shape, k)) r->vmm->ops->close(r->vmm);
+        unback_rank(p, &p->rank[k], 3);
+        vt_vmm *vmm = p->rank[k].vmm;
+        if (!shape || !given_memory(shape, k)) vmm->ops->close(vmm);
     }
-    fxi_kv_copies_close(&p->copies);
+    free(p->listed);
+    free(p->placed);
 }
 
 void fxi_kv_pool_close(fxi_kv_pool *p)
@@ -174,9 +141,10 @@ void fxi_kv_pool_close(fxi_kv_pool *p)
 
 // ---- copies ------------------------------------------------------------------------------------
 
-static size_t min_size(size_t a, size_t b)
+void fxi_kv_pool_list(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes)
 {
-    return a < b ? a : b;
+    assert(p->n_copy < p->max_copy);
+    p->listed[p->n_copy++] = (vt_vmm_copy){to, from, size_bytes};
 }
 
 // Copies from a chunk to other chunks. Pre: the bytes lie in the chunk.
@@ -187,106 +155,78 @@ static vt_status fetch_bytes(const fxi_kv_pool *p, const fxi_kv_pool_rank *r, vt
                               c.src % p->chunk_bytes, c.size_bytes, order);
 }
 
-static vt_status copy_piece(const fxi_kv_pool *p, const fxi_kv_pool_rank *r, vt_vmm_copy c,
-                            vt_vmm_order order)
-{
-    const size_t chunk = c.src / p->chunk_bytes, scratch = p->size_bytes;
-    const bool is_apart =
-        c.dst / p->chunk_bytes > chunk || (c.dst + c.size_bytes - 1) / p->chunk_bytes < chunk;
-    if (is_apart) return fetch_bytes(p, r, c, order);
-    const vt_status st = fetch_bytes(p, r, (vt_vmm_copy){scratch, c.src, c.size_bytes}, order);
-    c.src = scratch;
-    return st == VT_OK ? fetch_bytes(p, r, c, order) : st;
-}
-
-static vt_status copy_pieces(const fxi_kv_pool *p, const fxi_kv_pool_rank *r, vt_vmm_copy c,
-                             vt_vmm_order order)
+// A listed copy, from one chunk after the other.
+static vt_status fetch_pieces(const fxi_kv_pool *p, const fxi_kv_pool_rank *r, vt_vmm_copy c,
+                              vt_vmm_order order)
 {
     vt_status st = VT_OK;
     while (c.size_bytes && st == VT_OK) {
-        const size_t n = min_size(c.size_bytes, p->chunk_bytes - c.src % p->chunk_bytes);
-        st = copy_piece(p, r, (vt_vmm_copy){c.dst, c.src, n}, order);
-        c.dst += n, c.src += n, c.size_bytes -= n;
+        const size_t chunk = c.src / p->chunk_bytes, left = p->chunk_bytes - c.src % p->chunk_bytes;
+        vt_vmm_copy piece = {c.dst, c.src, c.size_bytes < left ? c.size_bytes : left};
+        const bool is_apart = c.dst / p->chunk_bytes > chunk ||
+                              (c.dst + piece.size_bytes - 1) / p->chunk_bytes < chunk;
+        if (!is_apart) {
+            const vt_vmm_copy away = {p->size_bytes, piece.src, piece.size_bytes};
+            st = fetch_bytes(p, r, away, order);
+            piece.src = p->size_bytes;
+        }
+        if (st == VT_OK) st = fetch_bytes(p, r, piece, order);
+        c.dst += piece.size_bytes;
+        c.src += piece.size_bytes;
+        c.size_bytes -= piece.size_bytes;
     }
     return st;
 }
 
-bool fxi_kv_copies_open(fxi_kv_copies *c, int most)
+fx_status fxi_kv_pool_copy(fxi_kv_pool *p, vt_vmm_order order)
 {
-    *c = (fxi_kv_copies){.most = most};
-    c->listed = calloc((size_t)most + 1, sizeof *c->listed);
-    c->placed = calloc((size_t)most + 1, sizeof *c->placed);
-    return c->listed && c->placed;
-}
-
-void fxi_kv_copies_close(fxi_kv_copies *c)
-{
-    free(c->listed);
-    free(c->placed);
-}
-
-void fxi_kv_copies_list(fxi_kv_copies *c, size_t to, size_t from, size_t size_bytes)
-{
-    assert(c->n < c->most);
-    c->listed[c->n++] = (vt_vmm_copy){to, from, size_bytes};
-}
-
-static vt_status copy_on_rank(const fxi_kv_pool *p, const fxi_kv_pool_rank *r, fxi_kv_copies *c,
-                              vt_vmm_order order)
-{
-    const vt_vmm_ops *ops = r->vmm->ops;
     vt_status st = VT_OK;
-    for (int i = 0; i < c->n; i++) {
-        const vt_vmm_copy *l = &c->listed[i];
-        c->placed[i] = (vt_vmm_copy){r->addr + l->dst, r->addr + l->src, l->size_bytes};
+    for (int k = 0; k < p->n_rank && st == VT_OK; k++) {
+        const fxi_kv_pool_rank *r = &p->rank[k];
+        const vt_vmm_ops *ops = r->vmm->ops;
+        for (int i = 0; i < p->n_copy && st == VT_OK; i++) {
+            const vt_vmm_copy *l = &p->listed[i];
+            p->placed[i] = (vt_vmm_copy){r->addr + l->dst, r->addr + l->src, l->size_bytes};
+            if (!ops->copy_each) st = fetch_pieces(p, r, *l, order);
+        }
+        if (ops->copy_each) st = ops->copy_each(r->vmm, p->placed, (uint64_t)p->n_copy, order);
     }
-    if (ops->copy_each) return ops->copy_each(r->vmm, c->placed, (uint64_t)c->n, order);
-    for (int i = 0; i < c->n && st == VT_OK; i++) st = copy_pieces(p, r, c->listed[i], order);
-    return st;
-}
-
-fx_status fxi_kv_pool_copy(const fxi_kv_pool *p, fxi_kv_copies *c, vt_vmm_order order)
-{
-    vt_status st = VT_OK;
-    for (int k = 0; k < p->n_rank && st == VT_OK; k++) st = copy_on_rank(p, &p->rank[k], c, order);
-    c->n = 0;
+    p->n_copy = 0;
     return st == VT_OK ? FX_OK : FX_EIO;
+}
+
+fx_status fxi_kv_pool_settle(const fxi_kv_pool *p)
+{
+    fx_status first = FX_OK;
+    for (int k = 0; k < p->n_rank; k++) {
+        vt_vmm *vmm = p->rank[k].vmm;
+        uint64_t ticket;
+        bool is_passed;
+        vt_status st = vmm->ops->fence(vmm, &ticket);
+        if (st == VT_OK) st = vmm->ops->passed(vmm, ticket, true, &is_passed);
+        if (st != VT_OK) first = FX_EIO;
+    }
+    return first;
 }
 
 // ---- swap --------------------------------------------------------------------------------------
 
-fx_status fxi_kv_pool_mark(const fxi_kv_pool *p, uint64_t *ticket)
-{
-    for (int k = 0; k < p->n_rank; k++)
-        if (mark_rank(&p->rank[k], &ticket[k]) != VT_OK) return FX_EIO;
-    return FX_OK;
-}
-
-fx_status fxi_kv_pool_await(const fxi_kv_pool *p, const uint64_t *ticket)
-{
-    for (int k = 0; k < p->n_rank; k++)
-        if (await_rank(&p->rank[k], ticket[k]) != VT_OK) return FX_EIO;
-    return FX_OK;
-}
-
 fx_status fxi_kv_pool_swap_out(const fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum)
 {
-    const size_t scratch = fxi_kv_pool_scratch(p, 0);
     for (int k = 0; k < p->n_rank; k++) {
         const fxi_kv_pool_rank *r = &p->rank[k];
-        FX_TRY(fxi_kv_status_of(
-            r->vmm->ops->swap_write(r->vmm, at, r->addr + scratch, size_bytes, &sum[k])));
+        const uintptr_t from = r->addr + fxi_kv_pool_scratch(p);
+        FX_TRY(fxi_kv_status_of(r->vmm->ops->swap_write(r->vmm, at, from, size_bytes, &sum[k])));
     }
     return FX_OK;
 }
 
 fx_status fxi_kv_pool_swap_in(const fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum)
 {
-    const size_t scratch = fxi_kv_pool_scratch(p, 0);
     for (int k = 0; k < p->n_rank; k++) {
         const fxi_kv_pool_rank *r = &p->rank[k];
-        FX_TRY(fxi_kv_status_of(
-            r->vmm->ops->swap_read(r->vmm, r->addr + scratch, at, size_bytes, &sum[k])));
+        const uintptr_t to = r->addr + fxi_kv_pool_scratch(p);
+        FX_TRY(fxi_kv_status_of(r->vmm->ops->swap_read(r->vmm, to, at, size_bytes, &sum[k])));
     }
     return FX_OK;
 }
@@ -297,7 +237,7 @@ void fxi_kv_pool_swap_drop(const fxi_kv_pool *p, uint64_t at, size_t size_bytes)
         p->rank[k].vmm->ops->swap_drop(p->rank[k].vmm, at, size_bytes);
 }
 
-bool fxi_kv_pool_is_resident(fxi_kv_pool *p)
+bool fxi_kv_pool_is_resident(const fxi_kv_pool *p)
 {
     for (int k = 0; k < p->n_rank; k++) {
         uint64_t size_bytes;

@@ -16,15 +16,6 @@ const char *fxi_kv_manager_name(int i)
     return i >= 0 && i < N_MANAGER ? managers[i]->name : NULL;
 }
 
-static fx_status no_manager(const char *name, fx_error *err)
-{
-    char list[256] = "";
-    size_t n = 0;
-    for (int i = 0; i < N_MANAGER && n < sizeof list; i++)
-        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", managers[i]->name);
-    return fxi_fail(err, FX_EINVAL, "unknown KV manager '%s'; managers: %s", name, list);
-}
-
 fx_status fxi_kv_open_with(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi_kv **out,
                            fx_error *err)
 {
@@ -43,5 +34,9 @@ fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **o
     for (int i = 0; i < N_MANAGER; i++)
         if (!manager || strcmp(managers[i]->name, manager) == 0)
             return fxi_kv_open_with(managers[i], shape, out, err);
-    return no_manager(manager, err);
+    char list[256] = "";
+    size_t n = 0;
+    for (int i = 0; i < N_MANAGER && n < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", managers[i]->name);
+    return fxi_fail(err, FX_EINVAL, "unknown KV manager '%s'; managers: %s", manager, list);
 }

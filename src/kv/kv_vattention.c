@@ -64,13 +64,6 @@ static uint32_t number_of_row(const kv_vattention *k, const fxi_kv_seq *s)
 
 // ---- life --------------------------------------------------------------------------------------
 
-static bool rows_are_alike(const fxi_kv_layout *l)
-{
-    for (int g = 1; g < l->n_group; g++)
-        if (l->group[g].row_bytes != l->group[0].row_bytes) return false;
-    return true;
-}
-
 // How the batch is made: as vt_va_config has it.
 typedef struct batch_form {
     const fxi_kv_ops *ops;
@@ -136,18 +129,6 @@ static fx_status fail_open(vt_status st, fx_error *err)
                                     : "KV cache: the batch's tensors could not be made");
 }
 
-// All strides follow from the size of a page.
-static fx_status adopt_pages(kv_vattention *k, int rank, fx_error *err)
-{
-    vt_va_stats st;
-    vt_va_get_stats(k->va[rank], &st);
-    if (rank && st.page_bytes != k->page_bytes)
-        return fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
-    k->page_bytes = st.page_bytes;
-    k->group_bytes = st.group_bytes;
-    return FX_OK;
-}
-
 static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, const batch_form *form,
                            fx_error *err)
 {
@@ -164,7 +145,14 @@ static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, const ba
     }
     k->given[rank] = given;
     k->n++;
-    return adopt_pages(k, rank, err);
+    // All strides follow from the size of a page.
+    vt_va_stats va;
+    vt_va_get_stats(k->va[rank], &va);
+    if (rank && va.page_bytes != k->page_bytes)
+        return fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
+    k->page_bytes = va.page_bytes;
+    k->group_bytes = va.group_bytes;
+    return FX_OK;
 }
 
 // Bytes of page groups, in all ranks.
@@ -195,8 +183,9 @@ static fx_status open_batch(const fxi_kv_shape *shape, const batch_form *form, f
                             fx_error *err)
 {
     *out = NULL;
-    if (!rows_are_alike(&shape->layout))
-        return fxi_fail(err, FX_EINVAL, "KV cache: vAttention has rows of one size only");
+    for (int g = 1; g < shape->layout.n_group; g++)
+        if (shape->layout.group[g].row_bytes != shape->layout.group[0].row_bytes)
+            return fxi_fail(err, FX_EINVAL, "KV cache: vAttention has rows of one size only");
     kv_vattention *k = make_batch(shape, form->ops);
     if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
     fx_status st = FX_OK;
@@ -263,23 +252,17 @@ static void repair_batch(kv_vattention *k)
         if (k->row[i].is_left && free_row(k, &k->row[i])) k->n_left--;
 }
 
-static vt_status begin_requests(kv_vattention *k, uint32_t begin_tok, batch_row *row)
-{
-    for (; row->n_held < k->n; row->n_held++) {
-        const vt_status st =
-            vt_va_alloc_reqid(k->va[row->n_held], begin_tok, &row->reqid[row->n_held]);
-        if (st != VT_OK) return st;
-    }
-    return VT_OK;
-}
-
 static fx_status kva_seq_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_seq **out)
 {
     kv_vattention *k = batch_of(kv);
     batch_row made = {0};
     *out = NULL;
     repair_batch(k);
-    const vt_status st = begin_requests(k, (uint32_t)expect->begin_tok, &made);
+    vt_status st = VT_OK;
+    for (int r = 0; r < k->n && st == VT_OK; r++) {
+        st = vt_va_alloc_reqid(k->va[r], (uint32_t)expect->begin_tok, &made.reqid[r]);
+        made.n_held += st == VT_OK;
+    }
     if (!made.n_held) return fxi_kv_status_of(st);
     batch_row *row = &k->row[made.reqid[0]];
     *row = made;
@@ -318,16 +301,6 @@ static const uint32_t *by_request(const kv_vattention *k, int r, const uint32_t 
     return k->rank_tok;
 }
 
-static vt_status step_ranks(kv_vattention *k)
-{
-    for (int r = 0; r < k->n; r++) {
-        const vt_status st = vt_va_step_prepare(k->va[r], by_request(k, r, k->next_tok), false);
-        if (st != VT_OK) return st;
-    }
-    for (int r = 0; r < k->n; r++) vt_va_step_commit(k->va[r]);
-    return VT_OK;
-}
-
 // One step for all of the sequences. On an error they keep their old lengths.
 static fx_status back_batch(kv_vattention *k, fxi_kv_seq *const *s, const int *len_tok, int n)
 {
@@ -336,7 +309,10 @@ static fx_status back_batch(kv_vattention *k, fxi_kv_seq *const *s, const int *l
         uint32_t *next = &k->next_tok[number_of_row(k, s[i])];
         if ((uint32_t)len_tok[i] > *next) *next = (uint32_t)len_tok[i];
     }
-    const vt_status st = step_ranks(k);
+    vt_status st = VT_OK;
+    for (int r = 0; r < k->n && st == VT_OK; r++)
+        st = vt_va_step_prepare(k->va[r], by_request(k, r, k->next_tok), false);
+    for (int r = 0; r < k->n && st == VT_OK; r++) vt_va_step_commit(k->va[r]);
     note_mapped(k);
     return fxi_kv_status_of(st);
 }
@@ -356,22 +332,17 @@ static fx_status kva_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
     return FX_OK;
 }
 
-static bool all_can_step(const kv_vattention *k, fxi_kv_seq *const *s, const int *len_tok, int n)
-{
-    bool any = false;
-    for (int i = 0; i < n; i++) {
-        if (len_tok[i] > k->ctx_tok) return false;
-        any |= needs_step(k, s[i], len_tok[i]);
-    }
-    return any;
-}
-
 // One step backs all of them, if it can; what it has backed, the single extends only note.
 static fx_status kva_seq_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int *len_tok, int n,
                                      int *n_done)
 {
     kv_vattention *k = batch_of(kv);
-    if (all_can_step(k, s, len_tok, n) && back_batch(k, s, len_tok, n) == FX_OK)
+    bool may_step = true, some_need = false;
+    for (int i = 0; i < n; i++) {
+        may_step &= len_tok[i] <= k->ctx_tok;
+        some_need |= may_step && needs_step(k, s[i], len_tok[i]);
+    }
+    if (may_step && some_need && back_batch(k, s, len_tok, n) == FX_OK)
         for (int i = 0; i < n; i++) note_backed(k, s[i], len_tok[i]);
     for (*n_done = 0; *n_done < n; ++*n_done)
         FX_TRY(kva_seq_extend(kv, s[*n_done], len_tok[*n_done]));

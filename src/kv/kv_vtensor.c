@@ -94,12 +94,6 @@ static void kvv_close(fxi_kv *kv)
     free_managers(manager_of(kv));
 }
 
-static bool are_cut_alike(const fxi_kv_chunks *a, const fxi_kv_chunks *b)
-{
-    return a->packing == b->packing && a->view_planes == b->view_planes &&
-           a->whole_tok == b->whole_tok;
-}
-
 // A manager for the next device, which cuts its cache as the others do.
 static fx_status open_device_manager(kv_vtensor *k, const fxi_kv_shape *shape, fx_error *err)
 {
@@ -109,7 +103,10 @@ static fx_status open_device_manager(kv_vtensor *k, const fxi_kv_shape *shape, f
     vt_status st = fxi_meter_open(given, shape->run_share, &k->meter[i]);
     if (st == VT_OK) fxi_chunks_plan(shape, k->meter[i], &own);
     if (st == VT_OK && !i) k->chunks = own;
-    if (st == VT_OK && !are_cut_alike(&own, &k->chunks)) {
+    const bool is_cut_alike = own.packing == k->chunks.packing &&
+                              own.view_planes == k->chunks.view_planes &&
+                              own.whole_tok == k->chunks.whole_tok;
+    if (st == VT_OK && !is_cut_alike) {
         fxi_meter_cancel(k->meter[i], given);
         return fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
     }

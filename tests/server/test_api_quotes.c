@@ -1,16 +1,11 @@
 // test_api_quotes.c - what an error quotes of a long text in a request ends with a character,
 // wherever its characters begin.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/text/utf8.h"
 #include "server/request/api_request.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
 
@@ -39,17 +34,12 @@ static void expect_whole(const refused_text *r, const char *before, const char *
     assert_int_equal(fxi_utf8_check(e.message, strlen(e.message)), strlen(e.message));
 }
 
-static void test_quotes_end_with_a_character(void **state)
+FX_TEST(test_quotes_end_with_a_character)
 {
-    (void)state;
     static const char *const characters[] = {"\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"};
     static const char *const before[] = {"", "a", "ab", "abc"};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         for (int k = 0; k < 12; k++) expect_whole(&refused[i], before[k % 4], characters[k / 4]);
 }
 
-FX_SUITE(test_api_quotes)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_quotes_end_with_a_character)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_api_quotes)

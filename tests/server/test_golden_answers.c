@@ -1,16 +1,10 @@
 // test_golden_answers.c - answers byte for byte: streams, echoes, logprobs and token ids, whole and
 // streamed, as clients parse them. The fake engine's words and logprobs: fake_engine.h.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "server/server_fixture.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define TEXT "/v1/completions"
 #define CHAT "/v1/chat/completions"
@@ -47,9 +41,8 @@ static int close_once(void **state)
     return 0;
 }
 
-static void test_chat_stream(void **state)
+FX_TEST(test_chat_stream)
 {
-    (void)state;
     fixture_expect(
         &f, CHAT, SAY("say Hi") ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}",
         CHAT_HEAD "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}," NULLS
@@ -67,9 +60,8 @@ static void test_chat_stream(void **state)
     "\"top_logprobs\":[null,{\" b\":-3.25,\" x\":-1.5},{\" c\":-0.5}]," \
     "\"text_offset\":[0,1,3]},\"finish_reason\":\"length\""
 
-static void test_echo_with_logprobs(void **state)
+FX_TEST(test_echo_with_logprobs)
 {
-    (void)state;
     fixture_expect(&f, TEXT, "{\"prompt\":[257,258],\"echo\":true,\"logprobs\":1,\"max_tokens\":1}",
                    WHOLE "{\"index\":0,\"text\":\"A b c\"," ECHO_PROBS
                          ",\"stop_reason\":null}]," USAGE(2, 1, 3) "}");
@@ -83,9 +75,8 @@ static void test_echo_with_logprobs(void **state)
     "token_ms\":" #each ",\"predicted_per_second\":" #rate "}"
 
 // The times are those that the fake engine makes up: 3 ms, then 1 ms between tokens.
-static void test_timings(void **state)
+FX_TEST(test_timings)
 {
-    (void)state;
     fixture_expect_in(&f, TEXT,
                       "{\"prompt\":[257,258],\"max_tokens\":3,\"timings_per_token\":true}", 200,
                       "}" TIMINGS(3, 2.000, 0.667, 1500.000) "}");
@@ -101,9 +92,8 @@ static void test_timings(void **state)
 }
 
 // max_tokens 0: the prompt is scored and nothing is generated.
-static void test_scoring(void **state)
+FX_TEST(test_scoring)
 {
-    (void)state;
     fixture_expect_in(&f, TEXT,
                       "{\"prompt\":[257,258],\"echo\":true,\"logprobs\":0,\"max_tokens\":0}", 200,
                       "{\"index\":0,\"text\":\"A b\",\"logprobs\":{\"tokens\":[\"A\",\" b\"],"
@@ -120,9 +110,8 @@ static void test_scoring(void **state)
 }
 
 // Each choice of each prompt has the whole of it.
-static void test_echo_of_several(void **state)
+FX_TEST(test_echo_of_several)
 {
-    (void)state;
     fixture_expect_in(
         &f, TEXT,
         "{\"prompt\":[[257],[257,258]],\"n\":2,\"echo\":true,\"logprobs\":0,\"max_tokens\":1}", 200,
@@ -135,9 +124,8 @@ static void test_echo_of_several(void **state)
 }
 
 // A text is echoed as it was sent; BOS, which the server adds, has no characters of it.
-static void test_echo_of_a_text(void **state)
+FX_TEST(test_echo_of_a_text)
 {
-    (void)state;
     fixture_expect_in(
         &f, TEXT, "{\"prompt\":\"h\xc3\xa9\",\"echo\":true,\"logprobs\":0,\"max_tokens\":0}", 200,
         "\"text\":\"h\xc3\xa9\",\"logprobs\":{\"tokens\":[\"<s>\",\"h\",\"bytes:\\\\xc3\","
@@ -147,9 +135,8 @@ static void test_echo_of_a_text(void **state)
 }
 
 // The logprobs of a character in two tokens, and of a token without text, ride in the next chunk.
-static void test_streamed_logprobs(void **state)
+FX_TEST(test_streamed_logprobs)
 {
-    (void)state;
     fixture_expect(
         &f, TEXT, "{\"prompt\":[257,258],\"echo\":true,\"logprobs\":0,\"stream\":true}",
         TEXT_HEAD
@@ -171,9 +158,8 @@ static void test_streamed_logprobs(void **state)
         "\n\n" DONE);
 }
 
-static void test_chat_logprobs(void **state)
+FX_TEST(test_chat_logprobs)
 {
-    (void)state;
     fixture_expect_in(&f, CHAT, SAY("say A") ",\"logprobs\":true,\"top_logprobs\":2}", 200,
                       "\"message\":{\"role\":\"assistant\",\"content\":\"A\",\"refusal\":null},"
                       "\"logprobs\":{\"content\":[{\"token\":\"A\",\"logprob\":-0.5,\"bytes\":[65],"
@@ -190,9 +176,8 @@ static void test_chat_logprobs(void **state)
                       "{\"token\":\"token_id:257\",\"logprob\":-0.5,\"bytes\":[65],");
 }
 
-static void test_token_ids(void **state)
+FX_TEST(test_token_ids)
 {
-    (void)state;
     fixture_expect_in(
         &f, TEXT, "{\"prompt\":[257,258],\"max_tokens\":2,\"return_token_ids\":true}", 200,
         "\"stop_reason\":null,\"token_ids\":[259,260],\"prompt_token_ids\":[257,258]}");
@@ -209,9 +194,8 @@ static void test_token_ids(void **state)
 }
 
 // The answer has the name that the client used, and its own id.
-static void test_names(void **state)
+FX_TEST(test_names)
 {
-    (void)state;
     fixture g = fixture_open((fxi_server_options){.alias = "gpt-4o,other"});
     fxi_buf b =
         fixture_call(&g, "POST", TEXT,
@@ -229,14 +213,4 @@ static void test_names(void **state)
     fixture_close(&g);
 }
 
-FX_SUITE(test_golden_answers)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chat_stream),    cmocka_unit_test(test_echo_with_logprobs),
-        cmocka_unit_test(test_scoring),        cmocka_unit_test(test_echo_of_several),
-        cmocka_unit_test(test_echo_of_a_text), cmocka_unit_test(test_streamed_logprobs),
-        cmocka_unit_test(test_chat_logprobs),  cmocka_unit_test(test_token_ids),
-        cmocka_unit_test(test_names),          cmocka_unit_test(test_timings),
-    };
-    return cmocka_run_group_tests(tests, open_once, close_once);
-}
+FX_RUN_GROUP(test_golden_answers, open_once, close_once)

@@ -1,17 +1,11 @@
 // test_tool_calls.c - chats whose answers hold reasoning and calls of tools, whole and streamed,
 // byte for byte. What each format looks like is tested by test_output_golden.c; here the model
 // writes Hermes' and reasons between <think> marks.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "server/server_fixture.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define CHAT "/v1/chat/completions"
 #define TOOLS                                                                         \
@@ -49,9 +43,8 @@ static void expect(const char *body, const char *want)
 
 // ---- whole --------------------------------------------------------------------------------------
 
-static void test_a_call_is_a_member_of_the_message(void **state)
+FX_TEST(test_a_call_is_a_member_of_the_message)
 {
-    (void)state;
     expect(SAY(CALL("{\\\"a\\\": 1}")) "," TOOLS "}",
            MESSAGE("null") ",\"refusal\":null,\"tool_calls\":[" TOLD(
                "call_1", "{\\\"a\\\": 1}") "]}," ENDS("tool_calls"));
@@ -60,18 +53,16 @@ static void test_a_call_is_a_member_of_the_message(void **state)
                "call_1", "{}") "," TOLD("call_1", "{\\\"a\\\": 2}") "]}," ENDS("tool_calls"));
 }
 
-static void test_without_tools_calls_are_text(void **state)
+FX_TEST(test_without_tools_calls_are_text)
 {
-    (void)state;
     expect(SAY(CALL("{}")) "}",
            MESSAGE("\"<tool_call>\\n{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {}}\\n"
                    "</tool_call>\"") ",\"refusal\":null}," ENDS("stop"));
     expect(SAY(CALL("{}")) "," TOOLS ",\"tool_choice\":\"none\"}", ENDS("stop"));
 }
 
-static void test_what_is_no_call_is_text(void **state)
+FX_TEST(test_what_is_no_call_is_text)
 {
-    (void)state;
     expect(SAY("<tool_call> I try.") "," TOOLS "}",
            MESSAGE("\"<tool_call> I try.\"") ",\"refusal\":null}," ENDS("stop"));
     expect(
@@ -90,9 +81,8 @@ static void test_what_is_no_call_is_text(void **state)
 }
 
 // The answer ends within the call: it is not one that could be made.
-static void test_a_cut_call_is_text(void **state)
+FX_TEST(test_a_cut_call_is_text)
 {
-    (void)state;
     expect(SAY("<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {} }") ",\"max_tokens\":"
                                                                                "4," TOOLS "}",
            MESSAGE("\"<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {}\"") ",\"refusal\":"
@@ -101,9 +91,8 @@ static void test_a_cut_call_is_text(void **state)
 }
 
 // Nothing behind it is generated.
-static void test_one_call_ends_the_answer_where_one_is_wanted(void **state)
+FX_TEST(test_one_call_ends_the_answer_where_one_is_wanted)
 {
-    (void)state;
     static const char alone[] = ",\"parallel_tool_calls\":false}";
     static const char after[] = " So b c " CALL("{\\\"a\\\": 2}");
     char body[1024];
@@ -118,9 +107,8 @@ static void test_one_call_ends_the_answer_where_one_is_wanted(void **state)
     assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 0);
 }
 
-static void test_reasoning_is_told_apart(void **state)
+FX_TEST(test_reasoning_is_told_apart)
 {
-    (void)state;
     expect(SAY("<think> so it is </think> Yes.") "}",
            MESSAGE("\"Yes.\"") ",\"refusal\":null,\"reasoning_content\":\"so it is\"},");
     expect(SAY("<think> so it is </think> Yes.") "}",
@@ -135,16 +123,14 @@ static void test_reasoning_is_told_apart(void **state)
 }
 
 // The prompt ends with the opening mark, as some templates write it.
-static void test_reasoning_may_be_opened_by_the_prompt(void **state)
+FX_TEST(test_reasoning_may_be_opened_by_the_prompt)
 {
-    (void)state;
     expect("{\"messages\":[{\"role\":\"user\",\"content\":\"say a </think> b <think>\\n\"}]}",
            MESSAGE("\"b <think>\\n\"") ",\"refusal\":null,\"reasoning_content\":\"a\"}");
 }
 
-static void test_choices_are_taken_apart_each(void **state)
+FX_TEST(test_choices_are_taken_apart_each)
 {
-    (void)state;
     expect(SAY("<think> a </think>" CALL("{}")) "," TOOLS ",\"n\":2}",
            "{\"index\":1," MESSAGE("null") ",\"refusal\":null,\"reasoning_content\":\"a\","
                                            "\"tool_calls\":[" TOLD("call_1",
@@ -171,25 +157,22 @@ static void expect_stream(const char *body, const char *want)
     fixture_expect(&f, CHAT, body, want);
 }
 
-static void test_streamed_calls(void **state)
+FX_TEST(test_streamed_calls)
 {
-    (void)state;
     expect_stream(SAY("Hm. " CALL("{\\\"a\\\": 1}") CALL("{}")) "," TOOLS ",\"stream\":true}",
                   FIRST TEXT("Hm.") NAME(0) ARGS(0, "{\\\"a\\\":") ARGS(0, " 1}") NAME(1)
                       ARGS(1, "{}") LAST("tool_calls"));
 }
 
-static void test_streamed_reasoning(void **state)
+FX_TEST(test_streamed_reasoning)
 {
-    (void)state;
     expect_stream(SAY("<think> a b </think>\\n\\nc d") ",\"stream\":true}",
                   FIRST CHUNK("\"reasoning_content\":\"a\"") CHUNK("\"reasoning_content\":\" b\"")
                       TEXT("c") TEXT(" d") LAST("stop"));
 }
 
-static void test_a_stream_ends_with_its_first_call_where_one_is_wanted(void **state)
+FX_TEST(test_a_stream_ends_with_its_first_call_where_one_is_wanted)
 {
-    (void)state;
     expect_stream(SAY("Hm. " CALL("{}") " So " CALL("{}")) "," TOOLS
                                                            ",\"parallel_tool_calls\":false,"
                                                            "\"stream\":true}",
@@ -197,9 +180,8 @@ static void test_a_stream_ends_with_its_first_call_where_one_is_wanted(void **st
 }
 
 // What has been told of a call stays told; the rest of it is text.
-static void test_a_streamed_call_that_breaks_goes_on_as_text(void **state)
+FX_TEST(test_a_streamed_call_that_breaks_goes_on_as_text)
 {
-    (void)state;
     expect_stream(
         SAY("<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {\\\"a\\\": x}} b") "," TOOLS
                                                                                          ",\"stream"
@@ -209,9 +191,8 @@ static void test_a_streamed_call_that_breaks_goes_on_as_text(void **state)
 
 // ---- formats ------------------------------------------------------------------------------------
 
-static void test_the_template_chooses_the_format(void **state)
+FX_TEST(test_the_template_chooses_the_format)
 {
-    (void)state;
     fixture g = {.eng = fake_engine_new()};
     fx_error err;
     const fxi_server_options opt = {.model_id = "m"};
@@ -224,9 +205,8 @@ static void test_the_template_chooses_the_format(void **state)
     fixture_close(&g);
 }
 
-static void test_unknown_formats_are_refused_by_name(void **state)
+FX_TEST(test_unknown_formats_are_refused_by_name)
 {
-    (void)state;
     fx_error err;
     fxi_server_options opt = {.tool_parser = "hermit"};
     assert_int_equal(fxi_server_check(&opt, &err), FX_EINVAL);
@@ -239,23 +219,4 @@ static void test_unknown_formats_are_refused_by_name(void **state)
     assert_int_equal(fxi_server_check(&opt, &err), FX_OK);
 }
 
-FX_SUITE(test_tool_calls)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_call_is_a_member_of_the_message),
-        cmocka_unit_test(test_without_tools_calls_are_text),
-        cmocka_unit_test(test_what_is_no_call_is_text),
-        cmocka_unit_test(test_a_cut_call_is_text),
-        cmocka_unit_test(test_one_call_ends_the_answer_where_one_is_wanted),
-        cmocka_unit_test(test_reasoning_is_told_apart),
-        cmocka_unit_test(test_reasoning_may_be_opened_by_the_prompt),
-        cmocka_unit_test(test_choices_are_taken_apart_each),
-        cmocka_unit_test(test_streamed_calls),
-        cmocka_unit_test(test_streamed_reasoning),
-        cmocka_unit_test(test_a_stream_ends_with_its_first_call_where_one_is_wanted),
-        cmocka_unit_test(test_a_streamed_call_that_breaks_goes_on_as_text),
-        cmocka_unit_test(test_the_template_chooses_the_format),
-        cmocka_unit_test(test_unknown_formats_are_refused_by_name),
-    };
-    return cmocka_run_group_tests(tests, open_once, close_once);
-}
+FX_RUN_GROUP(test_tool_calls, open_once, close_once)

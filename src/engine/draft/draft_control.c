@@ -7,17 +7,18 @@
 #define SHARE         0.01 // of a pass's time, for the account and for tries
 #define SAVED_PASSES  3.0  // cap on what drafts have saved, in the account
 #define TRY_PASSES    0.75 // in the account are enough for any try
-#define AT_ONCE       0.5  // of the account, that a pass may lose beyond what a pass takes
-#define LEAST_ROW     0.05 // of the time of a token: what a row takes at least
+#define AT_ONCE       0.58 // of the account, that a pass may lose beyond what a pass takes
+#define WORTH         0.87 // of what a token saves counts: what rows take is known roughly
+#define LEAST_ROW     0.05 // of the time of a token: what a row takes at least,
+#define BESIDE_ROW    0.5  // and in a pass that computes prompts, too
 #define SEQ_DECAY     0.75 // of what a sequence has drafted, with each draft
 #define ALL_DECAY     0.98
 #define SEQ_PRIOR     4.0 // tokens of a sequence that weigh as much as those of all others
 #define ALL_PRIOR     2.0
 #define MEAN_PASSES   20.0 // in a mean at most
-#define SLOPE_DECAY   0.995
-#define ALIKE         1.25 // times the time, or the tokens where the slope is not known
-#define SPEED_KEPT    0.9  // of `slower`, with each pass since it was measured
-#define MOST_SPEED    0.5  // of it that one pass may change
+#define ALIKE         1.3  // times the tokens read, or the time
+#define REACH         3.0  // times the tokens read, where reading them takes about no time
+#define SCALE_KEPT    0.7  // of the scale, with each pass since it was measured
 #define HITCH         2.0  // times what was expected, that a pass counts as at most
 #define PROMPT_WEIGHT 0.25
 
@@ -30,109 +31,77 @@ static double limit_to(double least, double x, double most)
 
 // ---- what passes take --------------------------------------------------------------------------
 
-// What n_read tokens take to read more than the mean does; all that it read took no more than it.
-// Where little is known of the slope, a part of it is believed.
-static double read_more_us(const fxi_draft_control *c, const fxi_pass_mean *m, double n_read)
+// The next number of rows from n_row on, up (step 1) or down (-1), that was measured.
+static int measured_from(const fxi_draft_control *c, int n_row, int step)
 {
-    const double slope = c->read_xy / fmax(c->read_xx, m->n_read * m->n_read + 1);
-    const double most = m->n_read > 0 ? m->us / m->n_read : 0;
-    return limit_to(0, slope, most) * (n_read - m->n_read);
-}
-
-static int measured_below(const fxi_draft_control *c, int n_row)
-{
-    while (n_row > 0 && c->mean[n_row].n <= 0) n_row--;
+    while (n_row > 0 && n_row <= FXI_PASS_ROWS && c->mean[n_row].n <= 0) n_row += step;
     return n_row;
 }
 
-static int measured_above(const fxi_draft_control *c, int n_row)
+// By rows that were measured; 0: there are none. A row beyond the most of them takes what a pass
+// with a prompt says, or as long as each of theirs.
+static double pass_us(const fxi_draft_control *c, int n_row)
 {
-    while (n_row <= FXI_PASS_ROWS && c->mean[n_row].n <= 0) n_row++;
-    return n_row;
-}
-
-// By rows that were measured. A row beyond the most of them takes what a pass with a prompt says,
-// or as long as each of theirs.
-static fxi_pass_mean mean_of(const fxi_draft_control *c, int n_row)
-{
-    const int low = measured_below(c, n_row < FXI_PASS_ROWS ? n_row : FXI_PASS_ROWS);
-    const int high = measured_above(c, n_row);
-    fxi_pass_mean m = c->mean[low];
-    if (low == n_row || (!low && high > FXI_PASS_ROWS)) return m;
-    if (!low) return c->mean[high];
-    m.n = 1;
-    if (high > FXI_PASS_ROWS) {
-        const double in_prompt = (c->prompt_us / c->slower - m.us) / (c->prompt_rows - low);
-        m.us += (c->prompt_rows > 2 * low ? fmax(0, in_prompt) : m.us / low) * (n_row - low);
-        m.n_read *= (double)n_row / low;
-    } else {
-        const double part = (double)(n_row - low) / (high - low);
-        m.us += part * (c->mean[high].us - m.us);
-        m.n_read += part * (c->mean[high].n_read - m.n_read);
+    const int low = measured_from(c, n_row < FXI_PASS_ROWS ? n_row : FXI_PASS_ROWS, -1);
+    const int high = measured_from(c, n_row, 1);
+    const double low_us = c->scale * c->mean[low].us;
+    if (low == n_row || (!low && high > FXI_PASS_ROWS)) return low_us;
+    if (high <= FXI_PASS_ROWS) {
+        const double high_us = c->scale * c->mean[high].us;
+        return low ? low_us + (high_us - low_us) * (n_row - low) / (high - low) : high_us;
     }
-    return m;
+    const double in_prompt = (c->prompt_us - low_us) / (c->prompt_rows - low);
+    return low_us + (c->prompt_rows > 2 * low ? fmax(0, in_prompt) : low_us / low) * (n_row - low);
 }
 
-// 0: nothing was measured that tells.
-static double pass_us(const fxi_draft_control *c, int n_row, double n_read)
+// What a pass would take without drafts and prompts.
+static double plain_us(const fxi_draft_control *c, const fxi_draft_pass *p)
 {
-    const fxi_pass_mean m = mean_of(c, n_row);
-    return m.n > 0 ? c->slower * m.us + read_more_us(c, &m, n_read) : 0;
+    return pass_us(c, p->n_decode);
 }
 
-// Whether passes of such a mean take about the same, whether they read a or b tokens.
-static bool reads_alike(const fxi_draft_control *c, const fxi_pass_mean *m, double a, double b)
+static double rows_us(const fxi_draft_control *c, const fxi_draft_pass *p, int n_more)
 {
-    if (c->read_xx <= m->n_read * m->n_read + 1) return a < ALIKE * b && b < ALIKE * a;
-    const double a_us = read_more_us(c, m, a), b_us = read_more_us(c, m, b);
-    return fabs(a_us - b_us) < (ALIKE - 1) * (c->slower * m->us + fmin(a_us, b_us));
+    const double plain = plain_us(c, p), least = p->n_row == p->n_decode ? LEAST_ROW : BESIDE_ROW;
+    return fmax(pass_us(c, p->n_decode + n_more) - plain, n_more * least * plain / p->n_decode);
 }
 
-static double without_hitch(const fxi_draft_control *c, int n_row, double n_read, double us)
+static double without_hitch(const fxi_draft_control *c, int n_row, double us)
 {
-    const double most_us = HITCH * pass_us(c, n_row, n_read);
+    const double most_us = HITCH * pass_us(c, n_row);
     return most_us > 0 ? fmin(us, most_us) : us;
 }
 
-// A pass without drafts, by which the next ones with drafts are judged. The longer ago the last one
-// was, the more this one tells of the speed.
-static void note_plain(fxi_draft_control *c, const fxi_pass_mean *m, double n_read, double us)
+// Whether a pass reads at most so many times the tokens that the last one without drafts read, and
+// no fewer.
+static bool reads_within(const fxi_draft_control *c, const fxi_draft_pass *p, double times)
 {
-    const bool is_alike = reads_alike(c, m, n_read, c->plain_read);
-    if (m->n > 0) {
-        const double now = (us - read_more_us(c, m, n_read)) / m->us;
-        const double part = is_alike ? 1 - pow(SPEED_KEPT, 1 + c->n_since) : MOST_SPEED;
-        c->slower *= 1 + fmin(part, MOST_SPEED) * (limit_to(0.5, now / c->slower, 1.25) - 1);
-    }
-    c->plain_read = n_read;
-    c->n_since = 0;
+    return p->n_read < times * c->plain_read && c->plain_read < times * p->n_read;
 }
 
-static void note_decodes(fxi_draft_control *c, int n_row, double n_read, double us, bool has_drafts)
+// A pass without drafts tells the more of the scale the longer ago the last one was, and all of it
+// where caches have changed. Where they have, and it took about the same, it tells of others, too.
+static void note_decodes(fxi_draft_control *c, const fxi_draft_pass *p, int n_draft, double us)
 {
+    const int n_row = p->n_row + n_draft;
+    const bool is_alike = reads_within(c, p, c->reach);
     if (n_row > FXI_PASS_ROWS || us <= 0) return;
-    fxi_pass_mean *m = &c->mean[n_row];
-    if (c->slower <= 0) c->slower = 1;
-    if (has_drafts && m->n <= 0) { // what is expected weighs as much as some passes
-        *m = mean_of(c, n_row);
-        if (m->n > 0) m->n = 3;
-        m->raw_us = m->us * c->slower;
+    struct fxi_pass_mean *m = &c->mean[n_row];
+    if (c->scale <= 0) c->scale = 1;
+    if (n_draft && m->n <= 0 && pass_us(c, n_row) > 0) // what is expected weighs as much as some
+        *m = (struct fxi_pass_mean){3, pass_us(c, n_row) / c->scale};
+    if (n_draft || is_alike) us = without_hitch(c, n_row, us);
+    c->n_since++;
+    if (!n_draft) {
+        const double now = m->n > 0 ? us / (m->us * c->scale) : 1;
+        const bool is_same = m->n > 0 && now < ALIKE && now * ALIKE > 1;
+        if (!reads_within(c, p, ALIKE)) c->reach = is_same ? REACH : ALIKE;
+        c->scale *= 1 + (is_alike ? 1 - pow(SCALE_KEPT, c->n_since) : 1) * (now - 1);
+        c->plain_read = p->n_read;
+        c->n_since = 0;
     }
-    if (m->n > 0) us = without_hitch(c, n_row, n_read, us);
-    if (has_drafts)
-        c->n_since++;
-    else
-        note_plain(c, m, n_read, us);
-    if (m->n > 0) {
-        const double x = n_read - m->n_read;
-        c->read_xx = SLOPE_DECAY * c->read_xx + x * x;
-        c->read_xy = SLOPE_DECAY * c->read_xy + x * (us - m->raw_us);
-    }
-    if (m->n > 1 && !reads_alike(c, m, n_read, m->n_read)) m->n = 1;
     if (m->n < MEAN_PASSES) m->n++;
-    m->us += (us / c->slower - m->us) / m->n;
-    m->raw_us += (us - m->raw_us) / m->n;
-    m->n_read += (n_read - m->n_read) / m->n;
+    m->us += (us / c->scale - m->us) / m->n;
 }
 
 // ---- odds --------------------------------------------------------------------------------------
@@ -163,34 +132,14 @@ void fxi_draft_note(fxi_draft_control *c, fxi_draft_odds *seq, fxi_draft_kind ki
 
 // ---- choosing ----------------------------------------------------------------------------------
 
-// What a pass would take without drafts and prompts.
-static double plain_us(const fxi_draft_control *c, const fxi_draft_pass *p)
-{
-    return pass_us(c, p->n_decode, p->n_read);
-}
-
-// What n_more rows take that read n_read tokens.
-static double rows_us(const fxi_draft_control *c, const fxi_draft_pass *p, int n_more,
-                      double n_read)
-{
-    const double us = pass_us(c, p->n_decode + n_more, p->n_read + n_read) - plain_us(c, p);
-    return fmax(us, n_more * LEAST_ROW * plain_us(c, p) / p->n_decode);
-}
-
-static double most_lost_us(const fxi_draft_control *c, const fxi_draft_pass *p)
-{
-    return fmax(AT_ONCE * c->account_us, fmin(c->account_us, plain_us(c, p)));
-}
-
 // Whether drafts can be judged: passes of about as many rows were measured, and lately one without
 // drafts that read about as much.
 static bool may_draft(const fxi_draft_control *c, const fxi_draft_pass *p)
 {
     const int n = p->n_decode;
     if (c->account_us <= 0 || n <= 0 || n > FXI_PASS_ROWS || c->n_since >= MOST_SINCE) return false;
-    const int low = measured_below(c, n), high = measured_above(c, n);
-    return low && high <= FXI_PASS_ROWS && high - low <= n / 4 &&
-           reads_alike(c, &c->mean[low], p->n_read, c->plain_read);
+    const int low = measured_from(c, n, -1), high = measured_from(c, n, 1);
+    return low && high <= FXI_PASS_ROWS && high - low <= n / 4 && reads_within(c, p, c->reach);
 }
 
 static bool may_try(const fxi_draft_control *c, const fxi_draft_pass *p, double us)
@@ -214,8 +163,9 @@ static fxi_draft_offer *best_offer(fxi_draft_offer *o, int n)
 static int propose_best(const fxi_draft_control *c, fxi_draft_offer *o, int n,
                         const fxi_draft_pass *p, int max_row, double cost_us)
 {
-    const double token_us = plain_us(c, p) / p->n_decode, most_us = most_lost_us(c, p);
-    double sum = 0, most = 0, n_read = 0;
+    const double plain = plain_us(c, p), token_us = plain / p->n_decode;
+    const double most_us = fmax(AT_ONCE * c->account_us, fmin(c->account_us, plain));
+    double sum = 0, most = 0;
     int best = 0;
     for (int i = 0; i < n; i++) {
         o[i].n_proposed = 0;
@@ -224,11 +174,10 @@ static int propose_best(const fxi_draft_control *c, fxi_draft_offer *o, int n,
     for (int k = 1; k <= max_row; k++) {
         fxi_draft_offer *next = best_offer(o, n);
         if (!next) break;
-        sum += next->next * token_us;
-        n_read += next->n_read;
+        sum += WORTH * next->next * token_us;
         next->n_proposed++;
         next->next *= next->odds;
-        const double us = rows_us(c, p, k, n_read) + k * cost_us;
+        const double us = rows_us(c, p, k) + k * cost_us;
         if (us > most_us) break;
         if (sum - us <= most) continue;
         most = sum - us;
@@ -243,12 +192,12 @@ void fxi_draft_choose(fxi_draft_control *c, fxi_draft_offer *o, int n, const fxi
     for (int i = 0; i < n; i++) o[i].n_proposed = 0;
     c->has_offers |= n > 0;
     if (n <= 0 || max_row <= 0 || !may_draft(c, p)) return;
-    const int n_measured = measured_below(c, FXI_PASS_ROWS) - p->n_decode;
+    const int n_measured = measured_from(c, FXI_PASS_ROWS, -1) - p->n_decode;
     const int most_more = MORE_ROWS + (n_measured > 0 ? 2 * n_measured : 0);
     const int n_best = propose_best(c, o, n, p, max_row < most_more ? max_row : most_more, 0);
     (void)propose_best(c, o, n, p, n_best, 0);
     fxi_draft_offer *best = n_best ? NULL : best_offer(o, n);
-    c->is_try = best && may_try(c, p, rows_us(c, p, 1, best->n_read));
+    c->is_try = best && may_try(c, p, rows_us(c, p, 1));
     if (c->is_try) best->n_proposed = 1;
 }
 
@@ -259,7 +208,7 @@ int fxi_draft_length(fxi_draft_control *c, const fxi_draft_offer *o, double cost
     c->has_offers = true;
     if (!may_draft(c, p)) return 0;
     const int n_best = propose_best(c, &one, 1, p, o->n, cost_us);
-    return n_best ? n_best : may_try(c, p, rows_us(c, p, 1, o->n_read) + cost_us);
+    return n_best ? n_best : may_try(c, p, rows_us(c, p, 1) + cost_us);
 }
 
 // ---- what was lost and saved -------------------------------------------------------------------
@@ -271,40 +220,37 @@ static double saved_us(const fxi_draft_control *c, const fxi_draft_pass *p, doub
                        const fxi_draft_result *d)
 {
     const int n_row = p->n_row + d->n_tok;
+    const double plain = plain_us(c, p);
     if (!d->n_tok) return -d->us;
-    const double took_us =
-        p->n_row != p->n_decode
-            ? fmax(d->n_tok * us / n_row, rows_us(c, p, d->n_tok, d->n_read))
-            : fmax(without_hitch(c, n_row, p->n_read + d->n_read, us) - plain_us(c, p), 0);
-    return d->n_accepted * plain_us(c, p) / p->n_decode - took_us - d->us;
-}
-
-static void note_savings(fxi_draft_control *c, const fxi_draft_pass *p, double us,
-                         const fxi_draft_result *d)
-{
-    const double plain = plain_us(c, p), saved = saved_us(c, p, us, d);
-    if (!c->is_open) c->account_us = plain;
-    c->is_open = plain > 0;
-    if (c->has_offers) c->wait_us -= plain;
-    if (c->has_offers && c->account_us < plain) c->account_us += SHARE * plain;
-    c->account_us = fmin(c->account_us + saved, SAVED_PASSES * plain);
-    if (!c->is_try || !d->n_tok) return;
-    c->wait_us = d->n_accepted ? 0 : -saved / SHARE * (1 << c->n_failed);
-    c->n_failed = (int)limit_to(0, c->n_failed + (d->n_accepted ? -2 : 1), MOST_FAILED);
+    const double took_us = p->n_row != p->n_decode
+                               ? fmax(d->n_tok * us / n_row, rows_us(c, p, d->n_tok))
+                               : fmax(without_hitch(c, n_row, us) - plain, 0);
+    return d->n_accepted * plain / p->n_decode - took_us - d->us;
 }
 
 void fxi_draft_note_pass(fxi_draft_control *c, const fxi_draft_pass *p, double us,
                          const fxi_draft_result *d)
 {
-    if (p->n_row <= 0) return;
     const int n_row = p->n_row + d->n_tok;
+    if (p->n_row <= 0) return;
     if (p->n_row == p->n_decode) {
-        note_decodes(c, n_row, p->n_read + d->n_read, us, d->n_tok > 0);
+        note_decodes(c, p, d->n_tok, us);
     } else if (n_row >= LEAST_PROMPT_ROWS) {
         const double part = c->prompt_rows > 0 ? PROMPT_WEIGHT : 1;
         c->prompt_us += part * (us - c->prompt_us);
         c->prompt_rows += part * (n_row - c->prompt_rows);
     }
-    if (p->n_decode > 0) note_savings(c, p, us, d);
+    if (p->n_decode > 0) {
+        const double plain = plain_us(c, p), saved = saved_us(c, p, us, d);
+        if (!c->is_open) c->account_us = plain;
+        c->is_open = plain > 0;
+        if (c->has_offers) c->wait_us -= plain;
+        if (c->has_offers && c->account_us < plain) c->account_us += SHARE * plain;
+        c->account_us = fmin(c->account_us + saved, SAVED_PASSES * plain);
+        if (c->is_try && d->n_tok) {
+            c->wait_us = d->n_accepted ? 0 : -saved / SHARE * (1 << c->n_failed);
+            c->n_failed = (int)limit_to(0, c->n_failed + (d->n_accepted ? -2 : 1), MOST_FAILED);
+        }
+    }
     c->has_offers = c->is_try = false;
 }

@@ -1,10 +1,10 @@
 // draft_control.h - how many drafted tokens are worth computing.
 //
 // One more row in a forward pass costs time; a drafted token that is accepted saves part of a pass.
-// Both are measured: how long passes take, and how often drafts are accepted, by their KIND, for
-// each sequence, and over all of them for a sequence that has not drafted much yet. A draft's next
-// token is added while its probability (that all before it are accepted, and it too) times what a
-// token takes without drafts is more than what its row takes.
+// Both are measured: how long passes take, by their rows, and how often drafts are accepted, by
+// their KIND, for each sequence, and over all of them for a sequence that has not drafted much yet.
+// A draft's next token is added while its probability (that all before it are accepted, and it too)
+// times what a token takes without drafts is more than what its row takes.
 //
 // Two rules bound what drafting may lose.
 //   ACCOUNT  What drafts have saved comes in, up to 3 passes, and what they have lost goes out: the
@@ -22,7 +22,6 @@
 #define FXI_ENGINE_DRAFT_CONTROL_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 // Where a draft comes from, and how much speaks for it.
 typedef enum fxi_draft_kind {
@@ -41,28 +40,23 @@ typedef struct fxi_draft_odds { // all zero: nothing was drafted
     double n_tried[FXI_N_DRAFT_KIND]; // tokens before which all were accepted
 } fxi_draft_odds;
 
-// The mean of passes with so many rows; older ones count less.
-typedef struct fxi_pass_mean {
-    double n;      // passes in it, up to those that it forgets; 0: none
-    double us;     // at the usual speed
-    double raw_us; // at the speed that they had
-    double n_read;
-} fxi_pass_mean;
-
 enum { FXI_PASS_ROWS = 256 }; // passes with more rows are not measured
 
 // Of an engine. All zero: a new one.
 typedef struct fxi_draft_control {
     fxi_draft_odds odds;
-    // what a pass takes in which sequences only decode:
-    //     slower * mean time of passes with so many rows
-    //     + slope * (tokens that it reads from caches - mean of those that these passes read)
-    fxi_pass_mean mean[FXI_PASS_ROWS + 1]; // by rows
-    double slower;                         // than usual: 1.1 is 10 %; 0: nothing was measured
-    double read_xx, read_xy;               // sums of the slope
-    double prompt_us, prompt_rows;         // means of passes that compute prompts
-    double plain_read;                     // tokens that the last pass without drafts read
-    int n_since;                           // passes with drafts since then
+    // What a pass takes in which sequences only decode: scale times the mean of those with as many
+    // rows. The scale follows the passes without drafts: the machine's speed, and what caches that
+    // grow take to read.
+    struct fxi_pass_mean {
+        double n; // passes in it, up to those that it forgets; 0: none
+        double us;
+    } mean[FXI_PASS_ROWS + 1];     // by rows
+    double scale;                  // 0: nothing was measured
+    double prompt_us, prompt_rows; // means of passes that compute prompts
+    double plain_read;             // tokens that the last pass without drafts read from caches,
+    double reach;                  // and times how many it says what passes take
+    int n_since;                   // passes with drafts since then
     // what drafts may lose
     double account_us;
     double wait_us;  // time of passes until the next try
@@ -83,8 +77,7 @@ typedef struct fxi_draft_pass {
 typedef struct fxi_draft_offer {
     fxi_draft_odds *seq; // of the sequence
     fxi_draft_kind kind;
-    int n;         // tokens of it
-    double n_read; // tokens in the sequence's cache
+    int n; // tokens of it
     // Of fxi_draft_choose:
     int n_proposed;    // how many are to be computed
     double odds, next; // of a token if all before it are accepted; of the next one with these
@@ -93,8 +86,7 @@ typedef struct fxi_draft_offer {
 // The drafts of a pass.
 typedef struct fxi_draft_result {
     int n_tok, n_accepted;
-    double n_read; // tokens in the caches that their rows read
-    double us;     // time that drafting took
+    double us; // time that drafting took
 } fxi_draft_result;
 
 // Sets n_proposed of each offer, at most max_row of them together.

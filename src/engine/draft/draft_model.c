@@ -86,18 +86,6 @@ fx_status fxi_draft_model_check(const char *path, const fxi_vocab *vocab, fx_err
     return st;
 }
 
-static fx_status make_scratch(fxi_draft_model *m, fx_error *err)
-{
-    const size_t n = (size_t)(m->n_vocab > m->opt.n_vocab ? m->n_vocab : m->opt.n_vocab);
-    fxi_sample_scratch *s = &m->scratch;
-    s->logit = malloc(n * sizeof *s->logit);
-    s->cand = malloc(n * sizeof *s->cand);
-    s->count = calloc(n, sizeof *s->count);
-    s->allowed = calloc(n / 64 + 1, sizeof *s->allowed);
-    if (s->logit && s->cand && s->count && s->allowed) return FX_OK;
-    return fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
-}
-
 static fx_status load_weights(fxi_draft_model *m, const fxi_gguf *g, fx_error *err)
 {
     const fxi_draft_model_options *o = &m->opt;
@@ -121,7 +109,14 @@ static fx_status load_weights(fxi_draft_model *m, const fxi_gguf *g, fx_error *e
     FX_TRY(m->device->ops->take_host(
         m->device, (size_t)o->max_seq * (size_t)m->n_vocab * sizeof(float), &logits, err));
     m->logits = logits;
-    return make_scratch(m, err);
+    const size_t n = (size_t)(m->n_vocab > m->opt.n_vocab ? m->n_vocab : m->opt.n_vocab);
+    fxi_sample_scratch *s = &m->scratch;
+    s->logit = malloc(n * sizeof *s->logit);
+    s->cand = malloc(n * sizeof *s->cand);
+    s->count = calloc(n, sizeof *s->count);
+    s->allowed = calloc(n / 64 + 1, sizeof *s->allowed);
+    if (s->logit && s->cand && s->count && s->allowed) return FX_OK;
+    return fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
 }
 
 static fxi_draft_model *make_draft_model(const fxi_draft_model_options *opt)
@@ -140,23 +135,17 @@ static fxi_draft_model *make_draft_model(const fxi_draft_model_options *opt)
     return NULL;
 }
 
-static fx_status load_file(fxi_draft_model *m, fx_error *err)
-{
-    fxi_gguf *g;
-    FX_TRY(fxi_model_file_open(m->opt.path, &g, err));
-    fx_status st = check_vocab(g, m->opt.vocab, err);
-    if (st == FX_OK) st = load_weights(m, g, err);
-    fxi_gguf_close(g);
-    return st;
-}
-
 fx_status fxi_draft_model_load(const fxi_draft_model_options *opt, fxi_draft_model **out,
                                fx_error *err)
 {
     *out = NULL;
     fxi_draft_model *m = make_draft_model(opt);
     if (!m) return fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
-    const fx_status st = load_file(m, err);
+    fxi_gguf *g = NULL;
+    fx_status st = fxi_model_file_open(m->opt.path, &g, err);
+    if (st == FX_OK) st = check_vocab(g, m->opt.vocab, err);
+    if (st == FX_OK) st = load_weights(m, g, err);
+    fxi_gguf_close(g);
     m->opt.path = m->opt.kv_type = NULL; // the caller's
     if (st == FX_OK)
         *out = m;
@@ -261,13 +250,6 @@ static bool fit_slot(fxi_draft_model *m, draft_slot *slot, const fxi_seq *s)
     return true;
 }
 
-static bool grow_slot(fxi_draft_model *m, draft_slot *slot, int len_tok)
-{
-    fx_status st = fxi_kv_extend(m->kv, slot->kv, len_tok);
-    if (st == FX_ENOSPACE && free_unused(m, m->n_run)) st = fxi_kv_extend(m->kv, slot->kv, len_tok);
-    return st == FX_OK;
-}
-
 // ---- a run -------------------------------------------------------------------------------------
 
 static int cached_tok(const draft_slot *slot)
@@ -283,7 +265,10 @@ static bool batch_tokens(fxi_draft_model *m, fxi_batch *b, const fxi_draft_wish 
 {
     draft_slot *slot = m->of[which];
     const int from = cached_tok(slot), end = from + n, known = w->s->n_tok;
-    if (!grow_slot(m, slot, end < known ? end : known + w->most - 1)) return false;
+    const int len_tok = end < known ? end : known + w->most - 1;
+    fx_status st = fxi_kv_extend(m->kv, slot->kv, len_tok);
+    if (st == FX_ENOSPACE && free_unused(m, m->n_run)) st = fxi_kv_extend(m->kv, slot->kv, len_tok);
+    if (st != FX_OK) return false;
     for (int i = from; i < end; i++)
         m->token[b->n_tok++] = i < known ? w->s->tok[i] : w->tok[i - known];
     m->batch[b->n_seq] = (fxi_batch_seq){.views = fxi_kv_get_views(m->kv, slot->kv),
@@ -325,17 +310,6 @@ static fxi_batch next_batch(fxi_draft_model *m, fxi_draft_wish *w, int n, int *n
     return b;
 }
 
-// What the iteration may spend on grammars is for its samples first: a draft gets half of what is
-// left.
-static bool may_sample(fxi_draft_model *m, fxi_seq *s)
-{
-    const size_t own = *m->opt.mask_left / 2;
-    size_t left = own;
-    const bool may = !s->request->spec.grammar || fxi_seq_is_ready(s, &left);
-    *m->opt.mask_left -= own - left;
-    return may;
-}
-
 // The token that would be sampled from this row, if the draft so far were accepted; -1: none, or it
 // is unknown, or takes too long.
 static int32_t sample_next(fxi_draft_model *m, fxi_draft_wish *w, const float *row)
@@ -345,7 +319,13 @@ static int32_t sample_next(fxi_draft_model *m, fxi_draft_wish *w, const float *r
     const char *error;
     s.n_tok += w->n_tok;
     s.place = w->place;
-    if (!may_sample(m, &s)) return -1;
+    // What the iteration may spend on grammars is for its samples first: a draft gets half of what
+    // is left.
+    const size_t own = *m->opt.mask_left / 2;
+    size_t left = own;
+    const bool may = !s.request->spec.grammar || fxi_seq_is_ready(&s, &left);
+    *m->opt.mask_left -= own - left;
+    if (!may) return -1;
     const bool is_forced = fxi_seq_forced(&s, &tok, 1) > 0;
     fxi_sample_view v = fxi_seq_view(&s);
     if (s.request->spec.grammar) v.allowed = m->scratch.allowed;

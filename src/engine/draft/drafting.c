@@ -82,15 +82,6 @@ static int find_in_text(fxi_seq *s, int most)
     return fxi_ngram_read(s->tok, s->n_tok, from, d->tok, most);
 }
 
-// Whether the path read before has these tokens too, and continues.
-static bool is_on_path(const fxi_seq *s)
-{
-    const fxi_draft *d = s->draft;
-    const int n = s->n_tok - d->path_at;
-    return d->n_path > n && n >= 0 &&
-           memcmp(d->path, s->tok + d->path_at, (size_t)n * sizeof *d->path) == 0;
-}
-
 // The tree is asked for many tokens at once, and not again for some tokens where it has none: a
 // look-up compares all tokens so far.
 static int find_in_tree(const fxi_drafting *x, fxi_seq *s, int most)
@@ -100,7 +91,11 @@ static int find_in_tree(const fxi_drafting *x, fxi_seq *s, int most)
     const bool may_ask = x->sources & FXI_DRAFT_FROM_PREFIX && s->request->domain &&
                          !s->request->spec.no_cache && fxi_kv_can(kv, FXI_KV_CONTINUE);
     if (!may_ask) return 0;
-    if (!is_on_path(s)) {
+    const int n_since = s->n_tok - d->path_at;
+    const bool is_on_path =
+        d->n_path > n_since && n_since >= 0 &&
+        memcmp(d->path, s->tok + d->path_at, (size_t)n_since * sizeof *d->path) == 0;
+    if (!is_on_path) {
         if (s->n_tok < d->ask_at) return 0;
         d->path_at = s->n_tok;
         d->n_path = fxi_kv_lookup_continuation(kv, s->request->domain, s->tok, s->n_tok, d->path,
@@ -129,17 +124,9 @@ static int find_draft(fxi_drafting *x, fxi_seq *s, int most)
 
 // ---- plan --------------------------------------------------------------------------------------
 
-// A sequence that computes its last known token in this pass and continues by itself.
-static bool may_draft(const fxi_seq *s)
-{
-    const fxi_live_request *r = s->request;
-    return s->n_planned == 1 && !s->is_filling && !r->beam && !r->is_whole && !s->embd &&
-           !r->spec.no_speculate && fxi_seq_may_compute(s) && fxi_seq_n_left(s) == 1;
-}
-
 static fxi_draft_offer offer_of(fxi_seq *s, fxi_draft_kind kind, int n)
 {
-    return (fxi_draft_offer){.seq = &s->draft->odds, .kind = kind, .n = n, .n_read = s->n_tok};
+    return (fxi_draft_offer){.seq = &s->draft->odds, .kind = kind, .n = n};
 }
 
 static void add_offer(fxi_drafting *x, fxi_seq *s, int n)
@@ -161,23 +148,20 @@ static void offer_draft(fxi_drafting *x, fxi_seq *s)
         x->wish[x->n_wish++] = (fxi_draft_wish){.s = s, .most = most};
 }
 
-// The draft model is asked where it is likely to pay.
-static void keep_wishes(fxi_drafting *x)
-{
-    int n = 0;
-    for (int i = 0; i < x->n_wish; i++) {
-        fxi_draft_wish w = x->wish[i];
-        const fxi_draft_offer o = offer_of(w.s, FXI_DRAFT_MODEL, w.most);
-        w.most = fxi_draft_length(&x->control, &o, x->model_us, &x->pass);
-        if (w.most) x->wish[n++] = w;
-    }
-    x->n_wish = n;
-}
-
 static void offer_model_drafts(fxi_drafting *x)
 {
     int n_tok = 0;
-    if (!x->hooks->takes_all) keep_wishes(x);
+    // The draft model is asked where it is likely to pay.
+    if (!x->hooks->takes_all) {
+        int n = 0;
+        for (int i = 0; i < x->n_wish; i++) {
+            fxi_draft_wish w = x->wish[i];
+            const fxi_draft_offer o = offer_of(w.s, FXI_DRAFT_MODEL, w.most);
+            w.most = fxi_draft_length(&x->control, &o, x->model_us, &x->pass);
+            if (w.most) x->wish[n++] = w;
+        }
+        x->n_wish = n;
+    }
     if (!x->n_wish) return;
     for (int i = 0; i < x->n_wish; i++) {
         x->wish[i].tok = x->wish[i].s->draft->tok;
@@ -205,19 +189,13 @@ static void collect_offers(fxi_drafting *x, bool may_add)
                 x->pass.n_decode++;
                 x->pass.n_read += s->n_tok;
             }
-            if (may_add && may_draft(s)) offer_draft(x, s);
+            // It computes its last known token in this pass, and continues by itself.
+            if (may_add && s->n_planned == 1 && !s->is_filling && !r->beam && !r->is_whole &&
+                !s->embd && !r->spec.no_speculate && fxi_seq_may_compute(s) &&
+                fxi_seq_n_left(s) == 1)
+                offer_draft(x, s);
         }
     offer_model_drafts(x);
-}
-
-// For tests: all that was drafted is computed.
-static void propose_all(fxi_drafting *x, int max_row)
-{
-    for (int i = 0; i < x->n_offer; i++) {
-        fxi_draft_offer *o = &x->offer[i];
-        o->n_proposed = o->n < max_row ? o->n : max_row;
-        max_row -= o->n_proposed;
-    }
 }
 
 // Keeps the offers with proposed tokens, as far as memory is at hand. Returns how many tokens those
@@ -250,10 +228,16 @@ int fxi_drafting_plan(fxi_drafting *x, int n_tok, int max_row)
     x->draft_us = 0; // except for a model, drafts cost next to nothing
     if (max_row > x->step_tok - n_tok) max_row = x->step_tok - n_tok;
     collect_offers(x, max_row > 0);
-    if (x->hooks->drafter || x->hooks->takes_all)
-        propose_all(x, max_row);
-    else
+    if (x->hooks->drafter || x->hooks->takes_all) {
+        // For tests: all that was drafted is computed.
+        for (int i = 0; i < x->n_offer; i++) {
+            fxi_draft_offer *o = &x->offer[i];
+            o->n_proposed = o->n < max_row ? o->n : max_row;
+            max_row -= o->n_proposed;
+        }
+    } else {
         fxi_draft_choose(&x->control, x->offer, x->n_offer, &x->pass, max_row);
+    }
     return grow_caches(x);
 }
 
@@ -280,7 +264,6 @@ void fxi_drafting_commit(fxi_drafting *x, uint64_t us)
         fxi_draft_note(&x->control, &d->odds, d->kind, n_judged, d->n_accepted);
         all.n_tok += s->n_draft;
         all.n_accepted += d->n_accepted;
-        all.n_read += (double)s->n_draft * s->n_tok;
         s->n_draft = 0;
     }
     if (all.n_tok) {

@@ -69,13 +69,6 @@ bool fxi_ngram_grow(fxi_ngram *x, const int32_t *tok, int n_tok)
 
 // ---- searching ---------------------------------------------------------------------------------
 
-static int count_same(const int32_t *tok, int at, int end)
-{
-    int n = 0;
-    while (n < FXI_NGRAM_LONGEST && n < at && tok[at - 1 - n] == tok[end - 1 - n]) n++;
-    return n;
-}
-
 int fxi_ngram_find(const fxi_ngram *x, const int32_t *tok, int n_tok, int *n_same)
 {
     int best = 0;
@@ -83,7 +76,8 @@ int fxi_ngram_find(const fxi_ngram *x, const int32_t *tok, int n_tok, int *n_sam
     if (n_tok <= FXI_NGRAM || !x->head) return 0;
     int32_t at = x->head[hash_run(x, tok, n_tok)];
     for (int i = 0; at && i < MOST_LOOK && *n_same < FXI_NGRAM_LONGEST; i++, at = x->before[at]) {
-        const int n = count_same(tok, at, n_tok);
+        int n = 0;
+        while (n < FXI_NGRAM_LONGEST && n < at && tok[at - 1 - n] == tok[n_tok - 1 - n]) n++;
         if (n <= *n_same) continue;
         *n_same = n;
         best = at;

@@ -127,14 +127,6 @@ static void *grammar_worker_main(void *arg)
     return NULL;
 }
 
-static void start_worker(fxi_grammar_worker *w)
-{
-    pthread_mutex_lock(&w->mu);
-    if (!w->has_thread && !w->is_ending)
-        w->has_thread = !pthread_create(&w->thread, NULL, grammar_worker_main, w);
-    pthread_mutex_unlock(&w->mu);
-}
-
 void fxi_grammar_worker_stop(fxi_grammar_worker *w)
 {
     pthread_mutex_lock(&w->mu);
@@ -237,15 +229,6 @@ static fx_status make_vocab_tokens(fxi_grammars *v, fx_error *err)
     return st;
 }
 
-static fx_status need_vocab_tokens(fxi_grammars *v, fx_error *err)
-{
-    pthread_mutex_lock(&v->mu);
-    const fx_status st = v->has_tokens ? FX_OK : make_vocab_tokens(v, err);
-    v->has_tokens = st == FX_OK;
-    pthread_mutex_unlock(&v->mu);
-    return st;
-}
-
 // As the text continues, not as one begins.
 static bool spell_first_token(void *ud, fxi_str text, int32_t *tok, size_t *n_tok)
 {
@@ -298,19 +281,6 @@ static fx_grammar *find_kept(fxi_grammars *v, const fxi_buf *key)
     return found;
 }
 
-// The one that was asked for first makes way.
-static void keep_grammar(fxi_grammars *v, fx_grammar *g)
-{
-    fx_grammar *last = NULL;
-    fx_grammar_retain(g);
-    pthread_mutex_lock(&v->mu);
-    if (v->n_kept == FXI_GRAMMARS_KEPT) last = v->kept[--v->n_kept];
-    v->kept[v->n_kept] = g;
-    touch_kept(v, v->n_kept++);
-    pthread_mutex_unlock(&v->mu);
-    fx_grammar_release(last);
-}
-
 void fxi_grammars_forget(fxi_grammars *v)
 {
     while (v->n_kept) fx_grammar_release(v->kept[--v->n_kept]);
@@ -343,7 +313,10 @@ static fx_status make_request_matcher(fxi_grammars *v, const fx_part *root, fxi_
 {
     fxi_gram gram = {0};
     uint32_t node = 0;
-    fx_status st = need_vocab_tokens(v, err);
+    pthread_mutex_lock(&v->mu);
+    fx_status st = v->has_tokens ? FX_OK : make_vocab_tokens(v, err);
+    v->has_tokens = st == FX_OK;
+    pthread_mutex_unlock(&v->mu);
     if (!st) st = fxi_grammar_part(&gram, v->vocab, root, &node, err);
     if (!st) st = fxi_gram_finish(&gram, node, err);
     const fxi_matcher_speller speller = {spell_first_token, v, FXI_CONTROL_MARK[0]};
@@ -354,17 +327,6 @@ static fx_status make_request_matcher(fxi_grammars *v, const fx_part *root, fxi_
     return st;
 }
 
-// What an answer may begin with is found out before the first one begins.
-static fx_status prepare_start(fxi_gram_matcher *g, fx_error *err)
-{
-    fxi_match_state at = {0};
-    size_t left = FXI_MATCHER_NO_LIMIT;
-    bool is_ready;
-    FX_TRY(fxi_gram_matcher_prepare(g, NULL, 0, &at, true, &left, &is_ready, err));
-    left = FXI_MATCHER_NO_LIMIT;
-    return fxi_gram_matcher_prepare(g, NULL, 0, &at, false, &left, &is_ready, err);
-}
-
 static fx_status make_grammar(fxi_grammars *v, const fx_part *root, fx_grammar **out, fx_error *err)
 {
     fx_grammar *g = calloc(1, sizeof *g);
@@ -373,7 +335,13 @@ static fx_status make_grammar(fxi_grammars *v, const fx_part *root, fx_grammar *
     g->worker = &v->worker;
     atomic_init(&g->n_ref, 1);
     fx_status st = make_request_matcher(v, root, &g->matcher, err);
-    if (!st) st = prepare_start(g->matcher, err);
+    // What an answer may begin with, forced or not, is found out before the first one begins.
+    for (int forces = 1; !st && forces >= 0; forces--) {
+        fxi_match_state at = {0};
+        size_t left = FXI_MATCHER_NO_LIMIT;
+        bool is_ready;
+        st = fxi_gram_matcher_prepare(g->matcher, NULL, 0, &at, forces, &left, &is_ready, err);
+    }
     if (st)
         fx_grammar_release(g);
     else
@@ -392,12 +360,23 @@ fx_status fxi_grammars_compile(fxi_grammars *v, const fx_part *root, fx_grammar 
     *out = has_key ? find_kept(v, &key) : NULL;
     const fx_status st = *out ? FX_OK : make_grammar(v, root, out, err);
     if (!st) {
-        start_worker(&v->worker);
+        pthread_mutex_lock(&v->worker.mu);
+        if (!v->worker.has_thread && !v->worker.is_ending)
+            v->worker.has_thread =
+                !pthread_create(&v->worker.thread, NULL, grammar_worker_main, &v->worker);
+        pthread_mutex_unlock(&v->worker.mu);
         fxi_grammar_worker_add(&v->worker, *out, false);
     }
     if (!st && has_key && !(*out)->key.n) {
         (*out)->key = key;
-        keep_grammar(v, *out);
+        fx_grammar *last = NULL; // the one that was asked for first makes way
+        fx_grammar_retain(*out);
+        pthread_mutex_lock(&v->mu);
+        if (v->n_kept == FXI_GRAMMARS_KEPT) last = v->kept[--v->n_kept];
+        v->kept[v->n_kept] = *out;
+        touch_kept(v, v->n_kept++);
+        pthread_mutex_unlock(&v->mu);
+        fx_grammar_release(last);
         return FX_OK;
     }
     fxi_buf_free(&key);

@@ -71,21 +71,16 @@ static double recompute_us(const fxi_memory *m, const fxi_live_request *r)
     return m->us_per_tok * n_tok_in_caches(r);
 }
 
-static bool swap_has_room(const fxi_memory *m, const fxi_live_request *r)
-{
-    fxi_kv_stats kv;
-    fxi_kv_get_stats(m->kv, &kv);
-    return fxi_kv_can(m->kv, FXI_KV_SWAP) &&
-           m->sched->n_swapped + r->n_seq <= m->service->max_seq &&
-           kv.swapped_bytes + fxi_preempt_bytes(m, r) <= m->swap_bytes;
-}
-
 // What stays in memory while the request is swapped is lost to everyone: recorded prefixes would
 // only have to be evicted later.
 static bool should_swap(const fxi_memory *m, const fxi_live_request *r)
 {
     uint64_t gain = 0; // bytes that come free
-    if (!swap_has_room(m, r)) return false;
+    fxi_kv_stats kv;
+    fxi_kv_get_stats(m->kv, &kv);
+    const bool has_room = m->sched->n_swapped + r->n_seq <= m->service->max_seq &&
+                          kv.swapped_bytes + fxi_preempt_bytes(m, r) <= m->swap_bytes;
+    if (!fxi_kv_can(m->kv, FXI_KV_SWAP) || !has_room) return false;
     for (int i = 0; i < r->n_seq; i++)
         if (r->seq[i].kv) gain += fxi_kv_swap_gain(m->kv, r->seq[i].kv, r->seq[i].n_recorded);
     if (2 * gain < fxi_preempt_bytes(m, r)) return false;
@@ -228,25 +223,20 @@ bool fxi_preempt_drop_swapped(fxi_memory *m)
 
 // ---- back --------------------------------------------------------------------------------------
 
-// Where others run, it waits in the swap until there is more memory.
-static void fail_swap_in(fxi_memory *m, fxi_live_request *r, fx_status st)
-{
-    const fxi_sched *d = m->sched;
-    const int n_others_in = d->n_swapping_in - (r->state == FXI_SWAPPING_IN ? r->n_seq : 0);
-    const bool has_others = d->running.head || d->n_swapping_out || n_others_in;
-    if (st != FX_ENOSPACE || !has_others || !swap_out(m, r)) drop_caches(m, r);
-}
-
 void fxi_preempt_swap_in(fxi_memory *m, fxi_live_request *r)
 {
     bool is_moving;
     const fx_status st = move_each(m, r, fxi_kv_swap_in, &is_moving);
-    if (st != FX_OK)
-        fail_swap_in(m, r, st);
-    else if (is_moving)
+    if (st == FX_OK && is_moving) {
         set_moving(m, r, FXI_SWAPPING_IN);
-    else
+    } else if (st == FX_OK) {
         arrive_at(m, r, FXI_RUNNING);
+    } else { // where others run, it waits in the swap until there is more memory
+        const fxi_sched *d = m->sched;
+        const int n_others_in = d->n_swapping_in - (r->state == FXI_SWAPPING_IN ? r->n_seq : 0);
+        const bool has_others = d->running.head || d->n_swapping_out || n_others_in;
+        if (st != FX_ENOSPACE || !has_others || !swap_out(m, r)) drop_caches(m, r);
+    }
 }
 
 void fxi_preempt_continue(fxi_memory *m)

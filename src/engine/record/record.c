@@ -48,15 +48,6 @@ void fxi_recorder_add(fxi_recorder *r, const fx_record *ev)
     atomic_store_explicit(&r->done, k + 1, memory_order_release);
 }
 
-static void read_slot(const fxi_recorder *r, uint64_t k, fx_record *out)
-{
-    const record_slot *s = &r->slot[k % r->n_slot];
-    uint64_t word[N_WORD];
-    for (int i = 0; i < N_WORD; i++)
-        word[i] = atomic_load_explicit(&s->word[i], memory_order_acquire);
-    memcpy(out, word, sizeof word);
-}
-
 // The number of the oldest event that is whole when `n` were begun.
 static uint64_t oldest_of(const fxi_recorder *r, uint64_t n)
 {
@@ -70,7 +61,13 @@ static size_t copy_once(const fxi_recorder *r, uint64_t *first, fx_record *out, 
     const uint64_t oldest = oldest_of(r, done);
     uint64_t at = *first < oldest ? oldest : *first > done ? done : *first;
     const size_t n = done - at < max_n ? (size_t)(done - at) : max_n;
-    for (size_t i = 0; i < n; i++) read_slot(r, at + i, &out[i]);
+    for (size_t i = 0; i < n; i++) {
+        const record_slot *s = &r->slot[(at + i) % r->n_slot];
+        uint64_t word[N_WORD];
+        for (int k = 0; k < N_WORD; k++)
+            word[k] = atomic_load_explicit(&s->word[k], memory_order_acquire);
+        memcpy(&out[i], word, sizeof word);
+    }
     const uint64_t whole = oldest_of(r, atomic_load_explicit(&r->begun, memory_order_relaxed));
     const size_t n_lost = whole <= at ? 0 : whole - at < n ? (size_t)(whole - at) : n;
     memmove(out, out + n_lost, (n - n_lost) * sizeof *out);
@@ -166,8 +163,24 @@ void fxi_stats_count_drafts(fxi_statistics *s, const int *n_accepted, int n, int
     X(peak_mapped_bytes) \
     X(peak_live_bytes)
 
-static void publish_details_locked(fxi_statistics *s, const fxi_kv *kv)
+static uint32_t kib_of(uint64_t bytes)
 {
+    return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX;
+}
+
+void fxi_stats_publish_kv(fxi_statistics *s, const fxi_journal *j, const fxi_kv *kv,
+                          const fxi_kv_stats *now)
+{
+    const uint32_t n_evicted = (uint32_t)(now->n_evicted - s->n_evicted);
+    const fx_record memory = {.kind = FX_RECORD_memory,
+                              .mapped_kib = kib_of(now->mapped_bytes),
+                              .live_kib = kib_of(now->live_bytes),
+                              .shared_kib = kib_of(now->shared_bytes)};
+    if (n_evicted) fxi_journal_note(j, (fx_record){.kind = FX_RECORD_evict, .n = n_evicted});
+    if (memcmp(&memory, &s->memory, sizeof memory) != 0) fxi_journal_note(j, memory);
+    s->n_evicted = now->n_evicted;
+    s->memory = memory;
+    pthread_mutex_lock(&s->mu);
     fxi_kv_prefix_ages ages;
     fxi_kv_get_prefix_ages(kv, &ages);
     memcpy(s->details.kv, kv->calls, sizeof s->details.kv);
@@ -175,32 +188,6 @@ static void publish_details_locked(fxi_statistics *s, const fxi_kv *kv)
     s->details.block_life_ms = ages.life;
     s->details.block_idle_ms = ages.idle;
     s->details.block_reuse_ms = ages.reuse;
-}
-
-static uint32_t kib_of(uint64_t bytes)
-{
-    return bytes >> 10 < UINT32_MAX ? (uint32_t)(bytes >> 10) : UINT32_MAX;
-}
-
-static void note_changes(fxi_statistics *s, const fxi_journal *j, const fxi_kv_stats *kv)
-{
-    const uint32_t n_evicted = (uint32_t)(kv->n_evicted - s->n_evicted);
-    const fx_record memory = {.kind = FX_RECORD_memory,
-                              .mapped_kib = kib_of(kv->mapped_bytes),
-                              .live_kib = kib_of(kv->live_bytes),
-                              .shared_kib = kib_of(kv->shared_bytes)};
-    if (n_evicted) fxi_journal_note(j, (fx_record){.kind = FX_RECORD_evict, .n = n_evicted});
-    if (memcmp(&memory, &s->memory, sizeof memory) != 0) fxi_journal_note(j, memory);
-    s->n_evicted = kv->n_evicted;
-    s->memory = memory;
-}
-
-void fxi_stats_publish_kv(fxi_statistics *s, const fxi_journal *j, const fxi_kv *kv,
-                          const fxi_kv_stats *now)
-{
-    note_changes(s, j, now);
-    pthread_mutex_lock(&s->mu);
-    publish_details_locked(s, kv);
 #define PUBLISH(name) s->now.kv_##name = now->name;
     KV_FIGURES(PUBLISH)
 #undef PUBLISH

@@ -108,26 +108,6 @@ static bool only_control(const fxi_vocab *v, const fx_request *spec)
     return true;
 }
 
-static void init_seqs(const fxi_service *sv, fxi_live_request *r)
-{
-    r->begins = fxi_decoder_begin(sv->vocab, only_control(sv->vocab, &r->spec));
-    for (int i = 0; i < r->n_seq; i++) {
-        r->seq[i].request = r;
-        r->seq[i].choice = i;
-        fxi_seq_clear(&r->seq[i]);
-    }
-}
-
-static bool make_first(fxi_live_request *r)
-{
-    fxi_seq *s = &r->seq[0];
-    if (!fxi_seq_reserve(s, (int)r->spec.n_prompt + 1)) return false;
-    memcpy(s->tok, r->spec.prompt, r->spec.n_prompt * sizeof *s->tok);
-    s->n_tok = (int)r->spec.n_prompt;
-    s->state = FXI_SEQ_LIVE;
-    return true;
-}
-
 // Where both directions are read, keys and values belong to this text alone.
 static bool make_embedding(const fxi_model_shape *shape, fxi_live_request *r)
 {
@@ -176,9 +156,19 @@ static bool init_request(const fxi_service *sv, fxi_live_request *r, uint64_t no
     r->defers_output = spec->beam_width || r->n_seq > spec->n_choice;
     r->submit_us = now_us;
     r->order_ms = (int64_t)(now_us / 1000) - (int64_t)spec->priority * PRIORITY_MS;
-    init_seqs(sv, r);
-    return own_request(&r->spec) && make_first(r) && make_end(sv, r) &&
-           make_embedding(sv->shape, r) && fxi_stops_make(&r->stops, spec->stop, spec->n_stop) &&
+    r->begins = fxi_decoder_begin(sv->vocab, only_control(sv->vocab, &r->spec));
+    for (int i = 0; i < r->n_seq; i++) {
+        r->seq[i].request = r;
+        r->seq[i].choice = i;
+        fxi_seq_clear(&r->seq[i]);
+    }
+    fxi_seq *first = &r->seq[0];
+    if (!own_request(&r->spec) || !fxi_seq_reserve(first, (int)spec->n_prompt + 1)) return false;
+    memcpy(first->tok, spec->prompt, spec->n_prompt * sizeof *first->tok);
+    first->n_tok = (int)spec->n_prompt;
+    first->state = FXI_SEQ_LIVE;
+    return make_end(sv, r) && make_embedding(sv->shape, r) &&
+           fxi_stops_make(&r->stops, spec->stop, spec->n_stop) &&
            (!spec->beam_width || fxi_beam_make(r));
 }
 

@@ -49,19 +49,14 @@ static const number_rule number_rules[] = {
     {"keep_priority", INT, AT(keep_priority), 0, 7, false, false},
 };
 
-static bool number_is_good(const number_rule *r, double v)
-{
-    if (r->or_zero && v == 0) return true;
-    return v <= r->max && (r->above ? v > r->min : v >= r->min); // false for NaN
-}
-
 static fx_status check_numbers(const fx_request *spec, fx_error *err)
 {
     for (size_t i = 0; i < sizeof number_rules / sizeof *number_rules; i++) {
         const number_rule *r = &number_rules[i];
         const char *p = (const char *)spec + r->at;
         const double v = r->kind == FLOAT ? (double)*(const float *)p : (double)*(const int *)p;
-        if (!number_is_good(r, v))
+        const bool is_within = v <= r->max && (r->above ? v > r->min : v >= r->min); // not NaN
+        if (!is_within && !(r->or_zero && v == 0))
             return fxi_fail(err, FX_EINVAL, "%s: %g is not %s %g and at most %g", r->name, v,
                             r->above ? "above" : "at least", r->min, r->max);
     }
@@ -89,16 +84,6 @@ static void mark_ids(const fxi_service *sv, uint8_t *mark, int bit, const int32_
         if (id[i] >= 0 && id[i] < sv->info->n_vocab) mark[id[i]] |= (uint8_t)bit;
 }
 
-static void mark_all(const fxi_service *sv, uint8_t *mark, const fx_request *spec)
-{
-    const fx_sampling *s = &spec->sampling;
-    for (size_t i = 0; i < s->n_ban_run; i++)
-        if (s->ban_run[i].n == 1) mark_ids(sv, mark, BANNED, s->ban_run[i].id, 1);
-    mark_ids(sv, mark, BANNED, s->ban, s->n_ban);
-    mark_ids(sv, mark, ENDS, sv->end_tok, (size_t)sv->n_end_tok);
-    mark_ids(sv, mark, ENDS, spec->stop_token, spec->n_stop_token);
-}
-
 // At least one allowed token must not be banned, and with min_tok one must not end the answer.
 static fx_status check_something_left(const fxi_service *sv, const fx_request *spec, fx_error *err)
 {
@@ -106,7 +91,11 @@ static fx_status check_something_left(const fxi_service *sv, const fx_request *s
     if (!s->n_allow) return FX_OK;
     uint8_t *mark = calloc((size_t)sv->info->n_vocab, 1);
     if (!mark) return fxi_fail(err, FX_ENOMEM, "no memory to check the tokens that are allowed");
-    mark_all(sv, mark, spec);
+    for (size_t i = 0; i < s->n_ban_run; i++)
+        if (s->ban_run[i].n == 1) mark_ids(sv, mark, BANNED, s->ban_run[i].id, 1);
+    mark_ids(sv, mark, BANNED, s->ban, s->n_ban);
+    mark_ids(sv, mark, ENDS, sv->end_tok, (size_t)sv->n_end_tok);
+    mark_ids(sv, mark, ENDS, spec->stop_token, spec->n_stop_token);
     bool some = false, goes_on = !s->min_tok;
     for (size_t i = 0; i < s->n_allow; i++) {
         const uint8_t is = mark[s->allow[i]];
@@ -139,17 +128,6 @@ static fx_status check_rule_ids(const fxi_service *sv, const fx_sampling *s, fx_
     return FX_OK;
 }
 
-static fx_status check_prompt(const fxi_service *sv, const fx_request *spec, fx_error *err)
-{
-    if (!spec->n_prompt) return fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
-    if (spec->task == FX_TASK_GENERATE && spec->n_prompt >= (size_t)sv->info->ctx_tok)
-        return fxi_fail(err, FX_ECONTEXT,
-                        "This model's maximum context length is %d tokens, one of them at least "
-                        "for the answer. However, the prompt has %zu tokens.",
-                        sv->info->ctx_tok, spec->n_prompt);
-    return check_ids(sv, "prompt", spec->prompt, spec->n_prompt, err);
-}
-
 static fx_status check_token_lists(const fxi_service *sv, const fx_request *spec, fx_error *err)
 {
     FX_TRY(check_rule_ids(sv, &spec->sampling, err));
@@ -161,7 +139,13 @@ static fx_status check_token_lists(const fxi_service *sv, const fx_request *spec
         if (strnlen(spec->stop[i], MAX_STOP_BYTES) == MAX_STOP_BYTES)
             return fxi_fail(err, FX_EINVAL, "a stop string has 2 GiB or more");
     }
-    return check_prompt(sv, spec, err);
+    if (!spec->n_prompt) return fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
+    if (spec->task == FX_TASK_GENERATE && spec->n_prompt >= (size_t)sv->info->ctx_tok)
+        return fxi_fail(err, FX_ECONTEXT,
+                        "This model's maximum context length is %d tokens, one of them at least "
+                        "for the answer. However, the prompt has %zu tokens.",
+                        sv->info->ctx_tok, spec->n_prompt);
+    return check_ids(sv, "prompt", spec->prompt, spec->n_prompt, err);
 }
 
 // ---- tasks -------------------------------------------------------------------------------------

@@ -92,16 +92,6 @@ const char *fxi_text_token(fxi_text *t, const fxi_vocab *v, int32_t id, size_t *
     return fxi_decoder_bytes(&t->bytes, v, id, n_bytes);
 }
 
-// The answer ends before the stop string, or after it with include_stop.
-static size_t cut_at_stop(fxi_text *t, size_t at, const fxi_stop *stop, size_t which)
-{
-    t->stopped = true;
-    t->stop_string = (int)which;
-    t->clean.n = at + (t->include_stop ? stop->n_bytes : 0);
-    t->clean.p[t->clean.n] = 0;
-    return t->clean.n;
-}
-
 bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const fxi_stops *stops, size_t *show)
 {
     const size_t from = t->clean.n;
@@ -119,7 +109,13 @@ bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const fxi_stops *sto
     const size_t at = find_stop(t, from, stops, &which);
     for (size_t i = 0; i < t->n_stop; i++) // what may begin a stop string
         if (t->matched[i] > held) held = t->matched[i];
-    *show = at != SIZE_MAX ? cut_at_stop(t, at, &stops->stop[which], which) : t->clean.n - held;
+    *show = t->clean.n - held;
+    if (at == SIZE_MAX) return true;
+    // The answer ends before the stop string, or after it with include_stop.
+    t->stopped = true;
+    t->stop_string = (int)which;
+    *show = t->clean.n = at + (t->include_stop ? stops->stop[which].n_bytes : 0);
+    t->clean.p[t->clean.n] = 0;
     return true;
 }
 

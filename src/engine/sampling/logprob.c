@@ -27,12 +27,6 @@ static float number_or_least(float logit)
     return logit > -INFINITY ? logit : -INFINITY;
 }
 
-// logit - max; 0 for equal infinities as well.
-static double below_max(float logit, float max)
-{
-    return logit == max ? 0 : (double)logit - (double)max;
-}
-
 // Adds exp(logit - max) of n <= BLOCK logits to sum.
 static double add_exps(double sum, const float *logits, int n, float max)
 {
@@ -43,19 +37,12 @@ static double add_exps(double sum, const float *logits, int n, float max)
     return sum;
 }
 
-// Where the largest logit is infinite: each one equal to it counts 1, all others 0.
-static double sum_where_infinite(const float *logits, int n_vocab, float max)
-{
-    double sum = 0;
-    for (int i = 0; i < n_vocab; i++) sum += logits[i] == max;
-    return sum;
-}
-
 static softmax softmax_of(const float *logits, int n_vocab)
 {
     softmax s = {.max = fxi_logits_max(logits, n_vocab)};
     double sum = 0;
-    if (isinf(s.max)) sum = sum_where_infinite(logits, n_vocab, s.max);
+    // Where the largest logit is infinite, each one equal to it counts 1, all others 0.
+    for (int i = 0; i < n_vocab && isinf(s.max); i++) sum += logits[i] == s.max;
     for (int i = 0; i < n_vocab && !isinf(s.max); i += BLOCK)
         sum = add_exps(sum, logits + i, n_vocab - i < BLOCK ? n_vocab - i : BLOCK, s.max);
     s.log_sum = log(sum);
@@ -64,7 +51,9 @@ static softmax softmax_of(const float *logits, int n_vocab)
 
 static float logprob_at(const softmax *s, float logit)
 {
-    return logit > -INFINITY ? (float)(below_max(logit, s->max) - s->log_sum) : -INFINITY;
+    if (!(logit > -INFINITY)) return -INFINITY;
+    const double below = logit == s->max ? 0 : (double)logit - (double)s->max; // 0 for infinities
+    return (float)(below - s->log_sum);
 }
 
 // Inserts a token into top[0..at), which is sorted; top[at] is free.

@@ -77,27 +77,6 @@ static void copy_allowed(const fx_sampling *r, const float *logits, int n_vocab,
     for (size_t i = 0; i < r->n_allow; i++) logit[r->allow[i]] = logits[r->allow[i]];
 }
 
-static void mask_word(uint64_t allowed, float *logit, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (!(allowed >> i & 1)) logit[i] = -INFINITY;
-}
-
-static void mask_others(const uint64_t *allowed, float *logit, int n_vocab)
-{
-    for (int from = 0; from < n_vocab; from += 64)
-        if (allowed[from / 64] != UINT64_MAX)
-            mask_word(allowed[from / 64], logit + from, n_vocab - from < 64 ? n_vocab - from : 64);
-}
-
-static void apply_bias(const fx_sampling *r, float *logit)
-{
-    for (size_t i = 0; i < r->n_bias; i++) {
-        float *x = &logit[r->bias[i].token];
-        set_logit(x, *x + r->bias[i].bias);
-    }
-}
-
 static void penalise_repetition(const fxi_sample_view *v, float *logit, int32_t *count)
 {
     const float r = v->rule->repetition_penalty;
@@ -134,10 +113,19 @@ const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int 
     float *logit = scratch->logit;
     if (fxi_rules_are_idle(v)) return logits;
     copy_allowed(r, logits, n_vocab, logit);
-    if (v->allowed) mask_others(v->allowed, logit, n_vocab);
+    if (v->allowed) {
+        for (int from = 0; from < n_vocab; from += 64)
+            if (v->allowed[from / 64] != UINT64_MAX) {
+                for (int i = 0; i < (n_vocab - from < 64 ? n_vocab - from : 64); i++)
+                    if (!((v->allowed[from / 64]) >> i & 1)) (logit + from)[i] = -INFINITY;
+            }
+    }
     mask_ids(logit, r->ban, r->n_ban);
     if (r->n_ban_run) mask_runs(v, logit);
-    apply_bias(r, logit);
+    for (size_t i = 0; i < r->n_bias; i++) {
+        float *x = &logit[r->bias[i].token];
+        set_logit(x, *x + r->bias[i].bias);
+    }
     if (is_too_short_to_end(v)) mask_ids(logit, v->end, (size_t)v->n_end);
     if (has_repetition(r)) penalise_repetition(v, logit, scratch->count);
     if (has_answer_penalty(r)) penalise_answer(v, logit, scratch->count);

@@ -134,22 +134,19 @@ static void note_move(const fxi_sched *d, const fxi_live_request *r, fxi_request
                                              .finish = (uint8_t)finish});
 }
 
-// It waits with its first sequence that is alive.
-static void begin_joining(fxi_sched *d, fxi_live_request *r)
-{
-    int i = 0;
-    while (i < r->n_seq - 1 && r->seq[i].state != FXI_SEQ_LIVE) i++;
-    const struct fxi_join *j = &r->seq[i].join;
-    r->wait = (fxi_wait){.request_id = j->request_id, .choice = j->choice, .n_tok = j->n_tok};
-    fxi_treap_add(&d->joining, &r->wait.at);
-}
-
 void fxi_sched_move(fxi_sched *d, fxi_live_request *r, fxi_request_state to)
 {
     const struct state_row *old = &state_rows[r->state], *new = &state_rows[to];
     change_list(d, r, old, new);
     if (r->state == FXI_JOINING) fxi_treap_remove(&d->joining, &r->wait.at);
-    if (to == FXI_JOINING) begin_joining(d, r);
+    // It waits with its first sequence that is alive.
+    if (to == FXI_JOINING) {
+        int i = 0;
+        while (i < r->n_seq - 1 && r->seq[i].state != FXI_SEQ_LIVE) i++;
+        const struct fxi_join *j = &r->seq[i].join;
+        r->wait = (fxi_wait){.request_id = j->request_id, .choice = j->choice, .n_tok = j->n_tok};
+        fxi_treap_add(&d->joining, &r->wait.at);
+    }
     if (old->is_queued != new->is_queued)
         fxi_sched_count_queued(d, r, new->is_queued - old->is_queued);
     d->n_swapped += (new->is_swapped - old->is_swapped) * r->n_seq;
@@ -374,21 +371,18 @@ void fxi_clients_leave_locked(fxi_clients *c, fxi_live_request *r)
 
 // ---- counters ----------------------------------------------------------------------------------
 
-// x begins to wait with this priority.
-static void catch_up(fxi_clients *c, fxi_client *x, int priority)
-{
-    const fxi_live_request *least = fxi_clients_least(c, priority);
-    if (least && c->time < least->client->served) c->time = least->client->served;
-    if (x->served < c->time) x->served = c->time;
-    if (least && x->served > least->client->served + SPREAD)
-        x->served = least->client->served + SPREAD;
-}
-
 void fxi_clients_collect(fxi_clients *c, fxi_live_request *r)
 {
     fxi_client *x = r->client;
     c->n_collected += !x->n_collected++;
-    if (!x->n_waiting) catch_up(c, x, r->spec.priority);
+    // x begins to wait with this priority.
+    if (!x->n_waiting) {
+        const fxi_live_request *least = fxi_clients_least(c, r->spec.priority);
+        if (least && c->time < least->client->served) c->time = least->client->served;
+        if (x->served < c->time) x->served = c->time;
+        if (least && x->served > least->client->served + SPREAD)
+            x->served = least->client->served + SPREAD;
+    }
 }
 
 static void serve_client(fxi_clients *c, fxi_client *to, uint64_t n)

@@ -537,29 +537,17 @@ static bool is_white(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static fxi_str trim_blanks(fxi_str s)
-{
-    while (s.n && is_white(s.p[s.n - 1])) s.n--;
-    while (s.n && is_white(*s.p)) s.p++, s.n--;
-    return s;
-}
-
-// What the last message says; the last part of several.
+// What the last message says, without blanks around it; the last part of several.
 static fxi_str final_text(const fxi_json *messages)
 {
     const fxi_json *last = fxi_json_at(messages, fxi_json_array_size(messages) - 1);
     const fxi_json *said = fxi_json_get(last, "content");
     if (fxi_json_is_array(said))
         said = fxi_json_get(fxi_json_at(said, fxi_json_array_size(said) - 1), "text");
-    if (!fxi_json_is_string(said)) return (fxi_str){"", 0};
-    return trim_blanks(fxi_json_string(said));
-}
-
-// Whether text[begin..end), without blanks at its end, ends with `said`.
-static bool ends_with(const char *text, size_t begin, size_t end, fxi_str said)
-{
-    while (end > begin && is_white(text[end - 1])) end--;
-    return end - begin >= said.n && !memcmp(text + end - said.n, said.p, said.n);
+    fxi_str s = fxi_json_string(said);
+    while (s.n && is_white(s.p[s.n - 1])) s.n--;
+    while (s.n && is_white(*s.p)) s.p++, s.n--;
+    return s;
 }
 
 // The end of the run of the caller's bytes that has it; `from` if there is none.
@@ -569,7 +557,11 @@ static size_t find_end(const fxi_marked *m, size_t from, fxi_str said)
         while (end > from && m->own.p[end - 1]) end--;
         size_t begin = end;
         while (begin > from && !m->own.p[begin - 1]) begin--;
-        if (end > begin && ends_with(m->text.p, begin, end, said)) return end;
+        size_t last = end; // of what it says, without blanks
+        while (last > begin && is_white(m->text.p[last - 1])) last--;
+        if (end > begin && last - begin >= said.n &&
+            !memcmp(m->text.p + last - said.n, said.p, said.n))
+            return end;
         end = begin;
     }
     return from;

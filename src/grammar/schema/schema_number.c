@@ -157,18 +157,14 @@ static uint32_t numbers_as_long(const digit_nodes *d, const decimal *bound, bool
     return node;
 }
 
-static uint32_t numbers_above(fxi_gram *g, const decimal *bound)
+// Numbers on one side of the bound.
+static uint32_t numbers_beyond(fxi_gram *g, const decimal *bound, bool above)
 {
     const digit_nodes d = make_digits(g);
     const uint32_t n = (uint32_t)strlen(bound->whole);
-    return FXI_ALT_OF(g, numbers_of_length(&d, n + 1, FXI_GRAM_NO_MAX),
-                      numbers_as_long(&d, bound, true));
-}
-
-static uint32_t numbers_below(fxi_gram *g, const decimal *bound)
-{
-    const digit_nodes d = make_digits(g);
-    const uint32_t n = (uint32_t)strlen(bound->whole);
+    if (above)
+        return FXI_ALT_OF(g, numbers_of_length(&d, n + 1, FXI_GRAM_NO_MAX),
+                          numbers_as_long(&d, bound, true));
     const uint32_t as_long = numbers_as_long(&d, bound, false);
     if (n == 1) return as_long;
     const uint32_t zero = FXI_SEQ_OF(g, fxi_gram_str(g, "0"), d.any_part);
@@ -319,11 +315,11 @@ static fx_status magnitudes_node(fxi_schema *r, const number_range *range, const
     if (st) fxi_gram_free(&part[0].g);
     if (st || is_simple) return st;
     if (has_least) {
-        part[n].root = numbers_above(&part[n].g, &least);
+        part[n].root = numbers_beyond(&part[n].g, &least, true);
         n++;
     }
     if (high) {
-        part[n].root = numbers_below(&part[n].g, &most);
+        part[n].root = numbers_beyond(&part[n].g, &most, false);
         n++;
     }
     if (range->modulus > 1) {

@@ -1,32 +1,16 @@
-// kv_paged.c - the KV manager with blocks and tables (paged.h): its life, its sequences, what they
-// cost, and the checks.
+// kv_paged.c - the KV manager with blocks and tables (paged.h): its life, its sequences and their
+// swap, what they cost, snapshots, and the checks.
 #include "kv/kv_managers.h"
 #include "kv/kv_snapshot.h"
 #include "kv/paged/paged.h"
 
 #include <stdlib.h>
 
-enum {
-    BLOCK_TOK = 16,
-    MAX_BLOCK_TOK = 256,
-    AGE_MS = 1000,
-    STEP_JOBS = 8 // pages that a step moves where there is no thread
-};
+enum { BLOCK_TOK = 16, MAX_BLOCK_TOK = 256, AGE_MS = 1000 };
 
 // ---- life --------------------------------------------------------------------------------------
 
-static fx_status read_block_tok(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
-{
-    const int n = shape->block_tok ? shape->block_tok : BLOCK_TOK;
-    const int least = shape->tile_tok ? shape->tile_tok : 1;
-    if (n < least || n > MAX_BLOCK_TOK || (n & (n - 1)))
-        return fxi_fail(err, FX_EINVAL, "KV cache: blocks of %d tokens; %d to %d, a power of two",
-                        n, least, MAX_BLOCK_TOK);
-    while (fxi_paged_block_tok(k) < n) k->block_shift++;
-    return FX_OK;
-}
-
-static fx_status lay_out_blocks(fxi_paged *k, bool single_thread, fx_error *err)
+static fx_status lay_out_blocks(fxi_paged *k, fx_error *err)
 {
     const uint64_t n_block = k->pool.size_bytes / k->part_bytes;
     k->slot_bytes =
@@ -43,29 +27,30 @@ static fx_status lay_out_blocks(fxi_paged *k, bool single_thread, fx_error *err)
         k->region[g] = at;
         at += ((size_t)gr->n_plane * k->n_block << k->block_shift) * gr->row_bytes;
     }
-    const bool has_store = fxi_page_store_open(k);
-    if (has_store && fxi_page_jobs_open(k, single_thread)) return FX_OK;
-    if (has_store) fxi_page_jobs_close(k);
+    if (fxi_page_store_open(k)) return FX_OK;
     fxi_page_store_close(k);
     return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
 }
 
 static fx_status open_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
 {
-    FX_TRY(read_block_tok(k, shape, err));
+    const int block_tok = shape->block_tok ? shape->block_tok : BLOCK_TOK;
+    const int least = shape->tile_tok ? shape->tile_tok : 1;
+    if (block_tok < least || block_tok > MAX_BLOCK_TOK || (block_tok & (block_tok - 1)))
+        return fxi_fail(err, FX_EINVAL, "KV cache: blocks of %d tokens; %d to %d, a power of two",
+                        block_tok, least, MAX_BLOCK_TOK);
+    while (fxi_paged_block_tok(k) < block_tok) k->block_shift++;
     k->layout = fxi_kv_part_of(shape);
     k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
     k->block_bytes = k->tok_bytes << k->block_shift;
     k->part_bytes = fxi_kv_tok_bytes(&k->layout) << k->block_shift;
-    const fxi_kv_pool_spec spec = {.shape = shape,
-                                   .scratch_bytes = shape->swap_bytes ? k->part_bytes : 0,
-                                   .most_copies = fxi_kv_n_plane(&shape->layout)};
     k->budget_bytes = shape->budget_bytes;
     k->ctx_tok = shape->ctx_tok;
     k->max_seq = shape->max_seq;
     k->max_page = (int)fxi_paged_n_page(k, shape->ctx_tok);
-    FX_TRY(fxi_kv_pool_open(&k->pool, &spec, err));
-    const fx_status st = lay_out_blocks(k, shape->single_thread, err);
+    FX_TRY(fxi_kv_pool_open(&k->pool, shape, shape->swap_bytes ? k->part_bytes : 0,
+                            fxi_kv_n_plane(&shape->layout), err));
+    const fx_status st = lay_out_blocks(k, err);
     if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape);
     return st;
 }
@@ -95,7 +80,6 @@ static void paged_close(fxi_kv *kv)
         next = d->next;
         free(d);
     }
-    fxi_page_jobs_close(k);
     fxi_page_store_close(k);
     fxi_kv_pool_close(&k->pool);
     free(k);
@@ -130,10 +114,15 @@ static fx_status make_seq(fxi_paged *k, fxi_paged_seq **out)
     return FX_OK;
 }
 
+static void count_live(fxi_paged *k, int n_more)
+{
+    k->live_tok += (uint64_t)n_more;
+    if (k->live_tok > k->peak_live_tok) k->peak_live_tok = k->live_tok;
+}
+
 static void set_len(fxi_paged *k, fxi_paged_seq *s, int len_tok)
 {
-    k->live_tok += (uint64_t)(len_tok - s->len_tok);
-    if (k->live_tok > k->peak_live_tok) k->peak_live_tok = k->live_tok;
+    count_live(k, len_tok - s->len_tok);
     s->len_tok = len_tok;
 }
 
@@ -196,7 +185,7 @@ static fx_status paged_fork(fxi_kv *kv, fxi_kv_seq *seq, int len_tok, fxi_kv_seq
     const fxi_paged_seq *from = fxi_paged_seq_of(seq);
     fxi_paged_seq *s;
     *out = NULL;
-    if (from->way != FXI_SEQ_IN || len_tok > from->len_tok) return FX_EINVAL;
+    if (from->is_out || len_tok > from->len_tok) return FX_EINVAL;
     FX_TRY(make_seq(k, &s));
     s->n_page = (int)fxi_paged_n_page(k, len_tok);
     for (int i = 0; i < s->n_page; i++) {
@@ -215,47 +204,25 @@ static int tail_tok(const fxi_paged *k, const fxi_paged_seq *s)
     return s->len_tok & (fxi_paged_block_tok(k) - 1);
 }
 
-// Whether others read the page, a job among them.
-static bool is_read(const fxi_page *p)
-{
-    return p->n_ref > 1 || p->way != FXI_PAGE_STAYS;
-}
-
-// Whether the sequence would write to a page that others read.
+// Whether the sequence would write to a page that others hold.
 static bool tail_is_shared(const fxi_paged *k, const fxi_paged_seq *s)
 {
-    return tail_tok(k, s) && is_read(&k->page[s->page[s->n_page - 1]]);
+    return tail_tok(k, s) && k->page[s->page[s->n_page - 1]].n_ref > 1;
 }
 
-// All planes in one call.
-static fx_status copy_rows_of(fxi_paged *k, uint32_t to, uint32_t from, int n_tok)
-{
-    for (int g = 0; g < k->layout.n_group; g++)
-        for (int p = 0; p < k->layout.group[g].n_plane; p++)
-            fxi_kv_copies_list(&k->pool.copies, fxi_paged_byte(k, g, p, to),
-                               fxi_paged_byte(k, g, p, from),
-                               (size_t)n_tok * k->layout.group[g].row_bytes);
-    return fxi_kv_pool_copy(&k->pool, &k->pool.copies, VT_VMM_QUEUED);
-}
-
-// Copy-on-write. Pre: there is room.
+// Copy-on-write, all planes in one call. Pre: there is room.
 static fx_status copy_tail(fxi_paged *k, fxi_paged_seq *s)
 {
     const uint32_t old = s->page[s->n_page - 1], page = fxi_page_take(k);
-    const fx_status st = copy_rows_of(k, k->page[page].block, k->page[old].block, tail_tok(k, s));
+    const uint32_t from = k->page[old].block, to = k->page[page].block;
+    for (int g = 0; g < k->layout.n_group; g++)
+        for (int p = 0; p < k->layout.group[g].n_plane; p++)
+            fxi_kv_pool_list(&k->pool, fxi_paged_byte(k, g, p, to), fxi_paged_byte(k, g, p, from),
+                             (size_t)tail_tok(k, s) * k->layout.group[g].row_bytes);
+    const fx_status st = fxi_kv_pool_copy(&k->pool, VT_VMM_QUEUED);
     if (st == FX_OK) put_page_at(k, s, s->n_page - 1, page);
     fxi_page_let_go(k, st == FX_OK ? old : page);
     return st;
-}
-
-// Makes the tail one that the sequence alone holds, and that no match finds.
-static fx_status own_tail(fxi_paged *k, fxi_paged_seq *s)
-{
-    if (!tail_tok(k, s)) return FX_OK;
-    const uint32_t tail = s->page[s->n_page - 1];
-    if (is_read(&k->page[tail])) return copy_tail(k, s);
-    if (k->page[tail].serial) fxi_page_unrecord(k, tail);
-    return FX_OK;
 }
 
 // What a sequence takes until it has n_page pages.
@@ -264,16 +231,19 @@ static uint32_t n_new_page(const fxi_paged *k, const fxi_paged_seq *s, uint32_t 
     return n_page - (uint32_t)s->n_page + tail_is_shared(k, s);
 }
 
+// The tail becomes one that the sequence alone holds, and that no match finds.
 static fx_status paged_extend(fxi_kv *kv, fxi_kv_seq *seq, int len_tok)
 {
     fxi_paged *k = fxi_paged_of(kv);
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
-    if (s->way != FXI_SEQ_IN || len_tok > k->ctx_tok) return FX_EINVAL;
+    if (s->is_out || len_tok > k->ctx_tok) return FX_EINVAL;
     if (len_tok <= s->len_tok) return FX_OK;
     const uint32_t n_page = fxi_paged_n_page(k, len_tok);
-    if (n_new_page(k, s, n_page) > fxi_page_n_room(k)) fxi_page_collect(k);
     if (n_new_page(k, s, n_page) > fxi_page_n_room(k)) return FX_ENOSPACE;
-    FX_TRY(own_tail(k, s));
+    if (tail_is_shared(k, s))
+        FX_TRY(copy_tail(k, s));
+    else if (tail_tok(k, s) && k->page[s->page[s->n_page - 1]].serial)
+        fxi_page_unrecord(k, s->page[s->n_page - 1]);
     while ((uint32_t)s->n_page < n_page) {
         put_page_at(k, s, s->n_page, fxi_page_take(k));
         s->n_page++;
@@ -286,7 +256,7 @@ static fx_status paged_truncate(fxi_kv *kv, fxi_kv_seq *seq, int len_tok)
 {
     fxi_paged *k = fxi_paged_of(kv);
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
-    if (s->way != FXI_SEQ_IN) return FX_EINVAL;
+    if (s->is_out) return FX_EINVAL;
     if (len_tok >= s->len_tok) return FX_OK;
     while (s->n_page > (int)fxi_paged_n_page(k, len_tok)) fxi_page_let_go(k, s->page[--s->n_page]);
     set_len(k, s, len_tok);
@@ -299,10 +269,10 @@ static void paged_release(fxi_kv *kv, fxi_kv_seq *seq)
     fxi_paged *k = fxi_paged_of(kv);
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
     for (int i = s->n_page - 1; i >= 0; i--) {
-        k->page[s->page[i]].n_out -= fxi_paged_wants_out(s);
+        k->page[s->page[i]].n_out -= s->is_out;
         fxi_page_let_go(k, s->page[i]);
     }
-    if (s->way == FXI_SEQ_IN) set_len(k, s, 0);
+    if (!s->is_out) set_len(k, s, 0);
     if (s->next) s->next->prev = s->prev;
     *(s->prev ? &s->prev->next : &k->first) = s->next;
     k->n_seq--;
@@ -329,6 +299,79 @@ static void paged_views(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out
         };
         fxi_kv_pool_show(&k->pool, g, k->region[g], out);
     }
+}
+
+// ---- the swap ----------------------------------------------------------------------------------
+
+// Whether the page leaves memory when s is out: no other sequence needs it there.
+static bool will_leave(const fxi_paged_seq *s, const fxi_page *p)
+{
+    return p->block != FXI_PAGE_NONE && p->n_ref == p->n_out + !s->is_out;
+}
+
+static uint32_t n_leaving(const fxi_paged *k, const fxi_paged_seq *s)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < s->n_page; i++) n += will_leave(s, &k->page[s->page[i]]);
+    return n;
+}
+
+// Recorded pages leave, too.
+static uint64_t paged_swap_gain(const fxi_kv *kv, const fxi_kv_seq *s, int n_recorded)
+{
+    (void)n_recorded;
+    return n_leaving(fxi_paged_of(kv), fxi_paged_seq_of(s)) *
+           (uint64_t)fxi_paged_of(kv)->block_bytes;
+}
+
+// After the copies, a page that has both a block and a slot leaves one of them.
+static void leave_copies(fxi_paged *k, const fxi_paged_seq *s,
+                         void (*leave)(fxi_paged *k, uint32_t page))
+{
+    for (int i = 0; i < s->n_page; i++) {
+        const fxi_page *p = &k->page[s->page[i]];
+        if (p->block != FXI_PAGE_NONE && p->slot != FXI_PAGE_NONE) leave(k, s->page[i]);
+    }
+}
+
+static fx_status paged_swap_out(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
+{
+    fxi_paged *k = fxi_paged_of(kv);
+    fxi_paged_seq *s = fxi_paged_seq_of(seq);
+    *is_moving = false;
+    if (n_leaving(k, s) > k->n_free_slot) return FX_ENOSPACE;
+    fx_status st = fxi_kv_pool_settle(&k->pool);
+    for (int i = 0; i < s->n_page && st == FX_OK; i++)
+        if (will_leave(s, &k->page[s->page[i]])) st = fxi_page_write(k, s->page[i]);
+    leave_copies(k, s, st == FX_OK ? fxi_page_leave_block : fxi_page_leave_slot);
+    if (st != FX_OK || s->is_out) return st;
+    for (int i = 0; i < s->n_page; i++) k->page[s->page[i]].n_out++;
+    k->live_tok -= (uint64_t)s->len_tok;
+    s->is_out = true;
+    return FX_OK;
+}
+
+static fx_status paged_swap_in(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
+{
+    fxi_paged *k = fxi_paged_of(kv);
+    fxi_paged_seq *s = fxi_paged_seq_of(seq);
+    uint32_t n_absent = 0;
+    *is_moving = false;
+    if (!s->is_out) return FX_OK;
+    for (int i = 0; i < s->n_page; i++) n_absent += k->page[s->page[i]].block == FXI_PAGE_NONE;
+    if (n_absent > fxi_page_n_room(k)) return FX_ENOSPACE;
+    fx_status st = fxi_kv_pool_settle(&k->pool);
+    for (int i = 0; i < s->n_page && st == FX_OK; i++)
+        if (k->page[s->page[i]].block == FXI_PAGE_NONE) st = fxi_page_read(k, s->page[i]);
+    leave_copies(k, s, st == FX_OK ? fxi_page_leave_slot : fxi_page_leave_block);
+    if (st != FX_OK) return st;
+    for (int i = 0; i < s->n_page; i++) {
+        k->page[s->page[i]].n_out--;
+        put_page_at(k, s, i, s->page[i]);
+    }
+    count_live(k, s->len_tok);
+    s->is_out = false;
+    return FX_OK;
 }
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -374,10 +417,7 @@ static void paged_tick(fxi_kv *kv, uint64_t now_ms)
 
 static void paged_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
-    fxi_paged *k = fxi_paged_of(kv);
     (void)ahead_tok;
-    if (!k->jobs.has_thread) fxi_page_jobs_work(k, STEP_JOBS);
-    fxi_page_collect(k);
     paged_tick(kv, now_ms);
 }
 
@@ -416,14 +456,12 @@ static void paged_stats(const fxi_kv *kv, fxi_kv_stats *out)
     const fxi_paged *k = fxi_paged_of(kv);
     const uint64_t mapped = fxi_kv_pool_mapped_bytes(&k->pool);
     const uint64_t internal = slack_tok(k) * k->tok_bytes, held = paged_held(kv);
-    const uint64_t ending = k->n_ending * (uint64_t)k->block_bytes;
     *out = (fxi_kv_stats){
         .budget_bytes = k->budget_bytes,
         .usable_bytes = k->n_block * (uint64_t)k->block_bytes,
         .mapped_bytes = mapped,
-        .used_bytes = held - internal - ending,
+        .used_bytes = held - internal,
         .internal_bytes = internal,
-        .external_bytes = ending,
         .cached_bytes = k->n_idle * (uint64_t)k->block_bytes,
         .shared_bytes = k->n_shared * (uint64_t)k->block_bytes,
         .spare_bytes = mapped - held - k->n_idle * (uint64_t)k->block_bytes,
@@ -454,7 +492,7 @@ static uint64_t chunk_name(const fxi_paged *k, int device, const fxi_page *p)
                                      : n * k->n_block + p->block;
 }
 
-static void collect_blocks(const fxi_paged *k, int device, fxi_kv_snapshot *to)
+static void collect_device(const fxi_paged *k, int device, fxi_kv_snapshot *to)
 {
     for (uint32_t first = 0, end; first < k->n_block; first = end) {
         const uint8_t state = k->state[first];
@@ -462,48 +500,29 @@ static void collect_blocks(const fxi_paged *k, int device, fxi_kv_snapshot *to)
         fxi_kv_snapshot_add_chunks(to, device, (uint64_t)device * k->n_block + first, end - first,
                                    state);
     }
-}
-
-// Usually there is none. A free page has neither a block nor a slot.
-static void collect_slots(const fxi_paged *k, int device, fxi_kv_snapshot *to)
-{
-    uint32_t n_left = k->n_slot - k->n_free_slot;
+    uint32_t n_left = k->n_slot - k->n_free_slot; // usually there is none
     for (uint32_t i = 0; i < k->n_all_page && n_left; i++) {
         const fxi_page *p = &k->page[i];
-        const bool is_free = !p->n_ref && !p->serial;
-        if (is_free || p->block != FXI_PAGE_NONE) continue;
+        if (!p->n_ref || p->block != FXI_PAGE_NONE) continue;
         fxi_kv_snapshot_add_chunks(to, device, chunk_name(k, device, p), 1, FX_CHUNK_swapped);
         n_left--;
     }
 }
 
-static void collect_table(const fxi_paged *k, int seq, fxi_kv_snapshot *to)
-{
-    const fxi_paged_seq *s = (const fxi_paged_seq *)to->seq[seq];
-    for (int d = 0; d < k->pool.n_rank; d++)
-        for (int i = 0; i < s->n_page; i++)
-            fxi_kv_snapshot_add_segments(to, seq, d, (uint32_t)i,
-                                         chunk_name(k, d, &k->page[s->page[i]]), 1);
-}
-
 // A page whose predecessor has been evicted begins a prefix, as far as one can see.
-static fx_prefix_node node_of(const fxi_paged *k, const fxi_page *p)
-{
-    return (fx_prefix_node){.id = p->serial,
-                            .parent = p->parent == p->domain->serial ? 0 : p->parent,
-                            .domain = p->domain->serial,
-                            .held_bytes = k->block_bytes,
-                            .n_tok = (uint32_t)fxi_paged_block_tok(k),
-                            .n_seq = p->n_ref};
-}
-
 static void collect_recorded(const fxi_paged *k, fxi_kv_snapshot *to)
 {
     for (const fxi_page_domain *d = k->domain; d; d = d->next) to->n_all_node += d->n_page;
     uint64_t n_left = to->n_all_node;
     for (uint32_t i = 0; i < k->n_all_page && n_left; i++) {
-        if (!k->page[i].serial) continue;
-        const fx_prefix_node node = node_of(k, &k->page[i]);
+        const fxi_page *p = &k->page[i];
+        if (!p->serial) continue;
+        const fx_prefix_node node = {.id = p->serial,
+                                     .parent = p->parent == p->domain->serial ? 0 : p->parent,
+                                     .domain = p->domain->serial,
+                                     .held_bytes = k->block_bytes,
+                                     .n_tok = (uint32_t)fxi_paged_block_tok(k),
+                                     .n_seq = p->n_ref};
         n_left = fxi_kv_snapshot_add_node(to, &node) ? n_left - 1 : 0;
     }
 }
@@ -513,11 +532,14 @@ static void collect_pages(fxi_kv *kv, fxi_kv_snapshot *to)
     const fxi_paged *k = fxi_paged_of(kv);
     for (int d = 0; d < k->pool.n_rank; d++)
         fxi_kv_snapshot_add_group(to, k->part_bytes, fxi_paged_block_tok(k), d);
-    for (int d = 0; d < k->pool.n_rank; d++) {
-        collect_blocks(k, d, to);
-        collect_slots(k, d, to);
+    for (int d = 0; d < k->pool.n_rank; d++) collect_device(k, d, to);
+    for (int i = 0; i < to->n_seq; i++) {
+        const fxi_paged_seq *s = (const fxi_paged_seq *)to->seq[i];
+        for (int d = 0; d < k->pool.n_rank; d++)
+            for (int at = 0; at < s->n_page; at++)
+                fxi_kv_snapshot_add_segments(to, i, d, (uint32_t)at,
+                                             chunk_name(k, d, &k->page[s->page[at]]), 1);
     }
-    for (int i = 0; i < to->n_seq; i++) collect_table(k, i, to);
     collect_recorded(k, to);
 }
 
@@ -526,74 +548,52 @@ static void collect_pages(fxi_kv *kv, fxi_kv_snapshot *to)
 // Proves that every block and slot has one owner, that pages are counted as they are held, and that
 // recorded pages are found.
 
+// How often each is free or owned; how many pages are shared.
 typedef struct owners {
-    uint8_t *block, *slot, *page; // [n] how often each is free or owned
-    uint32_t n_shared;            // pages in use
-    uint32_t n_moving;            // of them, that have a job
+    uint8_t *block, *slot, *page;
+    uint32_t n_shared;
 } owners;
-
-static void count_free(const fxi_paged *k, owners *o)
-{
-    for (uint32_t i = 0; i < k->n_free_block; i++) o->block[k->free_block[i]]++;
-    for (uint32_t i = 0; i < k->n_free_slot; i++) o->slot[k->free_slot[i]]++;
-    for (uint32_t i = 0; i < k->n_free_page; i++) o->page[k->free_page[i]]++;
-}
 
 static const char *check_page(const fxi_paged *k, uint32_t page, owners *o)
 {
     const fxi_page *p = &k->page[page];
+    const bool is_in = p->block != FXI_PAGE_NONE;
+    if (p->n_seen != p->n_ref || (uint32_t)p->fill_tok != p->n_out)
+        return "a page's sequences are counted wrong";
+    if (!p->n_ref && !p->serial) return NULL; // it is free
     if (o->page[page]++) return "a page is free and in use";
-    if (p->block == FXI_PAGE_NONE && p->slot == FXI_PAGE_NONE) return "a page is nowhere";
-    if (p->way != FXI_PAGE_STAYS) {
-        if (p->block == FXI_PAGE_NONE || p->slot == FXI_PAGE_NONE)
-            return "a page moves from nowhere, or to nowhere";
-        const fxi_page_job *j = &k->jobs.job[p->slot];
-        if (j->page != page || j->way != p->way || j->block != p->block)
-            return "a page has another one's job";
-        o->n_moving++;
-    }
+    if (is_in == (p->slot != FXI_PAGE_NONE)) return "a page is nowhere, or in two places";
+    if (is_in && k->state[p->block] != fxi_page_state(p)) return "a block's state is wrong";
+    ++*(is_in ? &o->block[p->block] : &o->slot[p->slot]);
     o->n_shared += fxi_page_is_shared(p);
-    if (p->block != FXI_PAGE_NONE && k->state[p->block] != fxi_page_state(p))
-        return "a block's state is wrong";
-    if (p->block != FXI_PAGE_NONE) o->block[p->block]++;
-    if (p->slot != FXI_PAGE_NONE) o->slot[p->slot]++;
-    if (p->block == FXI_PAGE_NONE && (p->serial || p->n_out != p->n_ref))
+    if (!is_in && (p->serial || p->n_out != p->n_ref))
         return "a page is in the swap, but needed in memory";
     const int32_t *tok = k->tok + ((size_t)page << k->block_shift);
     if (p->serial && fxi_page_find(k, p->parent, tok) != page) return "a recorded page is lost";
     return NULL;
 }
 
-static const char *check_paged_seq(const fxi_paged *k, const fxi_paged_seq *s)
+static const char *check_pages(const fxi_paged *k, owners *o)
 {
-    if ((uint32_t)s->n_page != fxi_paged_n_page(k, s->len_tok))
-        return "a sequence has a wrong number of pages";
-    for (int i = 0; i < s->n_page; i++) {
-        fxi_page *p = &k->page[s->page[i]];
-        p->n_seen++;
-        p->fill_tok += fxi_paged_wants_out(s);
-        if (s->way == FXI_SEQ_IN && s->table[i] != (int32_t)p->block) return "a table is wrong";
+    for (uint32_t i = 0; i < k->n_all_page; i++) k->page[i].n_seen = 0, k->page[i].fill_tok = 0;
+    for (const fxi_paged_seq *s = k->first; s; s = s->next) {
+        if ((uint32_t)s->n_page != fxi_paged_n_page(k, s->len_tok))
+            return "a sequence has a wrong number of pages";
+        for (int i = 0; i < s->n_page; i++) {
+            fxi_page *p = &k->page[s->page[i]];
+            p->n_seen++;
+            p->fill_tok += s->is_out;
+            if (!s->is_out && s->table[i] != (int32_t)p->block) return "a table is wrong";
+        }
+    }
+    for (uint32_t i = 0; i < k->n_all_page; i++) {
+        const char *what = check_page(k, i, o);
+        if (what) return what;
     }
     return NULL;
 }
 
-// Each page in use once: those that sequences hold, and those that are idle.
-static const char *check_held(const fxi_paged *k, owners *o)
-{
-    for (const fxi_paged_seq *s = k->first; s; s = s->next)
-        for (int i = 0; i < s->n_page; i++) {
-            fxi_page *p = &k->page[s->page[i]];
-            if (!p->n_seen) continue;
-            if (p->n_seen != p->n_ref || (uint32_t)p->fill_tok != p->n_out)
-                return "a page's sequences are counted wrong";
-            p->n_seen = 0;
-            const char *what = check_page(k, s->page[i], o);
-            if (what) return what;
-        }
-    return NULL;
-}
-
-static const char *check_idle_pages(const fxi_paged *k, owners *o)
+static const char *check_idle_pages(const fxi_paged *k)
 {
     uint32_t n = 0;
     for (int i = 0; i < FXI_PAGE_N_PRIORITY; i++) {
@@ -602,33 +602,11 @@ static const char *check_idle_pages(const fxi_paged *k, owners *o)
             const fxi_page *p = &k->page[page];
             if (p->n_ref || !p->serial || p->list != i || p->older != older)
                 return "an idle page is wrong";
-            const char *what = check_page(k, page, o);
-            if (what) return what;
             older = page;
             n++;
         }
     }
     return n == k->n_idle ? NULL : "idle pages are counted wrong";
-}
-
-// Each page that only a running job holds, once; and no job is lost.
-static const char *check_jobs(fxi_paged *k, owners *o)
-{
-    uint32_t n_job = 0, n_ending = 0;
-    const char *what = NULL;
-    pthread_mutex_lock(&k->jobs.mu);
-    for (uint32_t i = 0; i < k->n_slot && !what; i++) {
-        const fxi_page_job *j = &k->jobs.job[i];
-        if (j->state == FXI_PAGE_JOB_FREE || j->way == FXI_PAGE_DROP) continue;
-        n_job++;
-        if (k->page[j->page].n_ref) continue;
-        n_ending++;
-        what = check_page(k, j->page, o);
-    }
-    pthread_mutex_unlock(&k->jobs.mu);
-    if (!what && n_job != o->n_moving) what = "a job is lost";
-    if (!what && n_ending != k->n_ending) what = "pages that end are counted wrong";
-    return what;
 }
 
 static bool all_once(const uint8_t *n_owner, uint32_t n)
@@ -638,38 +616,24 @@ static bool all_once(const uint8_t *n_owner, uint32_t n)
     return true;
 }
 
-static const char *check_domains(const fxi_paged *k)
+static const char *check_all_pages(const fxi_paged *k, owners *o)
 {
+    for (uint32_t i = 0; i < k->n_free_block; i++) {
+        o->block[k->free_block[i]]++;
+        if (k->state[k->free_block[i]] != FX_CHUNK_spare) return "a free block is not spare";
+    }
+    for (uint32_t i = 0; i < k->n_free_slot; i++) o->slot[k->free_slot[i]]++;
+    for (uint32_t i = 0; i < k->n_free_page; i++) o->page[k->free_page[i]]++;
+    const char *what = check_pages(k, o);
+    if (!what) what = check_idle_pages(k);
     uint64_t n_page = 0, n_recorded = 0;
     for (const fxi_page_domain *d = k->domain; d; d = d->next) n_page += d->n_page;
     for (uint32_t i = 0; i < k->n_bucket; i++)
         for (uint32_t page = k->bucket[i]; page != FXI_PAGE_NONE; page = k->page[page].chain)
             n_recorded++;
-    return n_page == n_recorded ? NULL : "the pages of a domain are counted wrong";
-}
-
-static bool free_are_spare(const fxi_paged *k)
-{
-    for (uint32_t i = 0; i < k->n_free_block; i++)
-        if (k->state[k->free_block[i]] != FX_CHUNK_spare) return false;
-    return true;
-}
-
-static const char *check_all_pages(fxi_paged *k, owners *o)
-{
-    const char *what = NULL;
-    count_free(k, o);
-    for (const fxi_paged_seq *s = k->first; s; s = s->next)
-        for (int i = 0; i < s->n_page; i++)
-            k->page[s->page[i]].n_seen = 0, k->page[s->page[i]].fill_tok = 0;
-    for (const fxi_paged_seq *s = k->first; s && !what; s = s->next) what = check_paged_seq(k, s);
-    if (!what) what = check_held(k, o);
-    if (!what) what = check_idle_pages(k, o);
-    if (!what) what = check_jobs(k, o);
-    if (!what) what = check_domains(k);
+    if (!what) what = n_page == n_recorded ? NULL : "the pages of a domain are counted wrong";
     if (what) return what;
     if (o->n_shared != k->n_shared) return "shared pages are counted wrong";
-    if (!free_are_spare(k)) return "a free block is not spare";
     if (!all_once(o->block, k->n_block)) return "a block is lost, or has two owners";
     if (!all_once(o->slot, k->n_slot)) return "a slot is lost, or has two owners";
     return all_once(o->page, k->n_all_page) ? NULL : "a page is lost";
@@ -680,7 +644,7 @@ static fx_status paged_check(fxi_kv *kv, const char **what)
     fxi_paged *k = fxi_paged_of(kv);
     uint8_t *count = calloc(2 * (size_t)k->n_all_page, 1);
     if (!count) return FX_ENOMEM;
-    owners o = {count, count + k->n_block, count + k->n_all_page, 0, 0};
+    owners o = {count, count + k->n_block, count + k->n_all_page, 0};
     *what = check_all_pages(k, &o);
     free(count);
     if (!*what && !fxi_kv_pool_is_resident(&k->pool)) *what = "the system holds another amount";
@@ -689,7 +653,7 @@ static fx_status paged_check(fxi_kv *kv, const char **what)
 
 const fxi_kv_ops fxi_kv_paged = {
     .name = "paged",
-    .caps = FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_ASYNC_SWAP,
+    .caps = FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP,
     .open = paged_open,
     .close = paged_close,
     .domain_open = fxi_page_domain_open,
@@ -702,9 +666,9 @@ const fxi_kv_ops fxi_kv_paged = {
     .seq_truncate = paged_truncate,
     .seq_record = fxi_page_record,
     .whole_tok = paged_whole_tok,
-    .seq_swap_out = fxi_page_swap_out,
-    .seq_swap_in = fxi_page_swap_in,
-    .swap_gain = fxi_page_swap_gain,
+    .seq_swap_out = paged_swap_out,
+    .seq_swap_in = paged_swap_in,
+    .swap_gain = paged_swap_gain,
     .seq_release = paged_release,
     .seq_views = paged_views,
     .bytes_for = paged_bytes_for,

@@ -89,31 +89,22 @@ void fxi_page_unrecord(fxi_paged *k, uint32_t page)
 
 // ---- domains -----------------------------------------------------------------------------------
 
-static fxi_page_domain *find_domain(const fxi_paged *k, const char *key, size_t key_bytes)
-{
-    fxi_page_domain *d = k->domain;
-    while (d && (d->key_bytes != key_bytes || memcmp(d->key, key, key_bytes) != 0)) d = d->next;
-    return d;
-}
-
-static fxi_page_domain *make_domain(fxi_paged *k, const char *key, size_t key_bytes)
-{
-    fxi_page_domain *d = malloc(sizeof *d + key_bytes);
-    if (!d) return NULL;
-    *d = (fxi_page_domain){.next = k->domain, .serial = ++k->n_serial, .key_bytes = key_bytes};
-    if (key_bytes) memcpy(d->key, key, key_bytes);
-    k->domain = d;
-    return d;
-}
-
 fx_status fxi_page_domain_open(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out)
 {
     fxi_paged *k = fxi_paged_of(kv);
-    fxi_page_domain *d = find_domain(k, key, key_bytes);
-    if (!d) d = make_domain(k, key, key_bytes);
-    if (d) d->n_open++;
+    fxi_page_domain *d = k->domain;
+    while (d && (d->key_bytes != key_bytes || memcmp(d->key, key, key_bytes) != 0)) d = d->next;
+    *out = NULL;
+    if (!d) {
+        d = malloc(sizeof *d + key_bytes);
+        if (!d) return FX_ENOMEM;
+        *d = (fxi_page_domain){.next = k->domain, .serial = ++k->n_serial, .key_bytes = key_bytes};
+        if (key_bytes) memcpy(d->key, key, key_bytes);
+        k->domain = d;
+    }
+    d->n_open++;
     *out = (fxi_kv_domain *)d;
-    return d ? FX_OK : FX_ENOMEM;
+    return FX_OK;
 }
 
 void fxi_page_domain_close(fxi_kv *kv, fxi_kv_domain *domain)
@@ -123,11 +114,6 @@ void fxi_page_domain_close(fxi_kv *kv, fxi_kv_domain *domain)
     free_domain_unless_used(fxi_paged_of(kv), d);
 }
 
-// ---- pages, blocks and slots -------------------------------------------------------------------
-//
-// What each of them has, and which idle page goes first. A page without holders has its block and
-// slot for as long as a job reads or writes them.
-
 // ---- life --------------------------------------------------------------------------------------
 
 static void fill_stack(uint32_t *stack, uint32_t *n, uint32_t n_all)
@@ -135,17 +121,11 @@ static void fill_stack(uint32_t *stack, uint32_t *n, uint32_t n_all)
     for (*n = 0; *n < n_all; ++*n) stack[*n] = n_all - 1 - *n; // the lowest is taken first
 }
 
-static uint32_t power_above(uint32_t n)
-{
-    uint32_t p = 1;
-    while (p < n && p < UINT32_C(1) << 31) p *= 2;
-    return p;
-}
-
 bool fxi_page_store_open(fxi_paged *k)
 {
     k->n_all_page = k->n_block + k->n_slot;
-    k->n_bucket = power_above(k->n_block);
+    k->n_bucket = 1;
+    while (k->n_bucket < k->n_block && k->n_bucket < UINT32_C(1) << 31) k->n_bucket *= 2;
     k->secret = fxi_secret_make();
     k->page = calloc(k->n_all_page, sizeof *k->page);
     k->tok = malloc(((size_t)k->n_all_page << k->block_shift) * sizeof *k->tok);
@@ -154,8 +134,9 @@ bool fxi_page_store_open(fxi_paged *k)
     k->free_slot = malloc((k->n_slot + 1) * sizeof *k->free_slot);
     k->bucket = malloc(k->n_bucket * sizeof *k->bucket);
     k->state = malloc(k->n_block);
+    k->sum = calloc((size_t)k->n_slot * (size_t)k->pool.n_rank + 1, sizeof *k->sum);
     if (!k->page || !k->tok || !k->free_page || !k->free_block || !k->free_slot || !k->bucket ||
-        !k->state)
+        !k->state || !k->sum)
         return false;
     memset(k->state, FX_CHUNK_spare, k->n_block);
     fill_stack(k->free_page, &k->n_free_page, k->n_all_page);
@@ -176,6 +157,7 @@ void fxi_page_store_close(fxi_paged *k)
     free(k->free_slot);
     free(k->bucket);
     free(k->state);
+    free(k->sum);
 }
 
 // ---- idle pages --------------------------------------------------------------------------------
@@ -217,26 +199,22 @@ void fxi_page_age(fxi_paged *k)
         }
 }
 
-static void free_page_of(fxi_paged *k, uint32_t page)
+static void give_block(fxi_paged *k, uint32_t block)
 {
-    k->free_page[k->n_free_page++] = page;
-}
-
-static void evict_page(fxi_paged *k, uint32_t page)
-{
-    const uint32_t block = k->page[page].block;
-    remove_idle(k, page);
-    fxi_page_unrecord(k, page);
-    free_page_of(k, page);
-    fxi_page_give_block(k, block);
-    k->n_evicted++;
+    k->free_block[k->n_free_block++] = block;
+    k->state[block] = FX_CHUNK_spare;
 }
 
 static void evict_least(fxi_paged *k)
 {
     int i = 0;
     while (k->idle[i].oldest == FXI_PAGE_NONE) i++;
-    evict_page(k, k->idle[i].oldest);
+    const uint32_t page = k->idle[i].oldest, block = k->page[page].block;
+    remove_idle(k, page);
+    fxi_page_unrecord(k, page);
+    k->free_page[k->n_free_page++] = page;
+    give_block(k, block);
+    k->n_evicted++;
 }
 
 void fxi_page_evict_all(fxi_paged *k)
@@ -244,63 +222,25 @@ void fxi_page_evict_all(fxi_paged *k)
     while (k->n_idle) evict_least(k);
 }
 
-// ---- blocks and slots --------------------------------------------------------------------------
+// ---- holders -----------------------------------------------------------------------------------
 
 uint32_t fxi_page_n_room(const fxi_paged *k)
 {
     return k->n_free_block + k->n_idle;
 }
 
-uint32_t fxi_page_take_block(fxi_paged *k)
+static uint32_t take_block(fxi_paged *k)
 {
     if (!k->n_free_block) evict_least(k);
     return k->free_block[--k->n_free_block];
 }
 
-void fxi_page_give_block(fxi_paged *k, uint32_t block)
-{
-    k->free_block[k->n_free_block++] = block;
-    k->state[block] = FX_CHUNK_spare;
-}
-
-// The slot that was left last is taken first: mostly it has not been dropped yet.
-uint32_t fxi_page_take_slot(fxi_paged *k)
-{
-    const uint32_t slot = k->free_slot[--k->n_free_slot];
-    fxi_page_job_end_drop(k, slot);
-    return slot;
-}
-
-void fxi_page_leave_slot(fxi_paged *k, fxi_page *p)
-{
-    fxi_page_job_post(k, p->slot, FXI_PAGE_DROP, FXI_PAGE_NONE);
-    k->free_slot[k->n_free_slot++] = p->slot;
-    p->slot = FXI_PAGE_NONE;
-}
-
-// ---- holders -----------------------------------------------------------------------------------
-
 uint32_t fxi_page_take(fxi_paged *k)
 {
-    const uint32_t block = fxi_page_take_block(k), page = k->free_page[--k->n_free_page];
+    const uint32_t block = take_block(k), page = k->free_page[--k->n_free_page];
     k->page[page] = (fxi_page){.n_ref = 1, .block = block, .slot = FXI_PAGE_NONE};
     count_page(k, &k->page[page]);
     return page;
-}
-
-void fxi_page_set_block(fxi_paged *k, fxi_page *p, uint32_t block)
-{
-    uncount_page(k, p);
-    p->block = block;
-    count_page(k, p);
-}
-
-void fxi_page_keep(fxi_paged *k, uint32_t page)
-{
-    fxi_page *p = &k->page[page];
-    if (p->way != FXI_PAGE_OUT || !fxi_page_job_withdraw(k, p->slot)) return;
-    p->way = FXI_PAGE_STAYS;
-    fxi_page_leave_slot(k, p);
 }
 
 void fxi_page_hold(fxi_paged *k, uint32_t page)
@@ -309,7 +249,6 @@ void fxi_page_hold(fxi_paged *k, uint32_t page)
     uncount_page(k, p);
     if (!p->n_ref++) remove_idle(k, page);
     count_page(k, p);
-    fxi_page_keep(k, page);
 }
 
 void fxi_page_let_go(fxi_paged *k, uint32_t page)
@@ -319,44 +258,98 @@ void fxi_page_let_go(fxi_paged *k, uint32_t page)
     p->n_ref--;
     count_page(k, p);
     if (p->n_ref) return;
-    if (p->way == FXI_PAGE_STAYS || fxi_page_job_withdraw(k, p->slot)) {
-        p->way = FXI_PAGE_STAYS;
-        fxi_page_end(k, page);
-        return;
-    }
-    k->n_ending++;
-    if (p->serial) fxi_page_unrecord(k, page); // it must not be found
-}
-
-void fxi_page_end(fxi_paged *k, uint32_t page)
-{
-    fxi_page *p = &k->page[page];
-    if (p->slot != FXI_PAGE_NONE) fxi_page_leave_slot(k, p);
     if (p->serial) {
         add_idle(k, page, priority_now(k, p));
         return;
     }
-    if (p->block != FXI_PAGE_NONE) fxi_page_give_block(k, p->block);
-    free_page_of(k, page);
+    if (p->slot != FXI_PAGE_NONE) fxi_page_leave_slot(k, page);
+    if (p->block != FXI_PAGE_NONE) give_block(k, p->block);
+    k->free_page[k->n_free_page++] = page;
+}
+
+// ---- to the swap and back ----------------------------------------------------------------------
+
+static uint64_t *sums_of(const fxi_paged *k, uint32_t slot)
+{
+    return k->sum + (size_t)slot * (size_t)k->pool.n_rank;
+}
+
+static void set_page_block(fxi_paged *k, fxi_page *p, uint32_t block)
+{
+    uncount_page(k, p);
+    p->block = block;
+    count_page(k, p);
+}
+
+// Between a block and scratch memory, where the pieces of its planes follow each other.
+static fx_status copy_block(fxi_paged *k, uint32_t block, bool out)
+{
+    size_t at = fxi_kv_pool_scratch(&k->pool);
+    for (int g = 0; g < k->layout.n_group; g++) {
+        const size_t n = k->layout.group[g].row_bytes << k->block_shift;
+        for (int p = 0; p < k->layout.group[g].n_plane; p++, at += n) {
+            const size_t piece = fxi_paged_byte(k, g, p, block);
+            fxi_kv_pool_list(&k->pool, out ? at : piece, out ? piece : at, n);
+        }
+    }
+    return fxi_kv_pool_copy(&k->pool, VT_VMM_NOW);
+}
+
+static void count_moved(fxi_paged *k, uint64_t start_ns)
+{
+    k->moved.bytes += k->block_bytes;
+    k->moved.ns += fxi_now_ns() - start_ns;
+}
+
+fx_status fxi_page_write(fxi_paged *k, uint32_t page)
+{
+    fxi_page *p = &k->page[page];
+    const uint64_t start_ns = fxi_now_ns();
+    const uint32_t slot = k->free_slot[k->n_free_slot - 1];
+    FX_TRY(copy_block(k, p->block, true));
+    FX_TRY(fxi_kv_pool_swap_out(&k->pool, slot * k->slot_bytes, k->part_bytes, sums_of(k, slot)));
+    k->n_free_slot--;
+    p->slot = slot;
+    count_moved(k, start_ns);
+    return FX_OK;
+}
+
+fx_status fxi_page_read(fxi_paged *k, uint32_t page)
+{
+    fxi_page *p = &k->page[page];
+    const uint64_t start_ns = fxi_now_ns();
+    uint64_t sum[FXI_MAX_RANK];
+    FX_TRY(fxi_kv_pool_swap_in(&k->pool, p->slot * k->slot_bytes, k->part_bytes, sum));
+    if (memcmp(sum, sums_of(k, p->slot), (size_t)k->pool.n_rank * sizeof *sum) != 0) return FX_EIO;
+    const uint32_t block = take_block(k);
+    const fx_status st = copy_block(k, block, false);
+    if (st != FX_OK) {
+        give_block(k, block);
+        return st;
+    }
+    set_page_block(k, p, block);
+    count_moved(k, start_ns);
+    return FX_OK;
+}
+
+// It is found no more.
+void fxi_page_leave_block(fxi_paged *k, uint32_t page)
+{
+    fxi_page *p = &k->page[page];
+    if (p->serial) fxi_page_unrecord(k, page);
+    give_block(k, p->block);
+    set_page_block(k, p, FXI_PAGE_NONE);
+}
+
+void fxi_page_leave_slot(fxi_paged *k, uint32_t page)
+{
+    fxi_page *p = &k->page[page];
+    fxi_kv_pool_swap_drop(&k->pool, p->slot * k->slot_bytes, k->slot_bytes);
+    k->free_slot[k->n_free_slot++] = p->slot;
+    p->slot = FXI_PAGE_NONE;
 }
 
 // ---- recording the full pages of a sequence ----------------------------------------------------
-
-// The sequence takes the page that holds the same tokens already, and gives up its own.
-static void adopt_page(fxi_paged *k, fxi_paged_seq *s, int i, uint32_t page)
-{
-    fxi_page_hold(k, page);
-    fxi_page_let_go(k, s->page[i]);
-    s->page[i] = page;
-    s->table[i] = (int32_t)k->page[page].block;
-}
-
-static void keep_page(fxi_page *p, const fxi_kv_keep *keep)
-{
-    if (!keep->priority) return;
-    p->priority = (uint8_t)keep->priority;
-    p->until_ms = keep->until_ms;
-}
 
 // Whether all n pages can be recorded: those that are not known there already are recorded in no
 // other domain.
@@ -377,21 +370,8 @@ static bool can_record(const fxi_paged *k, const fxi_paged_seq *s, int n, const 
     return true;
 }
 
-// Records page i of the sequence after `parent`. It may be recorded already after a page that has
-// been evicted since.
-static void record_page(fxi_paged *k, fxi_paged_seq *s, int i, uint64_t parent, fxi_page_domain *d,
-                        const int32_t *tok)
-{
-    const uint32_t page = s->page[i], known = fxi_page_find(k, parent, tok);
-    if (known == page) return;
-    if (known != FXI_PAGE_NONE) {
-        adopt_page(k, s, i, known);
-        return;
-    }
-    if (k->page[page].serial) fxi_page_unrecord(k, page);
-    fxi_page_put(k, page, parent, d, tok);
-}
-
+// A page may be recorded already after one that has been evicted since. Where another page holds
+// the same tokens, the sequence takes that and gives up its own.
 fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *seq, fxi_kv_domain *domain, const int32_t *tok,
                           int n_tok, const fxi_kv_keep *keep)
 {
@@ -400,12 +380,24 @@ fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *seq, fxi_kv_domain *domain, co
     fxi_page_domain *d = (fxi_page_domain *)domain;
     uint64_t parent = d->serial;
     const int n_page = n_tok >> k->block_shift;
-    if (s->way != FXI_SEQ_IN || n_tok > s->len_tok || !can_record(k, s, n_page, d, tok))
-        return FX_EINVAL;
-    for (int i = 0; i < n_page; i++) {
-        record_page(k, s, i, parent, d, tok + ((size_t)i << k->block_shift));
-        keep_page(&k->page[s->page[i]], keep);
-        parent = k->page[s->page[i]].serial;
+    if (s->is_out || n_tok > s->len_tok || !can_record(k, s, n_page, d, tok)) return FX_EINVAL;
+    for (int i = 0; i < n_page; i++, tok += fxi_paged_block_tok(k)) {
+        const uint32_t own = s->page[i], known = fxi_page_find(k, parent, tok);
+        if (known == FXI_PAGE_NONE) {
+            if (k->page[own].serial) fxi_page_unrecord(k, own);
+            fxi_page_put(k, own, parent, d, tok);
+        } else if (known != own) {
+            fxi_page_hold(k, known);
+            fxi_page_let_go(k, own);
+            s->page[i] = known;
+            s->table[i] = (int32_t)k->page[known].block;
+        }
+        fxi_page *p = &k->page[s->page[i]];
+        if (keep->priority) {
+            p->priority = (uint8_t)keep->priority;
+            p->until_ms = keep->until_ms;
+        }
+        parent = p->serial;
     }
     return FX_OK;
 }

@@ -17,7 +17,8 @@
 //   IDLE  --matched--> HELD      IDLE --its block is needed--> FREE
 //   HELD in the pool  <--swap_in, swap_out, once all its sequences are out-->  HELD in the swap
 //
-// While it moves between them, and until its sequence is back, a page has both a block and a slot.
+// The caller of swap_out and swap_in waits for the copies: all pages are copied before the first
+// one changes its place, so a call that fails has changed nothing.
 //
 // A full page is recorded under the serial number of the page before it (the first one under that
 // of its domain) and its own tokens, which are compared, not only their hash. A serial number is
@@ -25,14 +26,10 @@
 // pages, those before it were used later, and eviction begins at the ends of prefixes. A page whose
 // predecessor has been evicted is found no more, and leaves in its turn.
 //
-//   kv_paged.c      the manager; sequences; snapshots; the invariants
-//   page_swap.c     the swap: sequences on their way
-//   page_jobs.c     the bytes of pages on their way, in a thread
+//   kv_paged.c      the manager; sequences and their swap; snapshots; the invariants
 //   page_store.c    pages, blocks and slots; eviction; recorded pages, by what they contain
 #ifndef FXI_KV_PAGED_H
 #define FXI_KV_PAGED_H
-
-#include <pthread.h>
 
 #include "base/keyed/hash.h"
 #include "flexinfer/snapshot_rows.h"
@@ -40,58 +37,6 @@
 #include "kv/kv_pool.h"
 
 #define FXI_PAGE_NONE UINT32_MAX
-
-// ---- jobs --------------------------------------------------------------------------------------
-//
-// The bytes of pages on their way between a block of the pool and a slot of the swap,
-// one page at a time, in the background: by a thread, or inside fxi_kv_step.
-//
-// A job belongs to a slot, so a slot has one at most:
-//
-//   FREE --post--> WAITS --its turn--> RUNS --> DONE --take_done--> FREE
-//                    +--withdraw--> FREE
-//
-// The thread gets jobs that name a block and a slot, and gives back a status and a time. It sees
-// neither pages nor sequences, only what has been fixed since the manager was opened. It alone
-// calls what swaps, so a slot that is free again is dropped by a job, too (FXI_PAGE_DROP), after
-// all others; its result does not matter, so it is FREE at once.
-
-// What is done with a page's bytes.
-typedef enum fxi_page_way { FXI_PAGE_STAYS, FXI_PAGE_OUT, FXI_PAGE_IN, FXI_PAGE_DROP } fxi_page_way;
-
-typedef enum fxi_page_job_state {
-    FXI_PAGE_JOB_FREE,
-    FXI_PAGE_JOB_WAITS,
-    FXI_PAGE_JOB_RUNS,
-    FXI_PAGE_JOB_DONE
-} fxi_page_job_state;
-
-typedef struct fxi_page_job {
-    uint8_t way, state;
-    uint32_t page;  // the owner's
-    uint32_t block; // not of FXI_PAGE_DROP
-    fx_status st;   // of one that is done, as the time that it took
-    uint64_t ns;
-    uint32_t prev, next; // slots in the queue that it is in
-} fxi_page_job;
-
-typedef struct fxi_page_queue {
-    uint32_t first, last;
-} fxi_page_queue;
-
-typedef struct fxi_page_jobs {
-    pthread_t thread;
-    bool has_thread;
-    uint64_t now[FXI_MAX_RANK]; // the owner's last mark: what the devices have been given to do
-    uint64_t *ticket;           // [n_slot][n_rank] what they must have done before a job
-    uint64_t *sum;              // [n_slot][n_rank] of the bytes in the swap; the thread's
-    fxi_kv_copies copies;       // the thread's
-    pthread_mutex_t mu;         // guards all below, but not the other fields of a FREE job
-    pthread_cond_t posted, ended;
-    bool stops;
-    fxi_page_job *job; // [n_slot]
-    fxi_page_queue moves, drops, done;
-} fxi_page_jobs;
 
 // ---- the manager -------------------------------------------------------------------------------
 
@@ -107,10 +52,9 @@ typedef struct fxi_page_domain {
 } fxi_page_domain;
 
 typedef struct fxi_page {
-    uint32_t n_ref;       // sequences that hold it; 0, and not idle: a job that runs ends it
-    uint32_t n_out;       // of them, that want it out
-    uint32_t block, slot; // FXI_PAGE_NONE: it has none
-    uint8_t way;          // fxi_page_way: OUT or IN, its slot has a job
+    uint32_t n_ref;       // sequences that hold it; 0: it is idle or free
+    uint32_t n_out;       // of them, that are out
+    uint32_t block, slot; // where it is; FXI_PAGE_NONE: the other one
     // recorded
     uint64_t serial; // 0: it is not
     uint64_t parent; // serial of the page before, or of the domain
@@ -129,20 +73,10 @@ typedef struct fxi_page_list {
     uint32_t oldest, newest;
 } fxi_page_list;
 
-// Where a sequence is (page_swap.c).
-typedef enum fxi_paged_seq_way {
-    FXI_SEQ_IN,
-    FXI_SEQ_LEAVING,
-    FXI_SEQ_OUT,
-    FXI_SEQ_COMING
-} fxi_paged_seq_way;
-
 typedef struct fxi_paged_seq {
     struct fxi_paged_seq *prev, *next;
     int len_tok, n_page;
-    fxi_paged_seq_way way;
-    bool wants_out; // what was asked last: swap_out
-    fx_status st;   // how that failed, until it is told
+    bool is_out;    // in the swap
     uint32_t *page; // [max_page]
     int32_t *table; // [max_page] their blocks, for the kernels
 } fxi_paged_seq;
@@ -165,7 +99,6 @@ typedef struct fxi_paged {
     fxi_page_list idle[FXI_PAGE_N_PRIORITY];
     uint32_t n_idle;
     uint32_t n_shared; // pages that fxi_page_is_shared
-    uint32_t n_ending; // pages that only a running job holds
     uint8_t *state;    // [n_block] FX_CHUNK_*: pages are in no order
     uint32_t *bucket;  // [n_bucket] recorded pages by hash
     uint32_t n_bucket;
@@ -174,11 +107,11 @@ typedef struct fxi_paged {
     uint64_t n_evicted;      // pages so far
     uint64_t now_ms, age_ms; // age_ms: when priorities are looked at next
     fxi_page_domain *domain;
-    fxi_page_jobs jobs;
+    uint64_t *sum; // [n_slot][n_rank] of the bytes in the swap
 
     fxi_paged_seq *first;
     int n_seq;
-    uint64_t live_tok, peak_live_tok; // of sequences that are IN
+    uint64_t live_tok, peak_live_tok; // of sequences in memory
     fxi_kv_moved moved;
 } fxi_paged;
 
@@ -190,11 +123,6 @@ static inline fxi_paged *fxi_paged_of(const fxi_kv *kv)
 static inline fxi_paged_seq *fxi_paged_seq_of(const fxi_kv_seq *s)
 {
     return (fxi_paged_seq *)s;
-}
-
-static inline bool fxi_paged_wants_out(const fxi_paged_seq *s)
-{
-    return s->way == FXI_SEQ_LEAVING || s->way == FXI_SEQ_OUT;
 }
 
 static inline int fxi_paged_block_tok(const fxi_paged *k)
@@ -243,45 +171,22 @@ bool fxi_page_store_open(fxi_paged *k); // false: no memory. Pre: n_block, n_slo
 void fxi_page_store_close(fxi_paged *k);
 
 uint32_t fxi_page_n_room(const fxi_paged *k); // blocks that are free, or that idle pages would free
-// A block; evicts an idle page if none is free. Pre: there is room.
-uint32_t fxi_page_take_block(fxi_paged *k);
-void fxi_page_give_block(fxi_paged *k, uint32_t block);
-uint32_t fxi_page_take_slot(fxi_paged *k); // pre: one is free
-void fxi_page_leave_slot(fxi_paged *k, fxi_page *p);
-// A page with a block, held once. Pre: there is room.
+// A page with a block, held once. Pre: there is room. Evicts an idle page if no block is free.
 uint32_t fxi_page_take(fxi_paged *k);
-// The page is in this block from now on; FXI_PAGE_NONE: in its slot.
-void fxi_page_set_block(fxi_paged *k, fxi_page *p, uint32_t block);
 void fxi_page_hold(fxi_paged *k, uint32_t page);
 void fxi_page_let_go(fxi_paged *k, uint32_t page);
-void fxi_page_keep(fxi_paged *k, uint32_t page); // it goes OUT no more, unless its job runs
-void fxi_page_end(fxi_paged *k, uint32_t page);  // pre: it has neither holders nor a job
-void fxi_page_evict_all(fxi_paged *k);           // idle pages
-void fxi_page_age(fxi_paged *k);                 // priorities that have run out no longer count
+void fxi_page_evict_all(fxi_paged *k); // idle pages
+void fxi_page_age(fxi_paged *k);       // priorities that have run out no longer count
 
 fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
                           int n_tok, const fxi_kv_keep *keep);
 
-// ---- page_swap.c -------------------------------------------------------------------------------
-
-fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
-fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
-uint64_t fxi_page_swap_gain(const fxi_kv *kv, const fxi_kv_seq *s, int n_recorded);
-void fxi_page_collect(fxi_paged *k); // jobs that are done
-
-// ---- page_jobs.c: the owner's calls ------------------------------------------------------------
-
-bool fxi_page_jobs_open(fxi_paged *k, bool single_thread); // false: no memory, or no thread
-void fxi_page_jobs_close(fxi_paged *k);                    // a job that runs ends before
-void fxi_page_jobs_work(fxi_paged *k, int most);           // without a thread: some of them
-// What devices have been given to do so far goes before the jobs posted from now on. Errors:
-// FX_EIO.
-fx_status fxi_page_jobs_mark(fxi_paged *k);
-// Pre: the slot's job is FREE. page: FXI_PAGE_NONE where it is FXI_PAGE_DROP
-void fxi_page_job_post(fxi_paged *k, uint32_t slot, fxi_page_way way, uint32_t page);
-bool fxi_page_job_withdraw(fxi_paged *k, uint32_t slot); // false: it does not wait
-void fxi_page_job_end_drop(fxi_paged *k, uint32_t slot); // waits only if that one runs
-// One that is done, and FREE from now on: look at it before its slot gets another. NULL: none is.
-const fxi_page_job *fxi_page_job_take_done(fxi_paged *k);
+// The bytes of a page go to a slot, or to a block; then it has both. Pre: the devices are settled;
+// a slot is free, or there is room. Errors: FX_EIO, FX_ENOSPACE; it then is where it was.
+fx_status fxi_page_write(fxi_paged *k, uint32_t page);
+fx_status fxi_page_read(fxi_paged *k, uint32_t page);
+// Of a page that has both, it keeps the other.
+void fxi_page_leave_block(fxi_paged *k, uint32_t page);
+void fxi_page_leave_slot(fxi_paged *k, uint32_t page);
 
 #endif

@@ -21,13 +21,14 @@ typedef struct fxi_parse { // what a field's setter works with
 // A row of the table of fields: what a value must be, what to do with it, and what it means. The
 // same rows become the schema at /openapi.json.
 typedef struct fxi_field fxi_field;
+typedef bool fxi_setter(fxi_parse *p, const fxi_field *f, const fxi_json *v);
 struct fxi_field {
     const char *name;
     unsigned apis;  // bits 1 << fxi_api
     unsigned types; // FXI_T_*: the JSON types allowed
     double lo, hi;  // bounds: of a number, of the characters of a string, of the members of an
                     // array; lo == hi: none
-    bool (*set)(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+    fxi_setter *set;
     size_t at; // where in fxi_params, for the plain setters
     const char *about;
     const char *preset; // the value by default, as JSON; NULL: none
@@ -59,55 +60,30 @@ bool fxi_chat_write(fxi_parse *p);
 
 // ---- setters ----------------------------------------------------------------------------------
 
-// api_set.c: one value into the member at f->at: int64_t, double, bool, const char *
-bool fxi_set_integer(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_number(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_bool(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_text(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_json(fxi_parse *p, const fxi_field *f, const fxi_json *v); // const fxi_json *
-bool fxi_set_seed(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_model(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_early_stop(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_encoding(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_nothing(fxi_parse *p, const fxi_field *f, const fxi_json *v); // the value is ignored
+// api_set.c: one value into the member at f->at: int64_t, double, bool, const char *, const
+// fxi_json *; fxi_set_nothing ignores it.
+fxi_setter fxi_set_integer, fxi_set_number, fxi_set_bool, fxi_set_text, fxi_set_json,
+    fxi_set_nothing;
+// Members that have a form of their own; ids go into the fxi_id_list at f->at.
+fxi_setter fxi_set_seed, fxi_set_model, fxi_set_early_stop, fxi_set_tool_choice, fxi_set_encoding,
+    fxi_set_suffix, fxi_set_prompt, fxi_set_messages, fxi_set_tools, fxi_set_kwargs, fxi_set_stop,
+    fxi_set_bad_words, fxi_set_ids, fxi_set_bias;
 // For what is not supported: every value but the neutral one is refused.
-bool fxi_only_false(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_only_zero(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_suffix(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_only_empty(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_only_absent(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_tools(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_kwargs(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-// Strings, ids into the fxi_id_list at f->at, logit_bias
-bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_bad_words(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_ids(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_bias(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-// api_form.c: what the answer must look like
-bool fxi_set_response_format(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_structured_outputs(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_guided_json(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_guided_regex(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_guided_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_guided_grammar(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+fxi_setter fxi_only_false, fxi_only_zero, fxi_only_empty, fxi_only_absent, fxi_only_free_choice;
+// api_form.c: what the answer must look like; the last is the `text` of /v1/responses.
+fxi_setter fxi_set_response_format, fxi_set_structured_outputs, fxi_set_guided_json,
+    fxi_set_guided_regex, fxi_set_guided_choice, fxi_set_guided_grammar, fxi_set_text_format;
+// dialect.c, messages_in.c: fields of other APIs
+fxi_setter fxi_set_messages_choice, fxi_set_reasoning, fxi_set_thinking;
 // A list of token ids, at least one; `want` says what the field must be, for the message.
 bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const fxi_json *v,
                   fxi_id_list *out);
 
-// dialect/: other APIs' requests as chats
-bool fxi_set_messages_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_reasoning(fxi_parse *p, const fxi_field *f, const fxi_json *v);
-bool fxi_set_thinking(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+// Other APIs' requests as chats.
 bool fxi_responses_convert(fxi_parse *p);
 bool fxi_messages_convert(fxi_parse *p);
 // reasoning_effort and the like become variables of the template, beside the client's own.
 bool fxi_variables_convert(fxi_parse *p);
-// api_form.c: the `format` of /v1/responses
-bool fxi_set_text_format(fxi_parse *p, const fxi_field *f, const fxi_json *v);
 // api_form.c: that there are tools for what tool_choice wants
 bool fxi_tools_check(fxi_parse *p);
 

@@ -378,7 +378,7 @@ static bool add_words(fxi_buf *b, const fxi_field *f)
 
 // What is accepted of a field that is not supported.
 static const struct neutral {
-    bool (*set)(fxi_parse *p, const fxi_field *f, const fxi_json *v);
+    fxi_setter *set;
     const char *schema;
 } neutrals[] = {
     {fxi_only_absent, "\"type\":\"null\""},
@@ -391,27 +391,17 @@ static const struct neutral {
     {fxi_only_free_choice, "\"enum\":[\"none\",\"auto\",null]"},
 };
 
-static const char *neutral_shape(const fxi_field *f)
-{
-    for (size_t i = 0; i < sizeof neutrals / sizeof neutrals[0]; i++)
-        if (neutrals[i].set == f->set) return neutrals[i].schema;
-    return NULL;
-}
-
-static bool add_models(fxi_buf *b, const fxi_limits *lim)
-{
-    bool ok = fxi_buf_str(b, "\"enum\":[null,") && fxi_json_cstr(b, lim->model_id);
-    for (size_t i = 0; ok && i < lim->n_alias; i++)
-        ok = fxi_buf_str(b, ",") && fxi_json_cstr(b, lim->alias[i]);
-    return ok && fxi_buf_str(b, "]");
-}
-
 static bool add_shape(fxi_buf *b, const fxi_field *f, const fxi_limits *lim)
 {
-    if (f->set == fxi_set_model) return add_models(b, lim);
+    if (f->set == fxi_set_model) {
+        bool ok = fxi_buf_str(b, "\"enum\":[null,") && fxi_json_cstr(b, lim->model_id);
+        for (size_t i = 0; ok && i < lim->n_alias; i++)
+            ok = fxi_buf_str(b, ",") && fxi_json_cstr(b, lim->alias[i]);
+        return ok && fxi_buf_str(b, "]");
+    }
     const bool fills_in = f->set == fxi_set_suffix && lim->infill;
-    const char *neutral = fills_in ? NULL : neutral_shape(f);
-    if (neutral) return fxi_buf_str(b, neutral);
+    for (size_t i = 0; !fills_in && i < sizeof neutrals / sizeof neutrals[0]; i++)
+        if (neutrals[i].set == f->set) return fxi_buf_str(b, neutrals[i].schema);
     if (f->words) return add_words(b, f);
     if (!f->shape) return add_types(b, f) && add_bounds(b, f);
     return fxi_buf_fmt(b, "\"anyOf\":[%s%s]", f->shape,
@@ -515,19 +505,15 @@ static bool add_path(fxi_buf *b, size_t first)
     return ok && fxi_buf_str(b, "}");
 }
 
-static bool is_first_of_path(size_t i)
-{
-    for (size_t k = 0; k < i; k++)
-        if (!strcmp(operations[k].path, operations[i].path)) return false;
-    return true;
-}
-
 bool fxi_openapi_write(fxi_buf *b, const char *version, const fxi_limits *lim)
 {
     bool ok =
         fxi_buf_str(b, "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"flexinfer\",\"version\":") &&
         fxi_json_cstr(b, version) && fxi_buf_str(b, "},\"paths\":{");
-    for (size_t i = 0; ok && i < sizeof operations / sizeof operations[0]; i++)
-        if (is_first_of_path(i)) ok = (!i || fxi_buf_str(b, ",")) && add_path(b, i);
+    for (size_t i = 0; ok && i < sizeof operations / sizeof operations[0]; i++) {
+        size_t first = 0;
+        while (strcmp(operations[first].path, operations[i].path) != 0) first++;
+        if (first == i) ok = (!i || fxi_buf_str(b, ",")) && add_path(b, i);
+    }
     return ok && fxi_buf_str(b, "},") && add_components(b, lim) && fxi_buf_str(b, "}");
 }

@@ -1,6 +1,5 @@
 // test_accounts.c - what the engine counts: where the time of each request went, the sizes of its
 // steps, and its calls of the KV cache and of the system below.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -41,7 +40,7 @@ static void submit(fx_engine *eng, fx_request req, const prompt *p, seen *s)
     (void)unthreaded_submit(eng, req, p->tok, PROMPT_TOK, ANSWER_TOK);
 }
 
-// 10 ms before each turn.
+// 10 ms before each iteration.
 static void finish(fx_engine *eng, const seen *s)
 {
     while (!s->last) {
@@ -51,9 +50,8 @@ static void finish(fx_engine *eng, const seen *s)
 }
 
 // The second request waits until the only place is free. The times add up to its age.
-static void test_the_times_of_a_request(void **state)
+FX_TEST(test_the_times_of_a_request)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.max_seq = 1});
     prompt a = make_prompt(0), b = make_prompt(1);
     seen sa, sb;
@@ -71,10 +69,9 @@ static void test_the_times_of_a_request(void **state)
     unthreaded_close(eng);
 }
 
-// A prompt in chunks takes several turns until its first token.
-static void test_prefill_is_counted_apart(void **state)
+// A prompt in chunks takes several iterations until its first token.
+FX_TEST(test_prefill_is_counted_apart)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.max_seq = 1, .step_tok = 16});
     prompt a = make_prompt(0);
     seen s;
@@ -91,9 +88,8 @@ static void test_prefill_is_counted_apart(void **state)
     unthreaded_close(eng);
 }
 
-static void test_hidden_tokens_have_no_gaps(void **state)
+FX_TEST(test_hidden_tokens_have_no_gaps)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){0});
     prompt a = make_prompt(0);
     seen s;
@@ -108,9 +104,8 @@ static void test_hidden_tokens_have_no_gaps(void **state)
 }
 
 // The same prompt twice: the second is looked up, and all of it but the last token is found.
-static void test_lookups_and_calls(void **state)
+FX_TEST(test_lookups_and_calls)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){0});
     prompt a = make_prompt(0);
     seen s;
@@ -138,13 +133,4 @@ static void test_lookups_and_calls(void **state)
     unthreaded_close(eng);
 }
 
-FX_SUITE(test_accounts)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_times_of_a_request),
-        cmocka_unit_test(test_prefill_is_counted_apart),
-        cmocka_unit_test(test_hidden_tokens_have_no_gaps),
-        cmocka_unit_test(test_lookups_and_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_accounts)

@@ -1,7 +1,6 @@
-// test_admission.c - what an admission costs and what it counts: a turn's calls of the KV manager
-// are as many as its newcomers; those who decode grow together; mappings are a resource as bytes
-// are; who waits for a prefix holds up nobody else.
-#include "suite.h"
+// test_admission.c - what an admission costs and what it counts: an iteration's calls of the KV
+// manager are as many as its newcomers; those who decode grow together; mappings are a resource as
+// bytes are; who waits for a prefix holds up nobody else.
 #include "unit/cmocka_all.h"
 
 #include "engine/memory/kv_memory.h"
@@ -97,9 +96,8 @@ static int tear_down(void **state)
 
 // ---- work ---------------------------------------------------------------------------------------
 
-static void test_newcomers_of_a_turn_cost_so_many_calls(void **state)
+FX_TEST_WITH(test_newcomers_of_an_iteration_cost_so_many_calls, NULL, tear_down)
 {
-    (void)state;
     const fx_options opt = {.max_seq = N_NEW,
                             .max_queue = N_NEW,
                             .n_thread = 1,
@@ -141,9 +139,8 @@ static fx_status count_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int *
 }
 
 // Groups of three, so that a list ends within some.
-static void test_sequences_that_decode_grow_in_few_calls(void **state)
+FX_TEST_WITH(test_sequences_that_decode_grow_in_few_calls, NULL, tear_down)
 {
-    (void)state;
     enum { N_ASKED = 50, N_CHOICE = 3, N_SEQ = N_ASKED * N_CHOICE };
     const fx_options opt = {.max_seq = N_SEQ, .max_queue = N_SEQ, .n_thread = 1};
     eng = unthreaded_open(MODEL, opt);
@@ -194,9 +191,8 @@ static void open_limited(void)
     n_error = n_last = 0;
 }
 
-static void test_no_more_run_than_can_be_mapped(void **state)
+FX_TEST_WITH(test_no_more_run_than_can_be_mapped, NULL, tear_down)
 {
-    (void)state;
     open_limited();
     for (int i = 0; i < 16; i++) submit_own(i, 1, 60);
     int most = 0;
@@ -208,9 +204,8 @@ static void test_no_more_run_than_can_be_mapped(void **state)
     assert_int_equal(eng->stats.now.n_preempt_recompute, 0);
 }
 
-static void test_choices_that_cannot_be_mapped_are_refused(void **state)
+FX_TEST_WITH(test_choices_that_cannot_be_mapped_are_refused, NULL, tear_down)
 {
-    (void)state;
     const int32_t tok[] = {3, 4, 5};
     fx_error err;
     open_limited();
@@ -226,9 +221,8 @@ static void test_choices_that_cannot_be_mapped_are_refused(void **state)
 
 // ---- prefixes -----------------------------------------------------------------------------------
 
-static void test_who_waits_for_a_prefix_holds_up_nobody(void **state)
+FX_TEST_WITH(test_who_waits_for_a_prefix_holds_up_nobody, NULL, tear_down)
 {
-    (void)state;
     prompt p = make_prompt(1);
     p.n = MAX_PROMPT;
     for (int i = 0; i < MAX_PROMPT; i++) p.tok[i] = 3 + i;
@@ -271,24 +265,12 @@ static void expect_cold_one(int prefix_pass, int n_before)
 }
 
 // The longest cached prefix goes first, but passes nobody for ever.
-static void test_what_is_cached_goes_first_a_few_times(void **state)
+FX_TEST(test_what_is_cached_goes_first_a_few_times)
 {
-    (void)state;
     expect_cold_one(-1, 0);
     expect_cold_one(1, 1);
     expect_cold_one(4, 4);
     expect_cold_one(100, 11);
 }
 
-FX_SUITE(test_admission)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_newcomers_of_a_turn_cost_so_many_calls, tear_down),
-        cmocka_unit_test_teardown(test_sequences_that_decode_grow_in_few_calls, tear_down),
-        cmocka_unit_test_teardown(test_no_more_run_than_can_be_mapped, tear_down),
-        cmocka_unit_test_teardown(test_choices_that_cannot_be_mapped_are_refused, tear_down),
-        cmocka_unit_test_teardown(test_who_waits_for_a_prefix_holds_up_nobody, tear_down),
-        cmocka_unit_test(test_what_is_cached_goes_first_a_few_times),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_admission)

@@ -2,7 +2,6 @@
 // prompts or decodes. The rest of a decoding step, from the plan to the events and under all rules,
 // allocates only when the tokens of an answer outgrow their array, which then grows by half. The
 // linker wraps every allocation function.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/unthreaded.h"
@@ -19,12 +18,12 @@ enum {
     N_TURN = 80
 };
 
-static atomic_bool in_turn, in_forward;
-static atomic_int n_in_turn, n_in_forward;
+static atomic_bool in_iteration, in_forward;
+static atomic_int n_in_iteration, n_in_forward;
 
 static void seen(void)
 {
-    if (atomic_load(&in_turn)) atomic_fetch_add(&n_in_turn, 1);
+    if (atomic_load(&in_iteration)) atomic_fetch_add(&n_in_iteration, 1);
     if (atomic_load(&in_forward)) atomic_fetch_add(&n_in_forward, 1);
 }
 
@@ -101,14 +100,13 @@ static void submit(fx_engine *eng, fx_sampling sampling, int n_top, int n_prompt
     assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
 }
 
-static void turns(fx_engine *eng, int n)
+static void iterations(fx_engine *eng, int n)
 {
     for (int i = 0; i < n; i++) assert_true(fxi_iteration_run(eng));
 }
 
-static void test_steps(void **state)
+FX_TEST(test_steps)
 {
-    (void)state;
     static const fx_sampling ways[N_REQUEST] = {
         {.temperature = 0, .top_p = 1},
         {.temperature = 1, .top_p = 1},
@@ -121,23 +119,19 @@ static void test_steps(void **state)
         unthreaded_open(STORYTELLER, (fx_options){.n_thread = 2, .step_tok = STEP_TOK});
     for (int i = 0; i < N_REQUEST; i++) submit(eng, ways[i], i ? 0 : 5, N_PROMPT, &n_emitted[i]);
     for (int i = 0; !n_emitted[N_REQUEST - 1]; i++) assert_true(i < 100 && fxi_iteration_run(eng));
-    turns(eng, WARM_UP);
+    iterations(eng, WARM_UP);
     const int before = n_emitted[0];
-    atomic_store(&in_turn, true);
-    turns(eng, N_TURN);
-    atomic_store(&in_turn, false);
+    atomic_store(&in_iteration, true);
+    iterations(eng, N_TURN);
+    atomic_store(&in_iteration, false);
     for (int i = 0; i < N_REQUEST; i++) assert_true(n_emitted[i] >= WARM_UP + N_TURN);
     assert_int_equal(n_emitted[0], before + N_TURN);
-    assert_true(n_in_turn <= 2 * N_REQUEST);
+    assert_true(n_in_iteration <= 2 * N_REQUEST);
     submit(eng, ways[0], 0, LONG_PROMPT, &n_long_emitted);
-    while (!n_long_emitted) turns(eng, 1);
+    while (!n_long_emitted) iterations(eng, 1);
     assert_true(n_forward > N_TURN && n_prompt_pass > LONG_PROMPT / STEP_TOK);
     assert_int_equal(n_in_forward, 0);
     unthreaded_close(eng);
 }
 
-FX_SUITE(test_allocation)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_allocation)

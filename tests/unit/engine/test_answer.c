@@ -1,6 +1,5 @@
 // test_answer.c - the events of a request: which tokens end an answer and which text they emit, the
 // probabilities of answers and prompts, scores, positions, and the end of every choice.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -67,9 +66,8 @@ static int fresh_token(const client_choice *ch, int from)
 
 // ---- ends --------------------------------------------------------------------------------------
 
-static void test_stop_token(void **state)
+FX_TEST(test_stop_token)
 {
-    (void)state;
     client_choice plain;
     plain_answer(&plain);
     const int at = fresh_token(&plain, 2);
@@ -92,9 +90,8 @@ static void test_stop_token(void **state)
     assert_true(n_text[0] < n_text[1]);
 }
 
-static void test_stop_string_is_named(void **state)
+FX_TEST(test_stop_string_is_named)
 {
-    (void)state;
     client_choice plain;
     plain_answer(&plain);
     const int at = fresh_token(&plain, 2);
@@ -120,9 +117,8 @@ static void test_stop_string_is_named(void **state)
 }
 
 // Before min_tok neither stop tokens nor stop strings end an answer; the tokens are not even drawn.
-static void test_min_tok(void **state)
+FX_TEST(test_min_tok)
 {
-    (void)state;
     client_choice plain;
     plain_answer(&plain);
     const int at = fresh_token(&plain, 2);
@@ -151,9 +147,8 @@ static void test_min_tok(void **state)
 }
 
 // The end-of-text token is forced by allowing nothing else.
-static void test_end_of_text(void **state)
+FX_TEST(test_end_of_text)
 {
-    (void)state;
     for (int ignore = 0; ignore < 2; ignore++) {
         prompt p;
         prepare(&p, 5);
@@ -169,9 +164,8 @@ static void test_end_of_text(void **state)
 }
 
 // The only token that is allowed must not come twice: the request ends with an error, one line.
-static void test_rules_that_leave_nothing(void **state)
+FX_TEST(test_rules_that_leave_nothing)
 {
-    (void)state;
     prompt p;
     prepare(&p, 5);
     const int32_t twice[] = {7, 7};
@@ -190,9 +184,8 @@ static void test_rules_that_leave_nothing(void **state)
 
 // ---- probabilities -----------------------------------------------------------------------------
 
-static void test_logprobs_of_the_answer(void **state)
+FX_TEST(test_logprobs_of_the_answer)
 {
-    (void)state;
     prompt p;
     prepare(&p, N_ANSWER);
     c.req.logprobs = true;
@@ -209,9 +202,8 @@ static void test_logprobs_of_the_answer(void **state)
 }
 
 // Logprobs are the model's own: a ban changes the token, not its logprob.
-static void test_logprobs_come_before_the_rules(void **state)
+FX_TEST(test_logprobs_come_before_the_rules)
 {
-    (void)state;
     client_choice plain;
     plain_answer(&plain);
     prompt p;
@@ -245,7 +237,7 @@ static float first_logprob(float temperature, bool processed, const int32_t *onl
 
 // With processed_logprobs they are those of the draw: of the only token that is allowed 0, of the
 // likeliest more when the temperature is low, and less when it is high.
-static void test_processed_logprobs(void **state)
+FX_TEST(test_processed_logprobs)
 {
     static const int32_t only = 7;
     (void)state;
@@ -259,9 +251,8 @@ static void test_processed_logprobs(void **state)
     assert_true(first_logprob(1, true, &only) == 0);
 }
 
-static void test_prompt_probs(void **state)
+FX_TEST(test_prompt_probs)
 {
-    (void)state;
     prompt p;
     client_choice plain;
     plain_answer(&plain); // the prompt is in the prefix cache now
@@ -286,13 +277,13 @@ static void test_prompt_probs(void **state)
 
 // ---- ends of all choices -----------------------------------------------------------------------
 
-static void check_cancelled(int n_turn)
+static void check_cancelled(int n_iteration)
 {
     assert_int_equal(client_submit(&c, NULL), FX_OK);
-    for (int i = 0; i < n_turn; i++) (void)fxi_iteration_run(eng);
+    for (int i = 0; i < n_iteration; i++) (void)fxi_iteration_run(eng);
     fx_cancel(eng, c.id);
     (void)fxi_iteration_run(eng);
-    assert_true(c.last); // in the same turn
+    assert_true(c.last); // in the same iteration
     for (int k = 0; k < c.req.n_choice; k++) assert_int_equal(c.choice[k].finish, FX_FINISH_CANCEL);
     assert_int_equal(c.n_event_after_last, 0);
     client_free(&c);
@@ -313,9 +304,8 @@ static void stop_at_three(void *ud, const fx_event *ev)
     s->then(s->ud, ev);
 }
 
-static void test_a_choice_may_be_stopped(void **state)
+FX_TEST(test_a_choice_may_be_stopped)
 {
-    (void)state;
     prompt p;
     stopper s;
     prepare(&p, N_ANSWER);
@@ -337,9 +327,8 @@ static void test_a_choice_may_be_stopped(void **state)
 }
 
 // They are chosen among whole answers.
-static void test_hidden_choices_are_not_stopped(void **state)
+FX_TEST(test_hidden_choices_are_not_stopped)
 {
-    (void)state;
     prompt p;
     prepare(&p, N_ANSWER);
     c.req.n_best = 2;
@@ -351,22 +340,21 @@ static void test_hidden_choices_are_not_stopped(void **state)
     client_free(&c);
 }
 
-static void test_every_choice_ends_once(void **state)
+FX_TEST(test_every_choice_ends_once)
 {
-    (void)state;
-    for (int n_turn = 0; n_turn < 6; n_turn++) {
+    for (int n_iteration = 0; n_iteration < 6; n_iteration++) {
         prompt p;
         prepare(&p, 200);
         c.req.n_choice = 4;
-        check_cancelled(n_turn);
+        check_cancelled(n_iteration);
         prepare(&p, 200);
         c.req.n_choice = 3;
         c.req.n_best = 6;
-        check_cancelled(n_turn);
+        check_cancelled(n_iteration);
         prepare(&p, 200);
         c.req.n_choice = 2;
         c.req.beam_width = 5;
-        check_cancelled(n_turn);
+        check_cancelled(n_iteration);
     }
     assert_null(eng->sched.running.head);
     fxi_kv_stats st;
@@ -378,21 +366,4 @@ static void test_every_choice_ends_once(void **state)
     assert_int_equal(st.mapped_bytes, 0);
 }
 
-FX_SUITE(test_answer)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stop_token),
-        cmocka_unit_test(test_stop_string_is_named),
-        cmocka_unit_test(test_min_tok),
-        cmocka_unit_test(test_end_of_text),
-        cmocka_unit_test(test_rules_that_leave_nothing),
-        cmocka_unit_test(test_logprobs_of_the_answer),
-        cmocka_unit_test(test_logprobs_come_before_the_rules),
-        cmocka_unit_test(test_processed_logprobs),
-        cmocka_unit_test(test_prompt_probs),
-        cmocka_unit_test(test_a_choice_may_be_stopped),
-        cmocka_unit_test(test_hidden_choices_are_not_stopped),
-        cmocka_unit_test(test_every_choice_ends_once),
-    };
-    return cmocka_run_group_tests(tests, open_once, close_once);
-}
+FX_RUN_GROUP(test_answer, open_once, close_once)

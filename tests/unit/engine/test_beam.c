@@ -4,7 +4,6 @@
 // The reference keeps hypotheses as arrays and forks nothing: each step computes the logits of each
 // hypothesis from its first token on. There are many stop tokens, so that hypotheses end at every
 // length.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -205,9 +204,8 @@ static void set_stops(client *c, int32_t *stop, uint64_t seed)
     c->req.n_stop_token = N_STOP;
 }
 
-static void test_beams_against_reference(void **state)
+FX_TEST(test_beams_against_reference)
 {
-    (void)state;
     static const float penalty[] = {1, 0, 2, -1};
     static const int width[] = {1, 2, 4, 8};
     fx_engine *eng = unthreaded_open(MODEL, (fx_options){.n_thread = 2});
@@ -231,9 +229,8 @@ static void test_beams_against_reference(void **state)
 }
 
 // A stop string ends a hypothesis as a stop token does, and is not emitted.
-static void test_stop_string_in_a_beam(void **state)
+FX_TEST(test_stop_string_in_a_beam)
 {
-    (void)state;
     fx_engine *eng = unthreaded_open(MODEL, (fx_options){.n_thread = 1});
     static client plain, cut;
     prompt p = make_prompt(4);
@@ -273,9 +270,8 @@ static double mean(const client_choice *ch)
 }
 
 // All choices emitted one by one, then only the best of them.
-static void test_best_are_told(void **state)
+FX_TEST(test_best_are_told)
 {
-    (void)state;
     enum { N_ALL = 8, N_TOLD = 3 };
     fx_engine *eng = unthreaded_open(MODEL, (fx_options){.n_thread = 2});
     static client all, best;
@@ -312,12 +308,4 @@ static void test_best_are_told(void **state)
     unthreaded_close(eng);
 }
 
-FX_SUITE(test_beam)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_beams_against_reference),
-        cmocka_unit_test(test_stop_string_in_a_beam),
-        cmocka_unit_test(test_best_are_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_beam)

@@ -1,6 +1,5 @@
 // test_broken_pass.c - a forward pass that fails, and logits that are not finite: the requests that
 // they concern end with an error that says so; others, and later ones, are served.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "model/model_base.h"
@@ -29,26 +28,19 @@ static struct probe {
     float with;   // what a logit becomes
 } probe;
 
-static bool is_spoilt(const fxi_batch_seq *s, const int32_t *last)
-{
-    return s->n_logit && (probe.only_tok < 0 || *last == probe.only_tok);
-}
-
-static void spoil_rows(const fxi_batch *b, float *logits)
-{
-    const int32_t *tok = b->token;
-    for (int i = 0; i < b->n_seq; i++) {
-        tok += b->seq[i].n_tok;
-        logits += b->seq[i].n_logit * N_VOCAB;
-        if (is_spoilt(&b->seq[i], tok - 1)) logits[-17] = probe.with;
-    }
-}
-
 static fx_status probe_pass(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err)
 {
     const fx_status st = probe.real->submit(m, b, logits, err);
     if (probe.fails) return fxi_fail(err, FX_EINTERNAL, "the device is gone");
-    if (probe.n_spoilt) spoil_rows(b, logits);
+    if (probe.n_spoilt) {
+        const int32_t *tok = b->token;
+        for (int i = 0; i < b->n_seq; i++) {
+            tok += b->seq[i].n_tok;
+            logits += b->seq[i].n_logit * N_VOCAB;
+            if (b->seq[i].n_logit && (probe.only_tok < 0 || *(tok - 1) == probe.only_tok))
+                logits[-17] = probe.with;
+        }
+    }
     return st;
 }
 
@@ -96,9 +88,8 @@ static void expect_recorded_failure(const fx_engine *eng)
     assert_int_equal(n_failed, 1);
 }
 
-static void test_failed_pass(void **state)
+FX_TEST(test_failed_pass)
 {
-    (void)state;
     static bits_answer a, b;
     fx_engine *eng = open_probed();
     const fx_request first = bits_request(one, 4, N_GEN, &a),
@@ -150,9 +141,8 @@ static void ask_prompt_probs(fx_request *req)
     req->prompt_logprobs = true;
 }
 
-static void test_logits_that_are_not_finite(void **state)
+FX_TEST(test_logits_that_are_not_finite)
 {
-    (void)state;
     spoil_request(NAN, NULL);
     spoil_request(INFINITY, NULL);
     spoil_request(-INFINITY, NULL);
@@ -162,9 +152,8 @@ static void test_logits_that_are_not_finite(void **state)
 }
 
 // One of two requests in the same step.
-static void test_others_go_on(void **state)
+FX_TEST(test_others_go_on)
 {
-    (void)state;
     static bits_answer a, b;
     fx_engine *eng = open_probed();
     const fx_request first = bits_request(one, 4, N_GEN, &a),
@@ -217,9 +206,8 @@ static void write_spoilt(const char *tensor, size_t number)
     free(bytes);
 }
 
-static void test_weight_that_is_not_a_number(void **state)
+FX_TEST(test_weight_that_is_not_a_number)
 {
-    (void)state;
     static bits_answer a;
     write_spoilt("blk.0.ffn_down.weight", 77);
     fx_engine *eng = unthreaded_open(spoilt_path, (fx_options){.n_thread = 1, .ctx_tok = 128});
@@ -231,9 +219,8 @@ static void test_weight_that_is_not_a_number(void **state)
 }
 
 // The few numbers of a norm are looked at when the model is loaded.
-static void test_norm_that_is_not_a_number(void **state)
+FX_TEST(test_norm_that_is_not_a_number)
 {
-    (void)state;
     fx_engine *eng;
     fx_error err = {0};
     fx_options opt = fx_options_default();
@@ -244,11 +231,4 @@ static void test_norm_that_is_not_a_number(void **state)
     unlink(spoilt_path);
 }
 
-FX_SUITE(test_broken_pass)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_failed_pass), cmocka_unit_test(test_logits_that_are_not_finite),
-        cmocka_unit_test(test_others_go_on), cmocka_unit_test(test_weight_that_is_not_a_number),
-        cmocka_unit_test(test_norm_that_is_not_a_number)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_broken_pass)

@@ -1,7 +1,6 @@
-// test_clients.c - turns of 10,000 clients, in virtual time: a scheduler without an engine, whose
-// requests wait, are picked, get their tokens and end. Nobody waits for longer than the rule says,
-// and to find the next one takes few comparisons.
-#include "suite.h"
+// test_clients.c - iterations of 10,000 clients, in virtual time: a scheduler without an engine,
+// whose requests wait, are picked, get their tokens and end. Nobody waits for longer than the rule
+// says, and to find the next one takes few comparisons.
 #include "unit/cmocka_all.h"
 
 #include "engine/sched/sched.h"
@@ -92,9 +91,8 @@ static void serve_all(void)
 // One client has had 500 tokens more than the others. For each request that is served another
 // client comes that has never been there. It waits until the others, 10,000 at a time, have had as
 // much, and not for ever.
-static void test_no_chain_of_newcomers_is_endless(void **state)
+FX_TEST(test_no_chain_of_newcomers_is_endless)
 {
-    (void)state;
     const int lead = 500;
     uint64_t next = 2;
     fxi_live_request *r = come(1, 0);
@@ -114,9 +112,8 @@ static void test_no_chain_of_newcomers_is_endless(void **state)
 
 // The same where all those tokens are generated while others run, who never wait and ask for much
 // less than their share: the virtual time keeps to those that wait.
-static void test_the_time_keeps_to_those_that_wait(void **state)
+FX_TEST(test_the_time_keeps_to_those_that_wait)
 {
-    (void)state;
     enum { N_LIGHT = 1000, N_ROUND = 200 };
     fxi_live_request *light[N_LIGHT];
     for (int i = 0; i < N_LIGHT; i++) (void)come(100 + (uint64_t)i, 0);
@@ -133,9 +130,8 @@ static void test_the_time_keeps_to_those_that_wait(void **state)
 }
 
 // Nor does it run away from them: others get nearly all tokens while two wait for a place.
-static void test_the_time_does_not_run_away(void **state)
+FX_TEST(test_the_time_does_not_run_away)
 {
-    (void)state;
     const uint64_t spread_tok = 65536;
     (void)come(4, 0);
     fxi_live_request *runs = begin_next();
@@ -151,9 +147,8 @@ static void test_the_time_does_not_run_away(void **state)
 }
 
 // Lines of one client with two priorities are two; each is in order.
-static void test_lines_are_by_priority(void **state)
+FX_TEST(test_lines_are_by_priority)
 {
-    (void)state;
     fxi_live_request *low = come(1, 0), *low2 = come(1, 0), *high = come(1, 5), *other = come(2, 5);
     assert_ptr_equal(fxi_sched_first(&sched), high);
     assert_ptr_equal(fxi_clients_after(low), low2);
@@ -170,9 +165,8 @@ static void test_lines_are_by_priority(void **state)
 }
 
 // Of those without a request only some are remembered, whatever they have had.
-static void test_few_idle_clients_are_remembered(void **state)
+FX_TEST(test_few_idle_clients_are_remembered)
 {
-    (void)state;
     (void)come(1, 0);
     fxi_live_request *r = begin_next();
     for (uint64_t c = 2; c < 5000; c++) {
@@ -186,9 +180,8 @@ static void test_few_idle_clients_are_remembered(void **state)
 }
 
 // With 10,000 clients that have many requests each, in any order of arrival.
-static void test_the_next_is_found_with_few_comparisons(void **state)
+FX_TEST(test_the_next_is_found_with_few_comparisons)
 {
-    (void)state;
     for (int round = 0; round < 3; round++)
         for (uint64_t c = 1; c <= N_CLIENT; c++) (void)come(c, 0);
     const int n_pick = 2 * N_CLIENT;
@@ -198,16 +191,4 @@ static void test_the_next_is_found_with_few_comparisons(void **state)
     serve_all();
 }
 
-FX_SUITE(test_clients)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_no_chain_of_newcomers_is_endless, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_time_keeps_to_those_that_wait, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_time_does_not_run_away, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_lines_are_by_priority, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_few_idle_clients_are_remembered, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_next_is_found_with_few_comparisons, set_up,
-                                        tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_clients, set_up, tear_down)

@@ -1,7 +1,6 @@
 // test_device_fault.c - a device that fails at one call of a pass, whichever: the requests of that
 // pass end with the device's line, caches are accounted for, and the next request gets what it
 // would have got. A device that is lost is reported as lost.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "model/plan.h"
@@ -39,14 +38,6 @@ static void open_rig(rig *r, bool prefers_best)
     ((fxi_transformer *)r->eng->model)->dev = &r->device.dev;
     ask_third(r, &r->want);
     assert_int_equal(r->want.choice[0].finish, FX_FINISH_LENGTH);
-}
-
-static void expect_served(rig *r)
-{
-    static bits_answer got;
-    char what[128];
-    ask_third(r, &got);
-    if (!bits_same_answer(&r->want, &got, what)) fail_msg("%s", what);
 }
 
 // Nothing is held by requests that ended, and the manager's books are right.
@@ -89,9 +80,8 @@ static int ask_two(rig *r)
     return is_failed(r, &a) + is_failed(r, &b);
 }
 
-static void test_every_call_fails_once(void **state)
+FX_TEST(test_every_call_fails_once)
 {
-    (void)state;
     static rig r;
     open_rig(&r, true);
     int n_failed = 1, n_both = 0, n = 0;
@@ -102,7 +92,10 @@ static void test_every_call_fails_once(void **state)
         n_failed = ask_two(&r);
         hidden_fail_after(&r.device, 0);
         fx_clear_cache(r.eng);
-        expect_served(&r);
+        static bits_answer got;
+        char what[128];
+        ask_third(&r, &got);
+        if (!bits_same_answer(&r.want, &got, what)) fail_msg("%s", what);
         fx_clear_cache(r.eng);
         (void)fxi_iteration_run(r.eng);
         expect_nothing_held(r.eng);
@@ -116,9 +109,8 @@ static void test_every_call_fails_once(void **state)
     unthreaded_close(r.eng);
 }
 
-static void test_lost_device_is_reported(void **state)
+FX_TEST(test_lost_device_is_reported)
 {
-    (void)state;
     static rig r;
     fx_stats s;
     open_rig(&r, false);
@@ -146,9 +138,8 @@ static void ask_plainly(rig *r, bool logprobs, bits_answer *a, bits_answer *b)
 
 // Where a device prefers to say which tokens are likeliest, it is asked for no logits, unless a
 // request of the step needs them.
-static void test_likeliest_tokens(void **state)
+FX_TEST(test_likeliest_tokens)
 {
-    (void)state;
     static rig r;
     static bits_answer want[2], got[2];
     char what[128];
@@ -167,9 +158,8 @@ static void test_likeliest_tokens(void **state)
     unthreaded_close(r.eng);
 }
 
-static void test_unknown_device(void **state)
+FX_TEST(test_unknown_device)
 {
-    (void)state;
     static const char *const names[] = {"gpu", "cpu:1", "", "cudax"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         fx_error err = {0};
@@ -184,9 +174,8 @@ static void test_unknown_device(void **state)
     }
 }
 
-static void test_device_has_a_name(void **state)
+FX_TEST(test_device_has_a_name)
 {
-    (void)state;
     fx_error err = {0};
     fx_engine *eng;
     fx_model_info info;
@@ -203,11 +192,4 @@ static void test_device_has_a_name(void **state)
     assert_true(info.kernel_path[0] != '\0');
 }
 
-FX_SUITE(test_device_fault)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_call_fails_once),
-        cmocka_unit_test(test_lost_device_is_reported), cmocka_unit_test(test_likeliest_tokens),
-        cmocka_unit_test(test_unknown_device), cmocka_unit_test(test_device_has_a_name)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_device_fault)

@@ -2,7 +2,6 @@
 // it says; where it is like the model, most of its drafts come true, of sampled answers, too; its
 // caches follow preemptions, choices and many sequences in little memory; another vocabulary is
 // refused.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -67,8 +66,8 @@ static void ask_together(fx_engine *eng, int n, bool preempts)
         const fx_request r = request_of(i, &got[i]);
         (void)bits_submit(eng, &r);
     }
-    for (int turn = 0; fxi_iteration_run(eng); turn++)
-        if (preempts && turn % 3 == 2 && eng->sched.running.head)
+    for (int iteration = 0; fxi_iteration_run(eng); iteration++)
+        if (preempts && iteration % 3 == 2 && eng->sched.running.head)
             fxi_preempt_request(&eng->memory, eng->sched.running.head, FXI_RECOMPUTE);
 }
 
@@ -84,9 +83,8 @@ static void expect_same(const fx_engine *eng, int n)
 // ---- drafts ------------------------------------------------------------------------------------
 
 // A model drafts for itself: what it draws is what is drawn.
-static void test_a_like_model_is_mostly_right(void **state)
+FX_TEST(test_a_like_model_is_mostly_right)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) { // greedy, drawn
         ask_alone(TINY, i + 1);
         fx_engine *eng = open_with(TINY, TINY, (fx_options){0});
@@ -139,9 +137,8 @@ static void ask_with_rules(bool speculates, const fx_part *form, bits_answer *ou
 }
 
 // The draft model's draws follow the rules of the request, so that what it says still comes true.
-static void test_drafts_follow_the_rules(void **state)
+FX_TEST(test_drafts_follow_the_rules)
 {
-    (void)state;
     static const char pattern[] = "([a-m ]{3}(xyzzy|[n-z])){1,200}";
     const fx_part form = {.kind = FX_PART_REGEX, .text = pattern, .n_bytes = sizeof pattern - 1};
     const fx_part *const forms[] = {NULL, &form};
@@ -182,9 +179,8 @@ static size_t masks_before_the_worker(const char *draft, int *n_tok)
     return n_mask;
 }
 
-static void test_a_draft_ends_where_its_grammar_takes_too_long(void **state)
+FX_TEST(test_a_draft_ends_where_its_grammar_takes_too_long)
 {
-    (void)state;
     int n_plain, n_drafted;
     const size_t plain = masks_before_the_worker(NULL, &n_plain);
     assert_int_equal(masks_before_the_worker(TINY, &n_drafted), plain);
@@ -192,9 +188,8 @@ static void test_a_draft_ends_where_its_grammar_takes_too_long(void **state)
 }
 
 // Right and wrong drafts, many sequences, choices, preemptions.
-static void test_no_draft_changes_an_answer(void **state)
+FX_TEST(test_no_draft_changes_an_answer)
 {
-    (void)state;
     static const char *const drafts[] = {TINY, LIKE_IT};
     ask_alone(TINY, N_CLIENT);
     for (int i = 0; i < 4; i++) {
@@ -209,9 +204,8 @@ static void test_no_draft_changes_an_answer(void **state)
 }
 
 // Windows of the draft model pass nothing that a wrong draft needs again.
-static void test_a_draft_model_with_windows(void **state)
+FX_TEST(test_a_draft_model_with_windows)
 {
-    (void)state;
     ask_alone(WINDOWED, N_CLIENT);
     fx_engine *eng = open_with(WINDOWED, WINDOWED, (fx_options){.speculate = "auto"});
     eng->draft_hooks.takes_all = true;
@@ -222,9 +216,8 @@ static void test_a_draft_model_with_windows(void **state)
 }
 
 // Prompts are read a step at a time, and caches make room for one another.
-static void test_little_memory_and_small_steps(void **state)
+FX_TEST(test_little_memory_and_small_steps)
 {
-    (void)state;
     ask_alone(TINY, N_CLIENT);
     fx_engine *eng = open_with(
         TINY, TINY, (fx_options){.step_tok = 24, .kv_memory_bytes = 1200 << 10, .max_seq = 8});
@@ -249,24 +242,11 @@ static void expect_refused(const char *draft, fx_status st, const char *text)
     if (!strstr(err.text, text)) fail_msg("%s", err.text);
 }
 
-static void test_other_vocabularies_are_refused(void **state)
+FX_TEST(test_other_vocabularies_are_refused)
 {
-    (void)state;
     expect_refused(FX_SOURCE_DIR "/models/storyteller.gguf", FX_EINVAL, "vocabulary");
     expect_refused(FX_SOURCE_DIR "/none.gguf", FX_EIO, "none.gguf");
     expect_refused(FX_SOURCE_DIR "/README.md", FX_EFORMAT, "README.md");
 }
 
-FX_SUITE(test_draft_model)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_like_model_is_mostly_right),
-        cmocka_unit_test(test_drafts_follow_the_rules),
-        cmocka_unit_test(test_a_draft_ends_where_its_grammar_takes_too_long),
-        cmocka_unit_test(test_no_draft_changes_an_answer),
-        cmocka_unit_test(test_a_draft_model_with_windows),
-        cmocka_unit_test(test_little_memory_and_small_steps),
-        cmocka_unit_test(test_other_vocabularies_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_draft_model)

@@ -1,7 +1,6 @@
 // test_embedding.c - texts become vectors through the engine: those of the reference, with the same
 // bits whatever else the engine does; what is refused; what ends with an error.
 #include "json_doc.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "model/model_base.h"
@@ -118,9 +117,8 @@ static void check_reference(const fxi_json *c)
     unthreaded_close(eng);
 }
 
-static void test_vectors_of_the_reference(void **state)
+FX_TEST(test_vectors_of_the_reference)
 {
-    (void)state;
     fxi_json_doc root_doc = json_doc_file(MODELS "models.json");
     const fxi_json *root = root_doc.root;
     const fxi_json *cases = fxi_json_get(root, "cases");
@@ -153,9 +151,8 @@ static void check_text(const fxi_json *c)
     unthreaded_close(eng);
 }
 
-static void test_texts_of_the_reference(void **state)
+FX_TEST(test_texts_of_the_reference)
 {
-    (void)state;
     fxi_json_doc root_doc = json_doc_file(MODELS "texts.json");
     const fxi_json *root = root_doc.root;
     assert_non_null(root);
@@ -237,9 +234,8 @@ static void check_together(int m, fx_options opt, const answer want[N_TEXT])
     unthreaded_close(eng);
 }
 
-static void test_same_bits_in_company(void **state)
+FX_TEST(test_same_bits_in_company)
 {
-    (void)state;
     for (int m = 0; m < N_MODEL; m++) {
         answer want[N_TEXT];
         embed_alone(m, want);
@@ -250,9 +246,8 @@ static void test_same_bits_in_company(void **state)
     }
 }
 
-static void test_cached_prefixes(void **state)
+FX_TEST(test_cached_prefixes)
 {
-    (void)state;
     for (int m = 0; m < N_MODEL; m++) {
         int32_t tok[MAX_TEXT];
         answer want[N_TEXT];
@@ -280,7 +275,7 @@ static void check_preempted(int m, fxi_preempt_how how, const answer want[N_TEXT
     fx_engine *eng = open_model(m, opt);
     const fx_request r = request_of(tok, make_text(4, tok), &a);
     (void)submit(eng, &r);
-    for (int n = 0, n_turn = 0; n < 3 && n_turn < 100 && !a.last; n_turn++) {
+    for (int n = 0, n_iteration = 0; n < 3 && n_iteration < 100 && !a.last; n_iteration++) {
         (void)fxi_iteration_run(eng);
         if (!eng->sched.running.head) continue; // on its way out, or back
         fxi_preempt_request(&eng->memory, eng->sched.running.head, how);
@@ -294,9 +289,8 @@ static void check_preempted(int m, fxi_preempt_how how, const answer want[N_TEXT
     unthreaded_close(eng);
 }
 
-static void test_same_bits_after_preemption(void **state)
+FX_TEST(test_same_bits_after_preemption)
 {
-    (void)state;
     for (int m = 0; m < N_MODEL; m++) {
         answer want[N_TEXT];
         embed_alone(m, want);
@@ -329,9 +323,8 @@ static answer embed_as(fx_engine *eng, int n_dim, fx_embd_norm norm)
     return a;
 }
 
-static void test_dimensions_and_norm(void **state)
+FX_TEST(test_dimensions_and_norm)
 {
-    (void)state;
     fx_engine *eng = open_model(BERT, (fx_options){0});
     const answer unit = embed_as(eng, 0, FX_NORM_MODEL), raw = embed_as(eng, 0, FX_NORM_NONE);
     const answer cut = embed_as(eng, 5, FX_NORM_UNIT), raw_cut = embed_as(eng, 5, FX_NORM_NONE);
@@ -356,9 +349,8 @@ static void expect_refusal(fx_engine *eng, const fx_request *r, fx_status st, co
     assert_null(strchr(err.text, '\n'));
 }
 
-static void test_refused_requests(void **state)
+FX_TEST(test_refused_requests)
 {
-    (void)state;
     static int32_t tok[MAX_TEXT] = {0};
     answer a;
     fx_engine *eng = open_model(BERT, (fx_options){.step_tok = 120});
@@ -385,9 +377,8 @@ static void test_refused_requests(void **state)
 }
 
 // A model whose file does not say how it pools embeds once the caller says so.
-static void test_pooling_is_chosen_at_opening(void **state)
+FX_TEST(test_pooling_is_chosen_at_opening)
 {
-    (void)state;
     int32_t tok[MAX_TEXT];
     answer a;
     fx_engine *eng = unthreaded_open(MODELS "llama.gguf", (fx_options){.n_thread = 1});
@@ -423,9 +414,8 @@ static fx_status probe_pass(fxi_model *m, const fxi_batch *b, float *logits, fx_
     return st;
 }
 
-static void test_rows_that_are_not_finite(void **state)
+FX_TEST(test_rows_that_are_not_finite)
 {
-    (void)state;
     int32_t tok[2][MAX_TEXT];
     answer a[2];
     fx_engine *eng = open_model(BERT, (fx_options){0});
@@ -447,9 +437,8 @@ static void test_rows_that_are_not_finite(void **state)
     unthreaded_close(eng);
 }
 
-static void test_cancelled_and_closed(void **state)
+FX_TEST(test_cancelled_and_closed)
 {
-    (void)state;
     int32_t tok[2][MAX_TEXT];
     answer a[2];
     fx_engine *eng = open_model(MEAN, (fx_options){.step_tok = 8, .max_seq = 4});
@@ -469,9 +458,8 @@ static void test_cancelled_and_closed(void **state)
 // A text of most of a step does not wait for ever behind short ones that keep coming.
 enum { N_ONE = 14 };
 
-static void test_whole_texts_take_turns(void **state)
+FX_TEST(test_whole_texts_take_turns)
 {
-    (void)state;
     int32_t long_text[MAX_TEXT], one[] = {5};
     static answer other[20 * N_ONE];
     answer a;
@@ -490,20 +478,4 @@ static void test_whole_texts_take_turns(void **state)
     unthreaded_close(eng);
 }
 
-FX_SUITE(test_embedding)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors_of_the_reference),
-        cmocka_unit_test(test_texts_of_the_reference),
-        cmocka_unit_test(test_same_bits_in_company),
-        cmocka_unit_test(test_cached_prefixes),
-        cmocka_unit_test(test_same_bits_after_preemption),
-        cmocka_unit_test(test_dimensions_and_norm),
-        cmocka_unit_test(test_refused_requests),
-        cmocka_unit_test(test_pooling_is_chosen_at_opening),
-        cmocka_unit_test(test_rows_that_are_not_finite),
-        cmocka_unit_test(test_cancelled_and_closed),
-        cmocka_unit_test(test_whole_texts_take_turns),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_embedding)

@@ -1,7 +1,6 @@
 // test_engine.c - the engine as its users see it, on a small model: outputs that do not depend on
 // company, preemption, threads or step size; ends of every kind; bad requests; cancelling and
 // closing at any time.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -34,17 +33,15 @@ static uint64_t check_together(fx_options opt)
     return st.n_preempt_recompute;
 }
 
-static void test_same_tokens_in_any_company(void **state)
+FX_TEST(test_same_tokens_in_any_company)
 {
-    (void)state;
     assert_int_equal(check_together((fx_options){.n_thread = 2}), 0);
     check_together((fx_options){.n_thread = 3, .step_tok = 16, .max_seq = 4});
     check_together((fx_options){.n_thread = 1, .step_tok = 1, .max_seq = 1});
 }
 
-static void test_same_tokens_when_preempted(void **state)
+FX_TEST(test_same_tokens_when_preempted)
 {
-    (void)state;
     fx_engine *eng = open_engine((fx_options){.n_thread = 1});
     const fx_model_info *info = fx_engine_info(eng);
     uint64_t bytes = (uint64_t)info->kv_bytes_per_tok * 400; // about two sequences at full length
@@ -54,9 +51,8 @@ static void test_same_tokens_when_preempted(void **state)
 
 // ---- ends --------------------------------------------------------------------------------------
 
-static void test_ends(void **state)
+FX_TEST(test_ends)
 {
-    (void)state;
     fx_engine *eng = open_engine((fx_options){.n_thread = 1});
     const int ctx = fx_engine_info(eng)->ctx_tok;
     const int32_t bos = 1;
@@ -78,9 +74,8 @@ static void test_ends(void **state)
 }
 
 // Stops at a piece of the greedy answer.
-static void test_stop_string(void **state)
+FX_TEST(test_stop_string)
 {
-    (void)state;
     fx_engine *eng = open_engine((fx_options){.n_thread = 1});
     prompt p = make_prompt(2);
     client whole, cut;
@@ -109,9 +104,8 @@ static void test_stop_string(void **state)
     fx_engine_close(eng);
 }
 
-static void test_choices_differ_and_repeat(void **state)
+FX_TEST(test_choices_differ_and_repeat)
 {
-    (void)state;
     fx_engine *eng = open_engine((fx_options){.n_thread = 2});
     prompt p = make_prompt(3);
     client c[2];
@@ -141,9 +135,8 @@ static void expect_refusal(fx_engine *eng, fx_request req, fx_status want)
     assert_null(strchr(err.text, '\n'));
 }
 
-static void test_bad_requests(void **state)
+FX_TEST(test_bad_requests)
 {
-    (void)state;
     fx_engine *eng = open_engine((fx_options){.n_thread = 1, .ctx_tok = 64});
     static const int32_t good[64] = {1, 5, 6}, bad_id[] = {1, 320}, negative[] = {-1};
     client c;
@@ -183,9 +176,8 @@ static void expect_no_engine(fx_options opt, fx_status want)
 }
 
 // With every manager, a budget that nobody can use is refused by a line that says what would do.
-static void test_budgets_out_of_range(void **state)
+FX_TEST(test_budgets_out_of_range)
 {
-    (void)state;
     for (int i = 0; fx_kv_manager_name(i); i++) {
         fx_options opt = {.model_path = MODEL, .kv_manager = fx_kv_manager_name(i), .n_thread = 1};
         fx_engine *eng = NULL;
@@ -204,9 +196,8 @@ static void test_budgets_out_of_range(void **state)
     fx_engine_close(eng);
 }
 
-static void test_bad_options(void **state)
+FX_TEST(test_bad_options)
 {
-    (void)state;
     expect_no_engine((fx_options){.model_path = NULL}, FX_EINVAL);
     expect_no_engine((fx_options){.model_path = "/no/such/file.gguf"}, FX_EIO);
     expect_no_engine((fx_options){.model_path = FX_SOURCE_DIR "/CMakeLists.txt"}, FX_EFORMAT);
@@ -217,9 +208,8 @@ static void test_bad_options(void **state)
 
 // ---- cancelling and closing --------------------------------------------------------------------
 
-static void test_cancel(void **state)
+FX_TEST(test_cancel)
 {
-    (void)state;
     fx_engine *eng = open_engine((fx_options){.n_thread = 1, .max_seq = 2});
     static client c[4];
     prompt p[4];
@@ -242,9 +232,8 @@ static void test_cancel(void **state)
     for (int i = 0; i < 4; i++) client_free(&c[i]);
 }
 
-static void test_close_ends_everything(void **state)
+FX_TEST(test_close_ends_everything)
 {
-    (void)state;
     for (int round = 0; round < 8; round++) {
         fx_engine *eng = open_engine((fx_options){.n_thread = 2, .max_seq = 2});
         static client c[6];
@@ -279,9 +268,8 @@ static void submit_again(void *ud, const fx_event *ev)
     if (ev->last) r->n_closed += fx_submit(r->eng, &r->req, &id, NULL) == FX_ECLOSED;
 }
 
-static void test_a_closing_engine_refuses(void **state)
+FX_TEST(test_a_closing_engine_refuses)
 {
-    (void)state;
     static const int32_t bos = 1;
     resubmission r = {.eng = open_engine((fx_options){.n_thread = 1, .max_seq = 2})};
     r.req = fx_request_default();
@@ -295,9 +283,8 @@ static void test_a_closing_engine_refuses(void **state)
     assert_int_equal(r.n_closed, 4);
 }
 
-static void test_queue_is_bounded(void **state)
+FX_TEST(test_queue_is_bounded)
 {
-    (void)state;
     fx_engine *eng = open_engine((fx_options){.n_thread = 1, .max_seq = 1, .max_queue = 2});
     static client c[16];
     const int32_t bos = 1;
@@ -315,9 +302,8 @@ static void test_queue_is_bounded(void **state)
     for (int i = 0; i < 16; i++) client_free(&c[i]);
 }
 
-static void test_memory_follows_load(void **state)
+FX_TEST(test_memory_follows_load)
 {
-    (void)state;
     fx_engine *eng = open_engine((fx_options){.n_thread = 1});
     fx_stats st;
     fx_engine_stats(eng, &st);
@@ -337,9 +323,8 @@ static void close_copy(void *of)
 }
 
 // A child of fork(2) has none of the engine's threads, and the rows are shared with the parent.
-static void test_a_child_that_closes_leaves_the_parents_streams(void **state)
+FX_TEST(test_a_child_that_closes_leaves_the_parents_streams)
 {
-    (void)state;
     fx_engine *eng = open_engine((fx_options){.n_thread = 2});
     client c;
     prompt p;
@@ -352,23 +337,4 @@ static void test_a_child_that_closes_leaves_the_parents_streams(void **state)
     client_free(&c);
 }
 
-FX_SUITE(test_engine)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_tokens_in_any_company),
-        cmocka_unit_test(test_same_tokens_when_preempted),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_stop_string),
-        cmocka_unit_test(test_choices_differ_and_repeat),
-        cmocka_unit_test(test_bad_requests),
-        cmocka_unit_test(test_bad_options),
-        cmocka_unit_test(test_budgets_out_of_range),
-        cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_close_ends_everything),
-        cmocka_unit_test(test_a_child_that_closes_leaves_the_parents_streams),
-        cmocka_unit_test(test_a_closing_engine_refuses),
-        cmocka_unit_test(test_queue_is_bounded),
-        cmocka_unit_test(test_memory_follows_load),
-    };
-    return cmocka_run_group_tests(tests, run_alone, NULL);
-}
+FX_RUN_GROUP(test_engine, run_alone, NULL)

@@ -1,9 +1,10 @@
 // test_engine_fault.c - every call to the KV manager fails once, with each error: the request that
 // needed it may end with an error, all others answer what they answer alone, nothing leaks, and the
-// engine goes on. Among the requests are forked choices and a beam search; in a second round groups
-// are preempted again and again, by swap and by recompute, and the budget changes; and all of that
-// once more with drafts, and with the next call failing, too. Then forks that fail in a row: they
-// are retried, and a group that makes no progress ends. And a smaller budget that has to wait.
+// engine goes on. Among the requests are forked choices and a beam search; in a second round
+// requests are preempted again and again, by swap and by recompute, and the budget changes; and all
+// of that once more with drafts, and with the next call failing, too. Then forks that fail in a
+// row: they are retried, and a request that makes no progress ends. And a smaller budget that has
+// to wait.
 //
 // Which calls fail is a sample: first each, then fewer and fewer, with each error other ones; with
 // FX_TEST_LONG many more, and the same ones with every error.
@@ -127,14 +128,6 @@ static fx_status checked_pass(fxi_model *m, const fxi_batch *b, float *logits, f
     return pass.real->submit(m, b, logits, err);
 }
 
-static void check_passes(fx_engine *eng)
-{
-    pass.real = eng->model->ops;
-    pass.ops = *pass.real;
-    pass.ops.submit = checked_pass;
-    eng->model->ops = &pass.ops;
-}
-
 static bool ended_well(const client *c, int i)
 {
     const client_choice *ch = &c->choice[0];
@@ -198,22 +191,6 @@ static bool forks_ended_well(const client *c)
     return true;
 }
 
-static bool one_ended_well(const client *c, int i)
-{
-    return i < 2 ? ended_well(c, i) : forks_ended_well(c);
-}
-
-// Every few turns the group that goes first is preempted, by swap and by recompute in turn, and the
-// budget changes.
-static void disturb(fx_engine *eng, int turn)
-{
-    static const uint64_t budget[] = {64 << 20, 48 << 20};
-    if (turn % 5 == 4 && eng->sched.running.head)
-        fxi_preempt_request(&eng->memory, eng->sched.running.head,
-                            turn % 2 ? FXI_SWAP : FXI_RECOMPUTE);
-    if (turn % 16 == 7) assert_int_equal(fx_set_kv_memory(eng, budget[turn / 16 % 2], NULL), FX_OK);
-}
-
 // What request 0 or 1 answers, with a wrong token at the end of every third draft; to others, one
 // token again and again.
 static int guess_alone(void *ud, const fxi_seq *s, int32_t *tok, int most)
@@ -239,15 +216,27 @@ static int run(int fail_at, int n_in_a_row, fx_status how, bool is_disturbed, bo
                                                          .speculate = drafts ? "auto" : NULL});
     if (drafts) eng->draft_hooks.drafter = guess_alone;
     inject(eng, fail_at, how);
-    check_passes(eng);
+    pass.real = eng->model->ops;
+    pass.ops = *pass.real;
+    pass.ops.submit = checked_pass;
+    eng->model->ops = &pass.ops;
     fault.n_in_a_row = n_in_a_row;
     for (int i = 0; i < N_TOGETHER; i++) start_one_of(&c[i], &p[i], eng, i);
-    for (int turn = 0; fxi_iteration_run(eng); turn++)
-        if (is_disturbed) disturb(eng, turn);
+    for (int iteration = 0; fxi_iteration_run(eng); iteration++)
+        // Every few iterations the request that goes first is preempted, by swap and by recompute
+        // in turn, and the budget changes.
+        if (is_disturbed) {
+            static const uint64_t budget[] = {64 << 20, 48 << 20};
+            if (iteration % 5 == 4 && eng->sched.running.head)
+                fxi_preempt_request(&eng->memory, eng->sched.running.head,
+                                    iteration % 2 ? FXI_SWAP : FXI_RECOMPUTE);
+            if (iteration % 16 == 7)
+                assert_int_equal(fx_set_kv_memory(eng, budget[iteration / 16 % 2], NULL), FX_OK);
+        }
     *n_bad = 0;
     for (int i = 0; i < N_TOGETHER; i++) {
         assert_true(c[i].last);
-        *n_bad += !one_ended_well(&c[i], i);
+        *n_bad += !(i < 2 ? ended_well(&c[i], i) : forks_ended_well(&c[i]));
         client_free(&c[i]);
     }
     int n_call = fault.n_call;
@@ -302,9 +291,8 @@ static void run_with_failing_forks(client *c, int which, int n_fork_fail, fx_sta
     unthreaded_close(eng);
 }
 
-static void test_choices_whose_forks_fail_some_times_end_well(void **state)
+FX_TEST(test_choices_whose_forks_fail_some_times_end_well)
 {
-    (void)state;
     static const fx_status hows[] = {FX_ENOSPACE, FX_EIO};
     static client c;
     for (int i = 0; i < 2; i++) {
@@ -316,9 +304,8 @@ static void test_choices_whose_forks_fail_some_times_end_well(void **state)
 
 // Forks that fail for as long as another request runs, which may hold what they lack: they are
 // retried until it has ended.
-static void test_choices_outwait_a_request_beside_which_forks_fail(void **state)
+FX_TEST(test_choices_outwait_a_request_beside_which_forks_fail)
 {
-    (void)state;
     static client c, other;
     prompt p[2];
     fx_engine *eng = unthreaded_open(MODEL, (fx_options){.n_thread = 1, .step_tok = 64});
@@ -339,10 +326,9 @@ static void test_choices_outwait_a_request_beside_which_forks_fail(void **state)
     unthreaded_close(eng);
 }
 
-// A group that makes no progress ends, with one line that says why.
-static void test_choices_that_can_never_be_forked_end_with_an_error(void **state)
+// A request that makes no progress ends, with one line that says why.
+FX_TEST(test_choices_that_can_never_be_forked_end_with_an_error)
 {
-    (void)state;
     static const fx_status hows[] = {FX_ENOSPACE, FX_EIO};
     static client c;
     for (int i = 0; i < 2; i++) {
@@ -360,9 +346,8 @@ static void test_choices_that_can_never_be_forked_end_with_an_error(void **state
 
 // A beam search grows by a token with each failure: it is computed again each time, and finds the
 // same beams.
-static void test_beams_that_can_never_be_forked_find_the_same_answer(void **state)
+FX_TEST(test_beams_that_can_never_be_forked_find_the_same_answer)
 {
-    (void)state;
     static client good, bad;
     run_with_failing_forks(&good, 3, 0, FX_ENOSPACE);
     run_with_failing_forks(&bad, 3, 1 << 30, FX_ENOSPACE);
@@ -374,9 +359,8 @@ static void test_beams_that_can_never_be_forked_find_the_same_answer(void **stat
 
 // Memory that the old budget still has would be promised again: until the smaller one is in effect,
 // nobody runs. A budget that fails for another reason stops nobody.
-static void test_smaller_budget_that_waits_admits_nobody(void **state)
+FX_TEST(test_smaller_budget_that_waits_admits_nobody)
 {
-    (void)state;
     static const struct {
         fx_status how;
         int n_run;
@@ -389,7 +373,7 @@ static void test_smaller_budget_that_waits_admits_nobody(void **state)
         fault.n_budget_fail = 3;
         assert_int_equal(fx_set_kv_memory(eng, eng->service.budget_bytes / 2, NULL), FX_OK);
         start_client(&c, eng, &p, 0);
-        for (int turn = 0; turn < 3; turn++) {
+        for (int iteration = 0; iteration < 3; iteration++) {
             (void)fxi_iteration_run(eng);
             assert_int_equal(eng->sched.running.n_seq, row[i].n_run);
             assert_int_equal(fxi_iteration_is_blocked(eng), !row[i].n_run);
@@ -402,34 +386,19 @@ static void test_smaller_budget_that_waits_admits_nobody(void **state)
     }
 }
 
-static void test_device_failure(void **state)
+FX_TEST(test_device_failure)
 {
-    (void)state;
     sweep(FX_EIO);
 }
 
-static void test_no_host_memory(void **state)
+FX_TEST(test_no_host_memory)
 {
-    (void)state;
     sweep(FX_ENOMEM);
 }
 
-static void test_out_of_kv_memory(void **state)
+FX_TEST(test_out_of_kv_memory)
 {
-    (void)state;
     sweep(FX_ENOSPACE);
 }
 
-FX_SUITE(test_engine_fault)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices_whose_forks_fail_some_times_end_well),
-        cmocka_unit_test(test_choices_outwait_a_request_beside_which_forks_fail),
-        cmocka_unit_test(test_choices_that_can_never_be_forked_end_with_an_error),
-        cmocka_unit_test(test_beams_that_can_never_be_forked_find_the_same_answer),
-        cmocka_unit_test(test_smaller_budget_that_waits_admits_nobody),
-        cmocka_unit_test(test_device_failure),
-        cmocka_unit_test(test_no_host_memory),
-        cmocka_unit_test(test_out_of_kv_memory)};
-    return cmocka_run_group_tests(tests, run_alone, NULL);
-}
+FX_RUN_GROUP(test_engine_fault, run_alone, NULL)

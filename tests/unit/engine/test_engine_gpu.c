@@ -1,9 +1,8 @@
 // test_engine_gpu.c - an engine on a GPU, the stand-in for the driver: memory grows beside the
 // passes, goes back when it is idle, and a device that fails ends the requests it hit.
 //
-// The test is the engine's thread: it runs the turns, and counts the driver's calls that it makes
-// there. What the manager's own thread maps, it maps beside it. No time is measured.
-#include "suite.h"
+// The test is the engine's thread: it runs the iterations, and counts the driver's calls that it
+// makes there. What the manager's own thread maps, it maps beside it. No time is measured.
 #include "unit/cmocka_all.h"
 
 #include "engine/engine_snapshot.h"
@@ -79,11 +78,10 @@ static bool all_decode(void)
 }
 
 // The manager's thread has a pass for what the next one needs; on a stand-in, whose kernels run in
-// the thread that waits for them, it is given its time between the turns (vt_check waits for it).
-// Then no call that maps is the engine's, in no turn, though every sequence grows.
-static void test_growth_is_mapped_beside_the_passes(void **state)
+// the thread that waits for them, it is given its time between the iterations (vt_check waits for
+// it). Then no call that maps is the engine's, in no iteration, though every sequence grows.
+FX_TEST(test_growth_is_mapped_beside_the_passes)
 {
-    (void)state;
     enum { N_GEN = 40 };
     model = STORYTELLER;
     fx_engine *eng = open_gpu(false);
@@ -94,18 +92,18 @@ static void test_growth_is_mapped_beside_the_passes(void **state)
     while (!all_decode()) (void)fxi_iteration_run(eng);
     expect_sound(eng);
     const uint64_t all = mapping_calls(standin_calls), waits = standin_waits();
-    uint64_t n_turn = 0, here = 0;
+    uint64_t n_iteration = 0, here = 0;
     while (!got[0].last) {
         const uint64_t before = mapping_calls(standin_calls_here);
         (void)fxi_iteration_run(eng);
-        n_turn++;
+        n_iteration++;
         here += mapping_calls(standin_calls_here) - before;
         expect_sound(eng);
     }
-    assert_true(n_turn > N_GEN / 2);
+    assert_true(n_iteration > N_GEN / 2);
     assert_int_equal(here, 0);
-    assert_true(mapping_calls(standin_calls) > all + 2 * N_REQUEST); // it did grow
-    assert_in_range(standin_waits() - waits, n_turn, 3 * n_turn);    // for the passes alone
+    assert_true(mapping_calls(standin_calls) > all + 2 * N_REQUEST);        // it did grow
+    assert_in_range(standin_waits() - waits, n_iteration, 3 * n_iteration); // for the passes alone
     unthreaded_close(eng);
 }
 
@@ -119,11 +117,10 @@ static uint64_t bytes_on_device(fx_engine *eng, uint64_t at_us)
     return standin_look().memory_bytes;
 }
 
-// Once memory has been idle for long enough, the driver gets it back, a bit in each turn: spare
-// memory after 1 s, prefixes, and so all of it, after the time that the option says.
-static void test_idle_memory_goes_back_to_the_driver(void **state)
+// Once memory has been idle for long enough, the driver gets it back, a bit in each iteration:
+// spare memory after 1 s, prefixes, and so all of it, after the time that the option says.
+FX_TEST(test_idle_memory_goes_back_to_the_driver)
 {
-    (void)state;
     model = STORYTELLER;
     fx_engine *eng = open_gpu(true);
     eng->journal.now_us = test_clock;
@@ -161,9 +158,8 @@ static void ask_request(fx_engine *eng, int i, bits_answer *out)
 
 // Two requests run; one of the launches of their pass fails. Both end with one line; who comes then
 // gets what it would have got.
-static void test_a_failed_call_ends_the_requests_it_hit(void **state)
+FX_TEST(test_a_failed_call_ends_the_requests_it_hit)
 {
-    (void)state;
     char what[128];
     fx_stats s;
     model = SMALL;
@@ -191,9 +187,8 @@ static void test_a_failed_call_ends_the_requests_it_hit(void **state)
 }
 
 // After an illegal address every call of the context answers the same error.
-static void test_a_lost_device_is_said_to_be_lost(void **state)
+FX_TEST(test_a_lost_device_is_said_to_be_lost)
 {
-    (void)state;
     fx_stats s;
     fx_engine *eng = open_gpu(true);
     ask_request(eng, 0, &got[0]);
@@ -246,9 +241,8 @@ static void share_the_cache_out(void)
 }
 
 // They share the cache out: what each maps is its part of every row, and all of it goes back.
-static void test_devices_share_the_cache_out(void **state)
+FX_TEST(test_devices_share_the_cache_out)
 {
-    (void)state;
     on_three_devices(share_the_cache_out);
 }
 
@@ -291,16 +285,14 @@ static void see_devices(void)
 }
 
 // Each device's chunks are seen; each backs every sequence.
-static void test_devices_are_seen(void **state)
+FX_TEST(test_devices_are_seen)
 {
-    (void)state;
     on_three_devices(see_devices);
 }
 
 // NCCL fails: no pass can run any more.
-static void test_devices_that_do_not_add_are_lost(void **state)
+FX_TEST(test_devices_that_do_not_add_are_lost)
 {
-    (void)state;
     fx_stats s;
     devices = "cuda:0,cuda:1,cuda:2";
     fx_engine *eng = open_gpu(true);
@@ -329,9 +321,8 @@ static void expect_refused(fx_options opt, const char *want_text)
     assert_string_equal(err.text, want_text);
 }
 
-static void test_what_devices_cannot_share_is_refused(void **state)
+FX_TEST(test_what_devices_cannot_share_is_refused)
 {
-    (void)state;
     standin_reset();
     expect_refused((fx_options){.device = "cuda:0,cuda:0"},
                    "device 'cuda:0,cuda:0' names cuda:0 twice");
@@ -339,17 +330,4 @@ static void test_what_devices_cannot_share_is_refused(void **state)
                    "device 'cpu,cuda:0' is unknown (cpu, cuda:N, cuda:N,cuda:M)");
 }
 
-FX_SUITE(test_engine_gpu)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_growth_is_mapped_beside_the_passes),
-        cmocka_unit_test(test_idle_memory_goes_back_to_the_driver),
-        cmocka_unit_test(test_a_failed_call_ends_the_requests_it_hit),
-        cmocka_unit_test(test_a_lost_device_is_said_to_be_lost),
-        cmocka_unit_test(test_devices_share_the_cache_out),
-        cmocka_unit_test(test_devices_are_seen),
-        cmocka_unit_test(test_devices_that_do_not_add_are_lost),
-        cmocka_unit_test(test_what_devices_cannot_share_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_engine_gpu)

@@ -1,6 +1,5 @@
 // test_engine_snapshot.c - snapshots of an engine: they agree with the statistics and with the
 // sequences, and nothing is taken without subscribers.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/engine_snapshot.h"
@@ -45,15 +44,15 @@ static uint64_t ask(fx_engine *eng, const prompt *p, int n_choice, bool *last)
     return unthreaded_submit(eng, req, p->tok, PROMPT_TOK, ANSWER_TOK);
 }
 
-static void turns(fx_engine *eng, int n)
+static void iterations(fx_engine *eng, int n)
 {
     while (n-- > 0) (void)fxi_iteration_run(eng);
 }
 
-// The snapshot that is due after this turn.
+// The snapshot that is due after this iteration.
 static const fx_snapshot *look(fx_engine *eng)
 {
-    fxi_iteration_publish(eng); // some tests act between turns
+    fxi_iteration_publish(eng); // some tests act between iterations
     clock_us += 10000000;
     assert_int_equal(fxi_snapshot_act(eng), 0);
     const fx_snapshot *p = fx_snapshot_get(eng, 0);
@@ -117,16 +116,15 @@ static void check_bytes(const fx_snapshot *p)
 
 // ---- tests -------------------------------------------------------------------------------------
 
-static void test_nothing_is_taken_without_subscribers(void **state)
+FX_TEST(test_nothing_is_taken_without_subscribers)
 {
-    (void)state;
     fx_engine *eng = open_with((fx_options){.max_seq = 2});
     prompt a = make_prompt(0);
     bool last;
     fx_stats st;
     ask(eng, &a, 1, &last);
     while (!last) {
-        turns(eng, 1);
+        iterations(eng, 1);
         clock_us += 1000000;
         assert_int_equal(fxi_snapshot_act(eng), 0);
     }
@@ -152,7 +150,7 @@ static void shows_forks(const char *manager)
     bool last;
     fx_snapshot_subscribe(eng);
     const uint64_t id = ask(eng, &a, 2, &last);
-    turns(eng, 4);
+    iterations(eng, 4);
     const fx_snapshot *p = look(eng);
     check_form(p);
     check_bytes(p);
@@ -172,7 +170,7 @@ static void shows_forks(const char *manager)
     assert_int_equal(p->request[0].n_generated, 2 * 4);
     assert_true(p->n_node > 0);
     fx_snapshot_unref(p);
-    while (!last) turns(eng, 1);
+    while (!last) iterations(eng, 1);
     p = look(eng);
     check_form(p);
     check_bytes(p);
@@ -184,25 +182,23 @@ static void shows_forks(const char *manager)
     unthreaded_close(eng);
 }
 
-static void test_forks_share_chunks(void **state)
+FX_TEST(test_forks_share_chunks)
 {
-    (void)state;
     shows_forks("vtensor");
     shows_forks("paged");
 }
 
 // A second prompt that begins like the first shares its first chunks while both run.
-static void test_a_shared_prefix_is_seen(void **state)
+FX_TEST(test_a_shared_prefix_is_seen)
 {
-    (void)state;
     fx_engine *eng = open_with((fx_options){.max_seq = 4});
     prompt a = make_prompt(0);
     bool last[2];
     fx_snapshot_subscribe(eng);
     ask(eng, &a, 1, &last[0]);
-    turns(eng, 2);
+    iterations(eng, 2);
     ask(eng, &a, 1, &last[1]);
-    turns(eng, 2);
+    iterations(eng, 2);
     const fx_snapshot *p = look(eng);
     check_form(p);
     check_bytes(p);
@@ -215,15 +211,14 @@ static void test_a_shared_prefix_is_seen(void **state)
 }
 
 // The tree's tokens are those of the prompt recorded, each node after its parent.
-static void test_the_tree_has_the_prompts(void **state)
+FX_TEST(test_the_tree_has_the_prompts)
 {
-    (void)state;
     fx_engine *eng = open_with((fx_options){.max_seq = 2});
     prompt a = make_prompt(0);
     bool last;
     fx_snapshot_subscribe(eng);
     ask(eng, &a, 1, &last);
-    while (!last) turns(eng, 1);
+    while (!last) iterations(eng, 1);
     const fx_snapshot *p = look(eng);
     uint64_t parent = 0;
     uint32_t n_tok = 0;
@@ -248,7 +243,7 @@ static void shows_swap(const char *manager)
     bool last[2];
     fx_snapshot_subscribe(eng);
     for (int i = 0; i < 2; i++) ask(eng, &p[i], 1, &last[i]);
-    turns(eng, 2);
+    iterations(eng, 2);
     fxi_preempt_request(&eng->memory, eng->sched.running.tail, FXI_SWAP);
     const fx_snapshot *seen = NULL;
     while (!last[1] && !seen) {
@@ -256,7 +251,7 @@ static void shows_swap(const char *manager)
         if (seen->request[1].state == FX_REQUEST_away) break;
         fx_snapshot_unref(seen);
         seen = NULL;
-        turns(eng, 1);
+        iterations(eng, 1);
     }
     assert_non_null(seen);
     check_form(seen);
@@ -271,17 +266,15 @@ static void shows_swap(const char *manager)
     unthreaded_close(eng);
 }
 
-static void test_the_swap_is_seen(void **state)
+FX_TEST(test_the_swap_is_seen)
 {
-    (void)state;
     shows_swap("vtensor");
     shows_swap("paged");
 }
 
 // More than may run: the queue, with places in the order in which they are served.
-static void test_the_queue_is_seen(void **state)
+FX_TEST(test_the_queue_is_seen)
 {
-    (void)state;
     enum { N = 4 };
     fx_engine *eng = open_with((fx_options){.max_seq = 1});
     prompt p[N];
@@ -291,7 +284,7 @@ static void test_the_queue_is_seen(void **state)
         p[i] = make_prompt(i);
         ask(eng, &p[i], 1, &last[i]);
     }
-    turns(eng, 2);
+    iterations(eng, 2);
     const fx_snapshot *seen = look(eng);
     assert_int_equal(seen->n_request, N);
     for (uint32_t i = 0; i < N; i++) {
@@ -326,27 +319,16 @@ static void check_span(const fx_snapshot *p)
         }
 }
 
-// Pools that are divided by sequences' own sizes: what is reserved, and what is left.
-static void check_reserved(const fx_snapshot *p)
-{
-    const uint64_t owned = bytes_in(p, FX_CHUNK_owned), spare = bytes_in(p, FX_CHUNK_spare);
-    const uint64_t n = positions_of(p, &p->span[0]);
-    assert_int_equal(owned, n * p->group[0].chunk_bytes);
-    assert_in_range(owned + spare, p->stats.kv_mapped_bytes - p->group[0].chunk_bytes,
-                    p->stats.kv_mapped_bytes + p->group[0].chunk_bytes);
-}
-
 // Whoever manages the memory: requests, spans, and the chunks that back them.
-static void test_every_manager_has_spans(void **state)
+FX_TEST(test_every_manager_has_spans)
 {
-    (void)state;
     for (int i = 0; fx_kv_manager_name(i); i++) {
         fx_engine *eng = open_with((fx_options){.max_seq = 2, .kv_manager = fx_kv_manager_name(i)});
         prompt a = make_prompt(0);
         bool last;
         fx_snapshot_subscribe(eng);
         ask(eng, &a, 1, &last);
-        turns(eng, 3);
+        iterations(eng, 3);
         const fx_snapshot *p = look(eng);
         assert_string_equal(p->manager, fx_kv_manager_name(i));
         assert_int_equal(p->n_request, 1);
@@ -356,10 +338,16 @@ static void test_every_manager_has_spans(void **state)
         check_span(p);
         if (strncmp(p->manager, "reserve-", 8) != 0)
             check_bytes(p);
-        else
-            check_reserved(p);
+        else {
+            // Pools that are divided by sequences' own sizes: what is reserved, and what is left.
+            const uint64_t owned = bytes_in(p, FX_CHUNK_owned), spare = bytes_in(p, FX_CHUNK_spare);
+            const uint64_t n = positions_of(p, &p->span[0]);
+            assert_int_equal(owned, n * p->group[0].chunk_bytes);
+            assert_in_range(owned + spare, p->stats.kv_mapped_bytes - p->group[0].chunk_bytes,
+                            p->stats.kv_mapped_bytes + p->group[0].chunk_bytes);
+        }
         fx_snapshot_unref(p);
-        while (!last) turns(eng, 1);
+        while (!last) iterations(eng, 1);
         p = look(eng);
         assert_int_equal(p->n_span, 0);
         assert_int_equal(bytes_in(p, FX_CHUNK_owned), 0);
@@ -370,9 +358,8 @@ static void test_every_manager_has_spans(void **state)
 }
 
 // Not before a tenth of a second has passed; then what has changed is owed.
-static void test_snapshots_keep_their_distance(void **state)
+FX_TEST(test_snapshots_keep_their_distance)
 {
-    (void)state;
     fx_engine *eng = open_with((fx_options){.max_seq = 2});
     fx_snapshot_subscribe(eng);
     fx_snapshot_unref(look(eng));
@@ -423,9 +410,8 @@ static void stays_a_share(int n_subscriber, uint64_t each_us)
     unthreaded_close(eng);
 }
 
-static void test_all_subscribers_share_one_budget(void **state)
+FX_TEST(test_all_subscribers_share_one_budget)
 {
-    (void)state;
     stays_a_share(1, 300);
     stays_a_share(4, 300);
     stays_a_share(64, 300);
@@ -433,16 +419,15 @@ static void test_all_subscribers_share_one_budget(void **state)
 }
 
 // More requests, sequences and nodes than the lists have room for: they end, and the counts do not.
-static void test_lists_have_limits(void **state)
+FX_TEST(test_lists_have_limits)
 {
-    (void)state;
     enum { N = FX_MAX_REQUEST_VIEW + 50 };
     static bool last[N];
     fx_engine *eng = open_with((fx_options){.max_seq = 2, .max_queue = 2 * N});
     prompt a = make_prompt(0);
     fx_snapshot_subscribe(eng);
     for (int i = 0; i < N; i++) ask(eng, &a, 1, &last[i]);
-    turns(eng, 2);
+    iterations(eng, 2);
     const fx_snapshot *p = look(eng);
     assert_int_equal(p->n_request, FX_MAX_REQUEST_VIEW);
     assert_int_equal(p->n_all_request, N);
@@ -453,9 +438,8 @@ static void test_lists_have_limits(void **state)
     unthreaded_close(eng);
 }
 
-static void test_a_managers_lists_have_limits(void **state)
+FX_TEST(test_a_managers_lists_have_limits)
 {
-    (void)state;
     enum { MORE = 100 };
     uint32_t n_run[1] = {0};
     fxi_kv_snapshot kv = {.n_run = n_run, .n_seq = 1};
@@ -475,9 +459,8 @@ static void test_a_managers_lists_have_limits(void **state)
     fxi_kv_snapshot_free(&kv);
 }
 
-static void test_states_have_names(void **state)
+FX_TEST(test_states_have_names)
 {
-    (void)state;
     assert_string_equal(fx_chunk_state_name(FX_CHUNK_absent), "absent");
     assert_string_equal(fx_chunk_state_name(FX_CHUNK_swapped), "swapped");
     assert_string_equal(fx_chunk_state_name(FX_N_CHUNK_STATE), "?");
@@ -491,9 +474,8 @@ static void post_semaphore(void *ud)
 }
 
 // An idle engine takes one for a new subscriber, and one more of what happened last.
-static void test_an_idle_engine_is_seen(void **state)
+FX_TEST(test_an_idle_engine_is_seen)
 {
-    (void)state;
     fx_engine *eng;
     sem_t taken;
     sem_init(&taken, 0, 0);
@@ -520,24 +502,4 @@ static void test_an_idle_engine_is_seen(void **state)
     sem_destroy(&taken);
 }
 
-#define T(name) cmocka_unit_test(name)
-
-FX_SUITE(test_engine_snapshot)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_nothing_is_taken_without_subscribers),
-        T(test_forks_share_chunks),
-        T(test_a_shared_prefix_is_seen),
-        T(test_the_tree_has_the_prompts),
-        T(test_the_swap_is_seen),
-        T(test_the_queue_is_seen),
-        T(test_every_manager_has_spans),
-        T(test_snapshots_keep_their_distance),
-        T(test_all_subscribers_share_one_budget),
-        T(test_lists_have_limits),
-        T(test_a_managers_lists_have_limits),
-        T(test_states_have_names),
-        T(test_an_idle_engine_is_seen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_engine_snapshot)

@@ -1,10 +1,9 @@
 // test_fairness.c - clients take turns: a flood of one does not hold up another, who gets the same
 // share of tokens whatever the sizes of their requests; nobody saves turns up; priorities go before
-// turns; no client fills the whole queue.
+// iterations; no client fills the whole queue.
 //
-// The test runs the engine's turns and its clock, and keeps the order in which requests have begun
-// to be answered.
-#include "suite.h"
+// The test runs the engine's iterations and its clock, and keeps the order in which requests have
+// begun to be answered.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -95,12 +94,11 @@ static void expect_order(const char *want)
     assert_string_equal(got, want);
 }
 
-// ---- turns --------------------------------------------------------------------------------------
+// ---- iterations ---------------------------------------------------------------------------------
 
 // One place. The victim waits for the request that runs, and for no other.
-static void test_a_flood_does_not_hold_up_others(void **state)
+FX_TEST(test_a_flood_does_not_hold_up_others)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.max_seq = 1});
     ask_many(eng, 12, 1, 10, 6);
     run_until(eng, 2);
@@ -119,9 +117,8 @@ static void test_a_flood_does_not_hold_up_others(void **state)
 }
 
 // Without numbers everybody is one client: who comes first goes first.
-static void test_without_numbers_the_first_goes_first(void **state)
+FX_TEST(test_without_numbers_the_first_goes_first)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.max_seq = 1});
     for (int i = 0; i < 6; i++) ask_many(eng, 1, 0, 5 + 10 * i, 6);
     run_out(eng);
@@ -133,9 +130,8 @@ static void test_without_numbers_the_first_goes_first(void **state)
 }
 
 // Served tokens count, not requests: five short ones for each long one.
-static void test_shares_are_of_tokens(void **state)
+FX_TEST(test_shares_are_of_tokens)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.max_seq = 1});
     ask_many(eng, 8, 1, 100, 10); // 120 each
     ask_many(eng, 40, 2, 12, 6);  // 24 each
@@ -149,11 +145,10 @@ static void test_shares_are_of_tokens(void **state)
     unthreaded_close(eng);
 }
 
-// A client that had nothing to ask for meanwhile has no turns left over, one that comes again owes
-// none that the others have had since.
-static void test_nobody_saves_up(void **state)
+// A client that had nothing to ask for meanwhile has no iterations left over, one that comes again
+// owes none that the others have had since.
+FX_TEST(test_nobody_saves_up)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.max_seq = 1});
     ask_many(eng, 16, 1, 10, 5);
     run_until(eng, 8);
@@ -167,10 +162,9 @@ static void test_nobody_saves_up(void **state)
     unthreaded_close(eng);
 }
 
-// Who has just left is remembered: leaving between two requests buys no turn.
-static void test_leaving_does_not_help(void **state)
+// Who has just left is remembered: leaving between two requests buys no iteration.
+FX_TEST(test_leaving_does_not_help)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.max_seq = 1});
     ask_many(eng, 4, 1, 10, 5);
     run_until(eng, 1);
@@ -185,9 +179,8 @@ static void test_leaving_does_not_help(void **state)
 
 // Who has had much waits until the others have had as much. Clients that have never been there come
 // one after the other, and hold it up no longer than that.
-static void test_a_chain_of_new_clients_holds_nobody_up(void **state)
+FX_TEST(test_a_chain_of_new_clients_holds_nobody_up)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.max_seq = 1});
     ask_many(eng, 1, 1, 100, 10); // 120
     for (int i = 0; i < 3; i++) ask_many(eng, 1, 10 + i, 12, 6);
@@ -203,9 +196,8 @@ static void test_a_chain_of_new_clients_holds_nobody_up(void **state)
 }
 
 // A higher priority goes before turns; turns are taken within each.
-static void test_priority_goes_before_turns(void **state)
+FX_TEST(test_priority_goes_before_turns)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.max_seq = 1});
     ask_many(eng, 1, 9, 5, 6);
     run_until(eng, 1);
@@ -219,9 +211,8 @@ static void test_priority_goes_before_turns(void **state)
 }
 
 // Whoever has passed others is preempted after them, and goes on before them.
-static void test_who_has_passed_keeps_the_place(void **state)
+FX_TEST(test_who_has_passed_keeps_the_place)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.max_seq = 2});
     ask_many(eng, 4, 1, 20, 40);
     run_until(eng, 2);
@@ -238,9 +229,8 @@ static void test_who_has_passed_keeps_the_place(void **state)
 // ---- the queue ----------------------------------------------------------------------------------
 
 // Of 16 places one client may have all; who has at most two finds two more.
-static void test_no_client_fills_the_queue(void **state)
+FX_TEST(test_no_client_fills_the_queue)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.max_seq = 8, .max_queue = 8});
     ask_many(eng, 16, 1, 5, 2);
     assert_int_equal(ask(eng, 1, 5, 2, 0), FX_EQUEUE);
@@ -256,9 +246,8 @@ static void test_no_client_fills_the_queue(void **state)
     unthreaded_close(eng);
 }
 
-static void test_no_client_fills_the_queue_with_tokens(void **state)
+FX_TEST(test_no_client_fills_the_queue_with_tokens)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.max_seq = 8, .max_queue_tok = 160});
     ask_many(eng, 2, 1, 80, 2);
     assert_int_equal(ask(eng, 1, 1, 2, 0), FX_EQUEUE);
@@ -270,19 +259,4 @@ static void test_no_client_fills_the_queue_with_tokens(void **state)
     unthreaded_close(eng);
 }
 
-FX_SUITE(test_fairness)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_flood_does_not_hold_up_others),
-        cmocka_unit_test(test_without_numbers_the_first_goes_first),
-        cmocka_unit_test(test_shares_are_of_tokens),
-        cmocka_unit_test(test_nobody_saves_up),
-        cmocka_unit_test(test_leaving_does_not_help),
-        cmocka_unit_test(test_a_chain_of_new_clients_holds_nobody_up),
-        cmocka_unit_test(test_priority_goes_before_turns),
-        cmocka_unit_test(test_who_has_passed_keeps_the_place),
-        cmocka_unit_test(test_no_client_fills_the_queue),
-        cmocka_unit_test(test_no_client_fills_the_queue_with_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_fairness)

@@ -4,7 +4,6 @@
 //
 // The tests run the clock. In the last ones the engine has its thread and the clock stands still,
 // so that a wait which is not ended from outside would last for ever.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -54,9 +53,8 @@ static void run_all(int n)
 
 // ---- how long ----------------------------------------------------------------------------------
 
-static void test_a_lone_request_waits_one_percent_of_its_pass(void **state)
+FX_TEST(test_a_lone_request_waits_one_percent_of_its_pass)
 {
-    (void)state;
     static const struct {
         double us_per_tok;
         uint64_t wait_us;
@@ -79,9 +77,8 @@ static void test_a_lone_request_waits_one_percent_of_its_pass(void **state)
 }
 
 // Each makes the pass longer, and with it the wait, which counts from the first.
-static void test_companions_share_the_first_pass(void **state)
+FX_TEST(test_companions_share_the_first_pass)
 {
-    (void)state;
     fx_engine *eng = open_here(500);
     submit(eng, 0, N_TOK);
     assert_int_equal(fxi_batching_delay_us(eng), 400);
@@ -102,9 +99,8 @@ static void test_companions_share_the_first_pass(void **state)
     close_here(eng, 3);
 }
 
-static void test_what_is_cached_does_not_count(void **state)
+FX_TEST(test_what_is_cached_does_not_count)
 {
-    (void)state;
     fx_engine *eng = open_here(1000);
     submit(eng, 0, N_TOK);
     run_all(1);
@@ -119,9 +115,8 @@ static void test_what_is_cached_does_not_count(void **state)
 
 // ---- who does not wait -------------------------------------------------------------------------
 
-static void test_nobody_waits_where_others_run(void **state)
+FX_TEST(test_nobody_waits_where_others_run)
 {
-    (void)state;
     fx_engine *eng = open_here(1000);
     submit(eng, 0, N_TOK);
     (void)fxi_iteration_run(eng); // by hand: at once
@@ -134,9 +129,8 @@ static void test_nobody_waits_where_others_run(void **state)
 }
 
 // Four may run: the two that are left when these have ended have waited long enough.
-static void test_nobody_waits_who_waited_for_a_place(void **state)
+FX_TEST(test_nobody_waits_who_waited_for_a_place)
 {
-    (void)state;
     fx_engine *eng = open_here(1000);
     for (int i = 0; i < N_CLIENT; i++) submit(eng, i, 40);
     assert_int_equal(fxi_batching_delay_us(eng), 0); // as many as may run
@@ -149,9 +143,8 @@ static void test_nobody_waits_who_waited_for_a_place(void **state)
     close_here(eng, N_CLIENT);
 }
 
-static void test_a_full_pass_goes_at_once(void **state)
+FX_TEST(test_a_full_pass_goes_at_once)
 {
-    (void)state;
     fx_engine *eng = open_here(1000);
     for (int i = 0; i < 3; i++) submit(eng, i, 116);
     assert_true(fxi_batching_delay_us(eng) > 0);
@@ -162,9 +155,8 @@ static void test_a_full_pass_goes_at_once(void **state)
     close_here(eng, 3);
 }
 
-static void test_what_computes_nothing_is_not_delayed(void **state)
+FX_TEST(test_what_computes_nothing_is_not_delayed)
 {
-    (void)state;
     fx_engine *eng = open_here(1000);
     client_init(&c[0], eng, make_prompt(3).tok, 50, 0);
     assert_int_equal(client_submit(&c[0], NULL), FX_OK);
@@ -174,9 +166,8 @@ static void test_what_computes_nothing_is_not_delayed(void **state)
 }
 
 // A wait that ends because all were cancelled leaves nothing to the next one.
-static void test_the_next_wait_begins_anew(void **state)
+FX_TEST(test_the_next_wait_begins_anew)
 {
-    (void)state;
     fx_engine *eng = open_here(1000);
     submit(eng, 0, N_TOK);
     assert_int_equal(fxi_batching_delay_us(eng), 900);
@@ -223,9 +214,8 @@ static void await_collected(const fx_engine *eng, int i)
     }
 }
 
-static void test_a_cancelled_request_ends_the_wait(void **state)
+FX_TEST(test_a_cancelled_request_ends_the_wait)
 {
-    (void)state;
     fx_engine *eng = open_here(1000);
     start_thread(eng);
     for (int i = 0; i < 3; i++) { // the second and third find an engine that has waited already
@@ -240,9 +230,8 @@ static void test_a_cancelled_request_ends_the_wait(void **state)
     close_here(eng, 3);
 }
 
-static void test_the_end_of_the_engine_ends_the_wait(void **state)
+FX_TEST(test_the_end_of_the_engine_ends_the_wait)
 {
-    (void)state;
     fx_engine *eng = open_here(1000);
     start_thread(eng);
     submit(eng, 0, N_TOK);
@@ -255,9 +244,8 @@ static void test_the_end_of_the_engine_ends_the_wait(void **state)
 
 // The fourth, which is the last that may run, starts them all. Their answers are those of requests
 // that are alone.
-static void test_the_last_companion_ends_the_wait(void **state)
+FX_TEST(test_the_last_companion_ends_the_wait)
 {
-    (void)state;
     fx_engine *eng = open_here(1000);
     start_thread(eng);
     for (int i = 0; i < 4; i++) start_client(&c[i], eng, &p[i], i + 1);
@@ -270,20 +258,4 @@ static void test_the_last_companion_ends_the_wait(void **state)
     close_here(eng, 4);
 }
 
-FX_SUITE(test_gather)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_lone_request_waits_one_percent_of_its_pass),
-        cmocka_unit_test(test_companions_share_the_first_pass),
-        cmocka_unit_test(test_what_is_cached_does_not_count),
-        cmocka_unit_test(test_nobody_waits_where_others_run),
-        cmocka_unit_test(test_nobody_waits_who_waited_for_a_place),
-        cmocka_unit_test(test_a_full_pass_goes_at_once),
-        cmocka_unit_test(test_what_computes_nothing_is_not_delayed),
-        cmocka_unit_test(test_the_next_wait_begins_anew),
-        cmocka_unit_test(test_a_cancelled_request_ends_the_wait),
-        cmocka_unit_test(test_the_end_of_the_engine_ends_the_wait),
-        cmocka_unit_test(test_the_last_companion_ends_the_wait),
-    };
-    return cmocka_run_group_tests(tests, run_alone, NULL);
-}
+FX_RUN_GROUP(test_gather, run_alone, NULL)

@@ -1,7 +1,6 @@
 // test_golden.c - greedy continuations that other programs computed: of our own storyteller
 // (PyTorch), and of a model trained by others where its file is present.
 #include "json_doc.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/client.h"
@@ -44,9 +43,8 @@ static void check_greedy(fx_engine *eng, const fxi_json *prompt, const fxi_json 
     client_free(&c);
 }
 
-static void test_storyteller(void **state)
+FX_TEST(test_storyteller)
 {
-    (void)state;
     fxi_json_doc root_doc = json_doc_file(FX_SOURCE_DIR "/tests/vectors/logits/storyteller.json");
     const fxi_json *root = root_doc.root;
     const fxi_json *greedy = fxi_json_get(root, "greedy");
@@ -68,9 +66,8 @@ static void put_text(const fx_engine *eng, const fx_tokens *ids, char *text)
 }
 
 // In training, the storyteller saw no space after the marks of a chat, and one before a text.
-static void test_storyteller_spaces(void **state)
+FX_TEST(test_storyteller_spaces)
 {
-    (void)state;
     fx_engine *eng = open_engine(FX_SOURCE_DIR "/models/storyteller.gguf");
     const fx_message hello = {"user", "Hello <|im_end|>", 16};
     fx_tokens chat = {0}, plain = {0};
@@ -95,9 +92,8 @@ static bool data_present(void)
     return false;
 }
 
-static void test_stories260k(void **state)
+FX_TEST(test_stories260k)
 {
-    (void)state;
     if (!data_present()) skip();
     fxi_json_doc root_doc = json_doc_file(DATA "stories260K_golden_greedy.json");
     const fxi_json *root = root_doc.root;
@@ -112,10 +108,4 @@ static void test_stories260k(void **state)
     fxi_json_doc_free(&root_doc);
 }
 
-FX_SUITE(test_golden)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_storyteller),
-                                       cmocka_unit_test(test_storyteller_spaces),
-                                       cmocka_unit_test(test_stories260k)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_golden)

@@ -3,7 +3,6 @@
 // cannot be is refused by name. That they are the same bits under every treatment: test_same_bits.c
 // (ALL_RULES).
 #include "json_doc.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -82,9 +81,8 @@ static fx_part choice_of(const fx_part part[N_COLOUR])
 
 // ---- answers ------------------------------------------------------------------------------------
 
-static void test_each_choice_is_a_text_of_the_grammar(void **state)
+FX_TEST(test_each_choice_is_a_text_of_the_grammar)
 {
-    (void)state;
     fx_part part[N_COLOUR];
     colour_parts(part);
     prepare(choice_of(part), 50);
@@ -97,9 +95,8 @@ static void test_each_choice_is_a_text_of_the_grammar(void **state)
     client_free(&c);
 }
 
-static void test_beams_are_texts_of_the_grammar(void **state)
+FX_TEST(test_beams_are_texts_of_the_grammar)
 {
-    (void)state;
     fx_part part[N_COLOUR];
     colour_parts(part);
     prepare(choice_of(part), 50);
@@ -113,9 +110,8 @@ static void test_beams_are_texts_of_the_grammar(void **state)
 }
 
 // Nothing may follow: no end-of-text token is drawn, and none is waited for.
-static void test_the_answer_ends_with_its_grammar(void **state)
+FX_TEST(test_the_answer_ends_with_its_grammar)
 {
-    (void)state;
     for (int ignore_eos = 0; ignore_eos < 2; ignore_eos++) {
         prepare(text_part(FX_PART_TEXT, "{\"a\": 1}"), 50);
         c.req.ignore_eos = ignore_eos;
@@ -129,9 +125,8 @@ static void test_the_answer_ends_with_its_grammar(void **state)
 }
 
 // Where it may end but may also go on, an end-of-text token decides; with ignore_eos none is drawn.
-static void test_the_model_may_end_where_the_grammar_may(void **state)
+FX_TEST(test_the_model_may_end_where_the_grammar_may)
 {
-    (void)state;
     const fx_part some = text_part(FX_PART_REGEX, "a(b|ba)*");
     for (int ignore_eos = 0; ignore_eos < 2; ignore_eos++) {
         prepare(some, 20);
@@ -149,9 +144,8 @@ static void test_the_model_may_end_where_the_grammar_may(void **state)
 }
 
 // Forced text is spelled as the vocabulary spells it, and the draws' randomness has no part in it.
-static void test_forced_text_is_spelled_by_the_vocabulary(void **state)
+FX_TEST(test_forced_text_is_spelled_by_the_vocabulary)
 {
-    (void)state;
     static const char text[] = "{\"name\": \"Ada\", \"colours\": [\"red\", \"green\"]}";
     fx_tokens want = {0};
     assert_int_equal(fx_tokenize(eng, text, sizeof text - 1, FX_TOKENIZE_INNER, &want, NULL),
@@ -172,9 +166,8 @@ static void test_forced_text_is_spelled_by_the_vocabulary(void **state)
 
 // The last token of a forced text is left to the model where more may follow; a rule of the request
 // that may forbid a token is kept.
-static void test_forced_text_leaves_what_may_merge_and_what_is_banned(void **state)
+FX_TEST(test_forced_text_leaves_what_may_merge_and_what_is_banned)
 {
-    (void)state;
     fx_tokens want = {0};
     static const char text[] = "abcabcabc";
     assert_int_equal(fx_tokenize(eng, text, sizeof text - 1, FX_TOKENIZE_INNER, &want, NULL),
@@ -220,9 +213,8 @@ static uint64_t steps_of(fx_engine *e, client_choice *out)
 }
 
 // With speculation, many forced tokens take one pass; they are the same tokens.
-static void test_forced_tokens_go_together(void **state)
+FX_TEST(test_forced_tokens_go_together)
 {
-    (void)state;
     static client_choice one, many;
     fx_engine *e = unthreaded_open(MODEL, (fx_options){.n_thread = 2, .speculate = "prompt"});
     e->draft_hooks.drafter = draft_forced;
@@ -238,9 +230,8 @@ static void test_forced_tokens_go_together(void **state)
     unthreaded_close(e);
 }
 
-static void test_json_answers_are_objects(void **state)
+FX_TEST(test_json_answers_are_objects)
 {
-    (void)state;
     int n_whole = 0;
     for (uint64_t seed = 0; seed < 30; seed++) {
         prepare((fx_part){.kind = FX_PART_JSON}, 120);
@@ -259,9 +250,8 @@ static void test_json_answers_are_objects(void **state)
     assert_true(n_whole > 5);
 }
 
-static void test_text_around_a_form(void **state)
+FX_TEST(test_text_around_a_form)
 {
-    (void)state;
     const fx_part mark = text_part(FX_PART_TEXT, "<c>");
     const fx_part call[] = {mark, text_part(FX_PART_REGEX, "[0-9]{2}"),
                             text_part(FX_PART_TEXT, "</c>")};
@@ -282,9 +272,8 @@ static void test_text_around_a_form(void **state)
 }
 
 // One token of the vocabulary that adds no text.
-static void test_control_tokens_are_drawn_where_they_are_named(void **state)
+FX_TEST(test_control_tokens_are_drawn_where_they_are_named)
 {
-    (void)state;
     int32_t id = 0;
     size_t n;
     while (!fxi_vocab_control(eng->vocab, id) || fxi_vocab_ends(eng->vocab, id)) id++;
@@ -312,9 +301,8 @@ static void expect_refused(fx_part root, const char *what)
     if (!strstr(err.text, what)) fail_msg("'%s' does not name '%s'", err.text, what);
 }
 
-static void test_grammars_are_refused_by_name(void **state)
+FX_TEST(test_grammars_are_refused_by_name)
 {
-    (void)state;
     const fx_part a = text_part(FX_PART_TEXT, "a"), empty = text_part(FX_PART_TEXT, "");
     fx_part deep[FX_PART_MAX_DEPTH + 1];
     for (int i = 0; i <= FX_PART_MAX_DEPTH; i++)
@@ -350,9 +338,8 @@ static void test_grammars_are_refused_by_name(void **state)
 
 // Who asks for the same form gets the same grammar, with all that was learnt of it, while there is
 // room for it.
-static void test_grammars_that_were_asked_for_last_are_kept(void **state)
+FX_TEST(test_grammars_that_were_asked_for_last_are_kept)
 {
-    (void)state;
     char text[32];
     static const char schema[] = "{\"type\":\"integer\"}", same[] = "{\"type\":\"integer\"}";
     const fx_part one = {.kind = FX_PART_SCHEMA,
@@ -384,14 +371,6 @@ static void test_grammars_that_were_asked_for_last_are_kept(void **state)
 #define PLACES "[a-z ]{0,14}[a-y ]{0,14}[b-z ]{0,14}[a-x ]{0,14}"
 static const char ambiguous[] = "(?:" PLACES PLACES PLACES "){3,14}";
 
-static void prepare_other(client *other, int max_tok)
-{
-    static prompt p;
-    p = make_prompt(5);
-    client_init(other, eng, p.tok, p.n, max_tok);
-    assert_int_equal(client_submit(other, NULL), FX_OK);
-}
-
 static void run_ambiguous(size_t mask_spend, client_choice *out)
 {
     eng->sched.mask_spend = mask_spend;
@@ -405,9 +384,8 @@ static void run_ambiguous(size_t mask_spend, client_choice *out)
 }
 
 // Whoever waits for its grammar sits out steps, others go on, and the answer is the same one.
-static void test_an_expensive_grammar_holds_up_its_own_answers_only(void **state)
+FX_TEST(test_an_expensive_grammar_holds_up_its_own_answers_only)
 {
-    (void)state;
     static client other;
     static client_choice at_once, later;
     fxi_grammar_worker *w = &eng->grammars.worker;
@@ -418,7 +396,10 @@ static void test_an_expensive_grammar_holds_up_its_own_answers_only(void **state
     c.req.sampling.seed = 3;
     assert_int_equal(client_submit(&c, NULL), FX_OK);
     fx_grammar *g = c.req.grammar;
-    prepare_other(&other, 40);
+    static prompt p;
+    p = make_prompt(5);
+    client_init(&other, eng, p.tok, p.n, 40);
+    assert_int_equal(client_submit(&other, NULL), FX_OK);
     client_run(&other);
     assert_int_equal(other.choice[0].n_tok, 40);
     assert_true(c.choice[0].n_tok < 12);
@@ -439,9 +420,8 @@ static void test_an_expensive_grammar_holds_up_its_own_answers_only(void **state
 }
 
 // What a grammar holds is counted; those that nobody uses go first, then nobody gets another.
-static void test_the_memory_of_grammars_is_bounded(void **state)
+FX_TEST(test_the_memory_of_grammars_is_bounded)
 {
-    (void)state;
     fx_grammar *g[8];
     fx_error err;
     fx_part part = text_part(FX_PART_JSON, "");
@@ -478,9 +458,8 @@ static void test_the_memory_of_grammars_is_bounded(void **state)
     fx_set_grammar_memory(eng, 128 << 20);
 }
 
-static void test_a_grammar_belongs_to_its_engine(void **state)
+FX_TEST(test_a_grammar_belongs_to_its_engine)
 {
-    (void)state;
     fx_error err = {0};
     fx_engine *other = unthreaded_open(MODEL, (fx_options){.n_thread = 1});
     prepare(text_part(FX_PART_TEXT, "a"), 5);
@@ -492,24 +471,4 @@ static void test_a_grammar_belongs_to_its_engine(void **state)
     unthreaded_close(other);
 }
 
-FX_SUITE(test_guided)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_choice_is_a_text_of_the_grammar),
-        cmocka_unit_test(test_beams_are_texts_of_the_grammar),
-        cmocka_unit_test(test_the_answer_ends_with_its_grammar),
-        cmocka_unit_test(test_the_model_may_end_where_the_grammar_may),
-        cmocka_unit_test(test_json_answers_are_objects),
-        cmocka_unit_test(test_forced_tokens_go_together),
-        cmocka_unit_test(test_forced_text_is_spelled_by_the_vocabulary),
-        cmocka_unit_test(test_forced_text_leaves_what_may_merge_and_what_is_banned),
-        cmocka_unit_test(test_text_around_a_form),
-        cmocka_unit_test(test_control_tokens_are_drawn_where_they_are_named),
-        cmocka_unit_test(test_grammars_are_refused_by_name),
-        cmocka_unit_test(test_grammars_that_were_asked_for_last_are_kept),
-        cmocka_unit_test(test_an_expensive_grammar_holds_up_its_own_answers_only),
-        cmocka_unit_test(test_the_memory_of_grammars_is_bounded),
-        cmocka_unit_test(test_a_grammar_belongs_to_its_engine),
-    };
-    return cmocka_run_group_tests(tests, open_once, close_once);
-}
+FX_RUN_GROUP(test_guided, open_once, close_once)

@@ -1,7 +1,6 @@
 // test_memory_use.c - memory follows the load: the memory of a cancelled request is free at once,
 // whatever its state; a new budget, or a limit of the system, holds from the next step on and
 // changes no answer; idle memory goes back to the system.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -63,8 +62,8 @@ static void expect_nothing_left(fx_engine *eng)
 typedef struct cancel_row {
     const char *state;
     int n_choice, n_best, beam_width;
-    int max_seq; // 0: as it was
-    int n_turn;  // before it is cancelled
+    int max_seq;     // 0: as it was
+    int n_iteration; // before it is cancelled
     bool is_preempted;
     fxi_preempt_how how;
     fxi_request_state is; // the state it must have then
@@ -94,7 +93,7 @@ static const cancel_row cancel_rows[] = {
     {"beams that come", 2, 0, 4, 0, 40, true, FXI_SWAP, FXI_SWAPPING_IN},
 };
 
-// A group that has left comes back at once if there is a place for it.
+// A request that has left comes back at once if there is a place for it.
 static void await_state(fx_engine *eng, const fxi_live_request *g, fxi_request_state state)
 {
     const int max_seq = eng->opt.max_seq;
@@ -108,13 +107,13 @@ static void bring(fx_engine *eng, const cancel_row *row, uint64_t id)
 {
     const int max_seq = eng->opt.max_seq;
     if (row->max_seq) eng->opt.max_seq = row->max_seq;
-    for (int i = 0; i < row->n_turn; i++) (void)fxi_iteration_run(eng);
+    for (int i = 0; i < row->n_iteration; i++) (void)fxi_iteration_run(eng);
     eng->opt.max_seq = max_seq;
     if (row->is_preempted) {
-        fxi_preempt_request(&eng->memory, bits_group(eng, id), row->how);
-        await_state(eng, bits_group(eng, id), row->is);
+        fxi_preempt_request(&eng->memory, bits_live_request(eng, id), row->how);
+        await_state(eng, bits_live_request(eng, id), row->is);
     }
-    if (row->n_turn) assert_int_equal(bits_group(eng, id)->state, row->is);
+    if (row->n_iteration) assert_int_equal(bits_live_request(eng, id)->state, row->is);
 }
 
 static void expect_cancelled(const bits_answer *a, int n_choice)
@@ -142,7 +141,7 @@ static void check_cancel(const cancel_row *row)
     fx_cancel(eng, id);
     (void)fxi_iteration_run(eng);
     expect_cancelled(&got, row->n_choice);
-    const int n_tok = bits_group(eng, other)->seq[0].n_computed;
+    const int n_tok = bits_live_request(eng, other)->seq[0].n_computed;
     assert_int_equal(memory(eng).held_bytes, fxi_kv_bytes_for(eng->kv, n_tok));
     assert_int_equal(memory(eng).swapped_bytes, 0);
     assert_int_equal(eng->sched.n_swapped + eng->sched.n_swapping_out + eng->sched.n_swapping_in,
@@ -155,17 +154,15 @@ static void check_cancel(const cancel_row *row)
     unthreaded_close(eng);
 }
 
-static void test_cancelled_requests_hold_nothing(void **state)
+FX_TEST(test_cancelled_requests_hold_nothing)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof cancel_rows / sizeof *cancel_rows; i++)
         check_cancel(&cancel_rows[i]);
 }
 
 // Others wait for the prompt that it computes: the next one takes over.
-static void test_cancel_of_one_that_others_wait_for(void **state)
+FX_TEST(test_cancel_of_one_that_others_wait_for)
 {
-    (void)state;
     static bits_answer alone, got[3];
     char what[128];
     fx_engine *eng = open_engine(16 << 20, 0);
@@ -245,12 +242,12 @@ static void finish_all(fx_engine *eng, uint64_t budget)
     expect_nothing_left(eng);
 }
 
-static void shrink_and_finish(uint64_t swap_bytes, int n_turn)
+static void shrink_and_finish(uint64_t swap_bytes, int n_iteration)
 {
     fx_engine *eng = open_engine(16 << 20, swap_bytes);
     fx_stats st;
     submit_all(eng);
-    for (int i = 0; i < n_turn; i++) (void)fxi_iteration_run(eng);
+    for (int i = 0; i < n_iteration; i++) (void)fxi_iteration_run(eng);
     const uint64_t was = memory(eng).held_bytes, least = chunks(eng, 6);
     assert_int_equal(fx_set_kv_memory(eng, least, NULL), FX_OK);
     finish_all(eng, least);
@@ -260,18 +257,16 @@ static void shrink_and_finish(uint64_t swap_bytes, int n_turn)
     unthreaded_close(eng);
 }
 
-static void test_less_memory_costs_time_alone(void **state)
+FX_TEST(test_less_memory_costs_time_alone)
 {
-    (void)state;
-    for (int n_turn = 0; n_turn < 50; n_turn += 7) {
-        shrink_and_finish(0, n_turn);
-        shrink_and_finish(16 << 20, n_turn);
+    for (int n_iteration = 0; n_iteration < 50; n_iteration += 7) {
+        shrink_and_finish(0, n_iteration);
+        shrink_and_finish(16 << 20, n_iteration);
     }
 }
 
-static void test_more_memory_lets_the_waiting_in(void **state)
+FX_TEST(test_more_memory_lets_the_waiting_in)
 {
-    (void)state;
     fx_engine *eng = open_engine(16 << 20, 0);
     const uint64_t little = chunks(eng, 8), much = chunks(eng, 40);
     assert_int_equal(fx_set_kv_memory(eng, little, NULL), FX_OK);
@@ -286,9 +281,8 @@ static void test_more_memory_lets_the_waiting_in(void **state)
 }
 
 // A running request that the budget does not hold ends with an error once it runs alone.
-static void test_too_little_memory_ends_a_request(void **state)
+FX_TEST(test_too_little_memory_ends_a_request)
 {
-    (void)state;
     static bits_answer big;
     fx_engine *eng = open_engine(16 << 20, 16 << 20);
     fx_error err;
@@ -339,9 +333,8 @@ static void work(fx_engine *eng)
 
 // By the test's own clock: spare memory beyond 1/16 of the budget goes after 1 s, the prefixes
 // after 10 minutes; work in between restarts the time.
-static void test_idle_memory_goes_back(void **state)
+FX_TEST(test_idle_memory_goes_back)
 {
-    (void)state;
     fx_engine *eng = open_engine(16 << 20, 0);
     eng->journal.now_us = read_clock;
     clock_us = S;
@@ -361,9 +354,8 @@ static void test_idle_memory_goes_back(void **state)
 }
 
 // Prefixes stay for as long as the option says; fx_clear_cache does not wait for that.
-static void test_prefixes_stay_while_wanted(void **state)
+FX_TEST(test_prefixes_stay_while_wanted)
 {
-    (void)state;
     static const struct {
         int cache_idle_s;
         uint64_t kept_s, gone_s; // gone_s 0: never
@@ -407,8 +399,8 @@ static void put_file(const char *name, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-// The group has what the cache has, and the page cache of a file. limit_bytes 0: there is none.
-static void put_group(const fx_engine *eng, uint64_t limit_bytes)
+// The cgroup has what the cache has, and the page cache of a file. limit_bytes 0: there is none.
+static void put_cgroup(const fx_engine *eng, uint64_t limit_bytes)
 {
     const uint64_t file_bytes = 3 << 20;
     char text[64];
@@ -422,7 +414,7 @@ static void put_group(const fx_engine *eng, uint64_t limit_bytes)
     put_file("sys/fs/cgroup/box/memory.stat", text);
 }
 
-static int make_group(void **state)
+static int make_cgroup(void **state)
 {
     static const char *const folder[] = {"proc",   "proc/self",     "sys",
                                          "sys/fs", "sys/fs/cgroup", "sys/fs/cgroup/box"};
@@ -438,7 +430,7 @@ static int make_group(void **state)
     return 0;
 }
 
-static int remove_group(void **state)
+static int remove_cgroup(void **state)
 {
     char command[128];
     (void)state;
@@ -446,38 +438,37 @@ static int remove_group(void **state)
     return system(command);
 }
 
-static fx_engine *open_in_group(void)
+static fx_engine *open_in_cgroup(void)
 {
     fx_engine *eng = open_engine(16 << 20, 0);
     eng->memory.root = group_root;
     eng->journal.now_us = read_clock;
     clock_us = S;
-    put_group(eng, 0);
+    put_cgroup(eng, 0);
     return eng;
 }
 
-static bool turn_in_group(fx_engine *eng, uint64_t limit_bytes)
+static bool iterate_in_cgroup(fx_engine *eng, uint64_t limit_bytes)
 {
-    put_group(eng, limit_bytes);
+    put_cgroup(eng, limit_bytes);
     clock_us += S;
     return fxi_iteration_run(eng);
 }
 
 // Somebody lowers the limit while requests run, and lifts it again: the budget in effect stays
 // below it, less a sixteenth of the one requested, and no answer changes.
-static void test_the_budget_follows_a_limit(void **state)
+FX_TEST_WITH(test_the_budget_follows_a_limit, make_cgroup, remove_cgroup)
 {
-    (void)state;
-    for (int n_turn = 0; n_turn < 50; n_turn += 7) {
-        fx_engine *eng = open_in_group();
+    for (int n_iteration = 0; n_iteration < 50; n_iteration += 7) {
+        fx_engine *eng = open_in_cgroup();
         const uint64_t few = chunks(eng, 6);
         submit_all(eng);
-        for (int i = 0; i < n_turn; i++) (void)turn_in_group(eng, 0);
+        for (int i = 0; i < n_iteration; i++) (void)iterate_in_cgroup(eng, 0);
         assert_int_equal(memory(eng).budget_bytes, 16 << 20);
-        while (turn_in_group(eng, (1 << 20) + few)) expect_budget(eng, few);
+        while (iterate_in_cgroup(eng, (1 << 20) + few)) expect_budget(eng, few);
         assert_in_range(fxi_limit_wait_ms(&eng->memory), 1, 1000); // what is idle looks, too
-        (void)turn_in_group(eng, 0);
-        (void)turn_in_group(eng, 0);
+        (void)iterate_in_cgroup(eng, 0);
+        (void)iterate_in_cgroup(eng, 0);
         assert_int_equal(fxi_limit_wait_ms(&eng->memory), 0);
         finish_all(eng, 16 << 20);
         unthreaded_close(eng);
@@ -485,24 +476,23 @@ static void test_the_budget_follows_a_limit(void **state)
 }
 
 // Beside neighbours that come and go by less than half of the reserve, the budget stays.
-static void test_the_budget_does_not_follow_every_breath(void **state)
+FX_TEST_WITH(test_the_budget_does_not_follow_every_breath, make_cgroup, remove_cgroup)
 {
-    (void)state;
-    fx_engine *eng = open_in_group();
+    fx_engine *eng = open_in_cgroup();
     const uint64_t some = 4 << 20;
-    (void)turn_in_group(eng, some);
+    (void)iterate_in_cgroup(eng, some);
     const uint64_t budget = memory(eng).budget_bytes;
     assert_int_equal(budget, some - (1 << 20));
-    (void)turn_in_group(eng, some + (1 << 19));
+    (void)iterate_in_cgroup(eng, some + (1 << 19));
     assert_int_equal(memory(eng).budget_bytes, budget);
-    (void)turn_in_group(eng, some + (1 << 19) + 1);
+    (void)iterate_in_cgroup(eng, some + (1 << 19) + 1);
     assert_int_equal(memory(eng).budget_bytes, budget + (1 << 19) + 1);
-    (void)turn_in_group(eng, some);
+    (void)iterate_in_cgroup(eng, some);
     assert_int_equal(memory(eng).budget_bytes, budget);
     unthreaded_close(eng);
 }
 
-// Nodes that one turn evicts, at most: a slice as it is asked for, and one in the step.
+// Nodes that one iteration evicts, at most: a slice as it is asked for, and one in the step.
 enum { MOST_EVICTED = 2 * 256, N_FILL = 1600 };
 
 // Prompts of three tokens: a node each, and a chunk.
@@ -521,11 +511,10 @@ static void fill_cache(fx_engine *eng)
     }
 }
 
-// While a large cache is cleared, in small parts, a stream gets a token in each turn, and who comes
-// is admitted in the turn that follows.
-static void test_clearing_keeps_nobody_waiting(void **state)
+// While a large cache is cleared, in small parts, a stream gets a token in each iteration, and who
+// comes is admitted in the iteration that follows.
+FX_TEST(test_clearing_keeps_nobody_waiting)
 {
-    (void)state;
     static bits_answer stream, newcomer[64];
     static const int32_t tok[3] = {1, 310, 311};
     fx_engine *eng = open_engine(1 << 30, 0);
@@ -536,23 +525,23 @@ static void test_clearing_keeps_nobody_waiting(void **state)
     (void)bits_submit(eng, &req);
     (void)fxi_iteration_run(eng);
     fx_clear_cache(eng);
-    int n_turn = 0;
+    int n_iteration = 0;
     do {
         const uint64_t n_evicted = memory(eng).n_evicted;
         const int n_tok = stream.choice[0].n_tok;
-        if (n_turn < 64) {
-            newcomer[n_turn] = (bits_answer){0};
-            req = bits_request(tok, 3, 1, &newcomer[n_turn]);
+        if (n_iteration < 64) {
+            newcomer[n_iteration] = (bits_answer){0};
+            req = bits_request(tok, 3, 1, &newcomer[n_iteration]);
             req.no_cache = true;
             (void)bits_submit(eng, &req);
         }
         (void)fxi_iteration_run(eng);
         assert_int_equal(stream.choice[0].n_tok, n_tok + 1);
-        if (n_turn < 64) assert_int_equal(newcomer[n_turn].choice[0].n_tok, 1);
+        if (n_iteration < 64) assert_int_equal(newcomer[n_iteration].choice[0].n_tok, 1);
         assert_in_range(memory(eng).n_evicted - n_evicted, 0, MOST_EVICTED);
-        assert_in_range(++n_turn, 0, 150);
+        assert_in_range(++n_iteration, 0, 150);
     } while (memory(eng).cached_bytes > 0);
-    assert_true(n_turn >= N_FILL / MOST_EVICTED);
+    assert_true(n_iteration >= N_FILL / MOST_EVICTED);
     while (fxi_iteration_run(eng) || eng->memory.returning_bytes) {
     }
     unthreaded_check_manager(eng);
@@ -560,9 +549,8 @@ static void test_clearing_keeps_nobody_waiting(void **state)
 }
 
 // A prompt that is only to be kept is computed, and its tokens are not computed again.
-static void test_prompt_is_computed_to_be_kept(void **state)
+FX_TEST(test_prompt_is_computed_to_be_kept)
 {
-    (void)state;
     fx_engine *eng = open_engine(16 << 20, 0);
     for (int round = 0; round < 2; round++) {
         fx_request req = request(0, &got[0]);
@@ -577,21 +565,4 @@ static void test_prompt_is_computed_to_be_kept(void **state)
     unthreaded_close(eng);
 }
 
-FX_SUITE(test_memory_use)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cancelled_requests_hold_nothing),
-        cmocka_unit_test(test_cancel_of_one_that_others_wait_for),
-        cmocka_unit_test(test_less_memory_costs_time_alone),
-        cmocka_unit_test(test_more_memory_lets_the_waiting_in),
-        cmocka_unit_test(test_too_little_memory_ends_a_request),
-        cmocka_unit_test(test_idle_memory_goes_back),
-        cmocka_unit_test(test_prefixes_stay_while_wanted),
-        cmocka_unit_test(test_clearing_keeps_nobody_waiting),
-        cmocka_unit_test_setup_teardown(test_the_budget_follows_a_limit, make_group, remove_group),
-        cmocka_unit_test_setup_teardown(test_the_budget_does_not_follow_every_breath, make_group,
-                                        remove_group),
-        cmocka_unit_test(test_prompt_is_computed_to_be_kept),
-    };
-    return cmocka_run_group_tests(tests, ask_alone, NULL);
-}
+FX_RUN_GROUP(test_memory_use, ask_alone, NULL)

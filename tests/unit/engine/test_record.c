@@ -1,6 +1,5 @@
 // test_record.c - the flight recorder: what an engine notes, in which order, and what a full ring
 // drops.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/record/record.h"
@@ -32,9 +31,8 @@ static void check_numbered(const fx_record *ev, size_t n, uint64_t first)
     }
 }
 
-static void test_the_oldest_are_dropped_and_counted(void **state)
+FX_TEST(test_the_oldest_are_dropped_and_counted)
 {
-    (void)state;
     fx_record ev[16];
     uint64_t first;
     fxi_recorder *r = fxi_recorder_make(8);
@@ -52,9 +50,8 @@ static void test_the_oldest_are_dropped_and_counted(void **state)
 }
 
 // In pieces, without a gap, and from numbers that are still to come.
-static void test_copies_go_on(void **state)
+FX_TEST(test_copies_go_on)
 {
-    (void)state;
     fx_record ev[3];
     uint64_t from = 0, first;
     fxi_recorder *r = fxi_recorder_make(8);
@@ -84,9 +81,8 @@ static void *add_on_and_on(void *arg)
 }
 
 // Beside a writer that goes round and round, whatever is copied is whole and in order.
-static void test_readers_see_whole_events(void **state)
+FX_TEST(test_readers_see_whole_events)
 {
-    (void)state;
     fx_record ev[8];
     pthread_t thread;
     race x = {.r = fxi_recorder_make(8)};
@@ -206,9 +202,8 @@ static const char known_prompt[] = "2.0 arrive 40 1 0\n"
                                    "2.0 release 42 1 0\n"
                                    "2.0 finish 40 1 2\n";
 
-static void test_the_story_of_a_request(void **state)
+FX_TEST(test_the_story_of_a_request)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){0});
     prompt a = make_prompt(0);
     bool last;
@@ -221,9 +216,8 @@ static void test_the_story_of_a_request(void **state)
 }
 
 // The prompt that is recorded already: a match instead of a forward pass.
-static void test_a_match_is_noted(void **state)
+FX_TEST(test_a_match_is_noted)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){0});
     prompt a = make_prompt(0);
     bool last;
@@ -238,9 +232,8 @@ static void test_a_match_is_noted(void **state)
 
 // Whatever the number of sequences: one extension of all of them, the step's begin and end, and
 // the memory after it.
-static void test_a_step_of_decodes_costs_four_events(void **state)
+FX_TEST(test_a_step_of_decodes_costs_four_events)
 {
-    (void)state;
     enum { N = 8 };
     fx_engine *eng = open_here((fx_options){.max_seq = N});
     prompt p[N];
@@ -288,9 +281,8 @@ static void run_preempted(fxi_preempt_how how, const char *want)
     unthreaded_close(eng);
 }
 
-static void test_the_ways_of_preemption(void **state)
+FX_TEST(test_the_ways_of_preemption)
 {
-    (void)state;
     run_preempted(FXI_RECOMPUTE, " arrive admit preempt wait admit finish");
     run_preempted(FXI_SWAP, " arrive admit preempt leave away come admit finish");
 }
@@ -305,20 +297,9 @@ static size_t count_kind(const fx_engine *eng, int kind)
     return n_kind;
 }
 
-static fx_record last_memory(const fx_engine *eng)
-{
-    static fx_record ev[1 << 16];
-    uint64_t first;
-    size_t n = fx_record_copy(eng, 0, ev, 1 << 16, &first);
-    while (n > 0 && ev[n - 1].kind != FX_RECORD_memory) n--;
-    assert_true(n > 0);
-    return ev[n - 1];
-}
-
 // Budgets change, memory is short: what the statistics count, the events tell.
-static void test_events_agree_with_the_statistics(void **state)
+FX_TEST(test_events_agree_with_the_statistics)
 {
-    (void)state;
     enum { N = 10 };
     fx_engine *eng = open_here((fx_options){.max_seq = N});
     prompt p[N];
@@ -340,7 +321,12 @@ static void test_events_agree_with_the_statistics(void **state)
     assert_int_equal(count_kind(eng, FX_RECORD_preempt), st.n_preempt_recompute);
     assert_true(count_kind(eng, FX_RECORD_evict) > 0);
     assert_int_equal(count_kind(eng, FX_RECORD_budget), 1);
-    const fx_record memory = last_memory(eng);
+    static fx_record ev[1 << 16];
+    uint64_t first;
+    size_t n = fx_record_copy(eng, 0, ev, 1 << 16, &first);
+    while (n > 0 && ev[n - 1].kind != FX_RECORD_memory) n--;
+    assert_true(n > 0);
+    const fx_record memory = ev[n - 1];
     assert_int_equal(memory.mapped_kib, st.kv_mapped_bytes >> 10);
     assert_int_equal(memory.live_kib, st.kv_live_bytes >> 10);
     assert_int_equal(memory.shared_kib, st.kv_shared_bytes >> 10);
@@ -377,9 +363,8 @@ static int draft_sevens(void *ud, const fxi_seq *s, int32_t *tok, int most)
 }
 
 // What the pass has computed of a cancelled sequence counts, without its draft.
-static void test_a_cancel_beside_a_pass_keeps_the_count(void **state)
+FX_TEST(test_a_cancel_beside_a_pass_keeps_the_count)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.speculate = "auto"});
     prompt p = make_prompt(0);
     bool last;
@@ -398,9 +383,8 @@ static void test_a_cancel_beside_a_pass_keeps_the_count(void **state)
 }
 
 // Off: answers are the same, and there is nothing to copy.
-static void test_it_can_be_off(void **state)
+FX_TEST(test_it_can_be_off)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_record = -1});
     prompt p = make_prompt(0);
     bool last;
@@ -414,19 +398,4 @@ static void test_it_can_be_off(void **state)
     unthreaded_close(eng);
 }
 
-FX_SUITE(test_record)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_oldest_are_dropped_and_counted),
-        cmocka_unit_test(test_copies_go_on),
-        cmocka_unit_test(test_readers_see_whole_events),
-        cmocka_unit_test(test_the_story_of_a_request),
-        cmocka_unit_test(test_a_match_is_noted),
-        cmocka_unit_test(test_a_step_of_decodes_costs_four_events),
-        cmocka_unit_test(test_the_ways_of_preemption),
-        cmocka_unit_test(test_events_agree_with_the_statistics),
-        cmocka_unit_test(test_a_cancel_beside_a_pass_keeps_the_count),
-        cmocka_unit_test(test_it_can_be_off),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_record)

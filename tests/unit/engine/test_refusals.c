@@ -1,6 +1,5 @@
 // test_refusals.c - a request that cannot be served is refused at once, with one line that says
 // what and where; other requests are not affected.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -115,9 +114,8 @@ static void expect_refusal(const fx_request *req, fx_status want, const char *sa
 }
 
 // Beside a running request, which answers what it answers alone.
-static void test_bad_requests(void **state)
+FX_TEST(test_bad_requests)
 {
-    (void)state;
     static bits_answer got, never;
     char what[128];
     const fx_request good = bits_request(prompt, 3, N_GEN, &got);
@@ -143,9 +141,8 @@ static void test_bad_requests(void **state)
 }
 
 // The largest possible requests are served.
-static void test_limits_are_allowed(void **state)
+FX_TEST(test_limits_are_allowed)
 {
-    (void)state;
     static bits_answer got;
     fx_request req = bits_request(prompt, CTX_TOK - 1, 1 << 30, &got);
     bits_ask(eng, &req, &got);
@@ -197,9 +194,8 @@ static void check_queue(const queue_row *row)
     unthreaded_close(e);
 }
 
-static void test_queues_are_bounded(void **state)
+FX_TEST(test_queues_are_bounded)
 {
-    (void)state;
     const fx_options base = {.n_thread = 1, .max_seq = 2, .max_queue = 3};
     fx_options many = base, few_tok = base;
     many.max_queue = 1000;
@@ -216,12 +212,4 @@ static void test_queues_are_bounded(void **state)
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) check_queue(&row[i]);
 }
 
-FX_SUITE(test_refusals)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_requests),
-        cmocka_unit_test(test_limits_are_allowed),
-        cmocka_unit_test(test_queues_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, open_once, close_once);
-}
+FX_RUN_GROUP(test_refusals, open_once, close_once)

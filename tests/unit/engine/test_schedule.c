@@ -1,8 +1,7 @@
 // test_schedule.c - who is served when: decodes never wait for prompts, short prompts do not wait
-// for long ones; order and priorities; who is preempted and how; groups do not move in and out.
+// for long ones; order and priorities; who is preempted and how; requests do not move in and out.
 //
-// The test runs the engine's turns and its clock.
-#include "suite.h"
+// The test runs the engine's iterations and its clock.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -41,7 +40,7 @@ static fxi_live_request *group_of(const fx_engine *eng, int i)
     return fxi_mailbox_find_locked(&eng->mailbox, c[i].id);
 }
 
-static void turns(fx_engine *eng, int n)
+static void iterations(fx_engine *eng, int n)
 {
     for (int i = 0; i < n; i++) {
         unthreaded_clock_us += 10000;
@@ -49,16 +48,16 @@ static void turns(fx_engine *eng, int n)
     }
 }
 
-// Runs turns until the first n requests have ended; returns the number of turns.
+// Runs iterations until the first n requests have ended; returns the number of iterations.
 static int run_all(fx_engine *eng, int n)
 {
-    int n_turn = 0;
+    int n_iteration = 0;
     for (int i = 0; i < n; i++)
-        for (; !c[i].last; n_turn++) {
-            turns(eng, 1);
-            assert_true(n_turn < 20000);
+        for (; !c[i].last; n_iteration++) {
+            iterations(eng, 1);
+            assert_true(n_iteration < 20000);
         }
-    return n_turn;
+    return n_iteration;
 }
 
 static void close_here(fx_engine *eng, int n)
@@ -74,18 +73,17 @@ static uint64_t n_recompute(const fx_engine *eng)
 
 // ---- prompts and streams -----------------------------------------------------------------------
 
-// Two streams get a token in every turn while a prompt of many steps is computed.
-static void test_prompts_do_not_stall_streams(void **state)
+// Two streams get a token in every iteration while a prompt of many steps is computed.
+FX_TEST(test_prompts_do_not_stall_streams)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = 8, .step_tok = 8});
     submit(eng, 0, 4, 100, 0);
     submit(eng, 1, 4, 100, 0);
-    turns(eng, 3);
+    iterations(eng, 3);
     submit(eng, 2, 110, 4, 0);
     while (!c[2].choice[0].n_tok) {
         const int n0 = c[0].choice[0].n_tok, n1 = c[1].choice[0].n_tok;
-        turns(eng, 1);
+        iterations(eng, 1);
         assert_int_equal(c[0].choice[0].n_tok, n0 + 1);
         assert_int_equal(c[1].choice[0].n_tok, n1 + 1);
     }
@@ -95,9 +93,8 @@ static void test_prompts_do_not_stall_streams(void **state)
 
 // Beside a stream, a prompt gets as many tokens of a step as fit into step_ms at the measured rate,
 // and a minimum in any case; alone it gets all.
-static void test_prompts_leave_time_to_streams(void **state)
+FX_TEST(test_prompts_leave_time_to_streams)
 {
-    (void)state;
     static const struct {
         double us_per_tok;
         int n_tok;
@@ -106,30 +103,29 @@ static void test_prompts_leave_time_to_streams(void **state)
         fx_engine *eng =
             open_here((fx_options){.n_thread = 1, .max_seq = 8, .step_tok = 256, .step_ms = 30});
         submit(eng, 0, 4, 100, 0);
-        turns(eng, 2);
+        iterations(eng, 2);
         eng->memory.us_per_tok = row[i].us_per_tok;
         submit(eng, 1, 119, 4, 0);
-        turns(eng, 1);
+        iterations(eng, 1);
         const fxi_live_request *g = group_of(eng, 1);
         const int n_first = g->n_cached + row[i].n_tok;
         assert_int_equal(g->seq[0].n_computed, n_first);
         fx_cancel(eng, c[0].id);
-        turns(eng, 1);
+        iterations(eng, 1);
         assert_int_equal(g->seq[0].n_computed, 119);
         close_here(eng, 2);
     }
 }
 
-// A short prompt that arrives while a long one is computed has its first token after two turns, and
-// the long one gets at least half of each step.
-static void test_short_prompts_overtake(void **state)
+// A short prompt that arrives while a long one is computed has its first token after two
+// iterations, and the long one gets at least half of each step.
+FX_TEST(test_short_prompts_overtake)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = 8, .step_tok = 16});
     submit(eng, 0, 119, 4, 0);
-    turns(eng, 2);
+    iterations(eng, 2);
     submit(eng, 1, 6, 4, 0);
-    turns(eng, 2);
+    iterations(eng, 2);
     assert_true(c[1].choice[0].n_tok >= 1);
     const fxi_seq *longer = &group_of(eng, 0)->seq[0];
     assert_int_equal(longer->n_computed, 4 * 16 - 6 - 1); // all but the other's prompt and token
@@ -137,16 +133,15 @@ static void test_short_prompts_overtake(void **state)
 }
 
 // Many prompts of equal length: the first does not starve among later ones.
-static void test_the_first_prompt_gets_half(void **state)
+FX_TEST(test_the_first_prompt_gets_half)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = 8, .step_tok = 16});
     submit(eng, 0, 119, 1, 0);
-    turns(eng, 1);
+    iterations(eng, 1);
     for (int i = 1; i < 6; i++) submit(eng, i, 100, 1, 0);
-    for (int n_turn = 0; !c[0].last; n_turn++) {
-        turns(eng, 1);
-        assert_true(n_turn < 119 / 8 + 2);
+    for (int n_iteration = 0; !c[0].last; n_iteration++) {
+        iterations(eng, 1);
+        assert_true(n_iteration < 119 / 8 + 2);
     }
     run_all(eng, 6);
     close_here(eng, 6);
@@ -158,22 +153,21 @@ static void test_the_first_prompt_gets_half(void **state)
 static void expect_order(fx_engine *eng, const int *order, int n)
 {
     for (int k = 0; k < n; k++) {
-        for (int n_turn = 0; !c[order[k]].last; n_turn++) {
-            turns(eng, 1);
-            assert_true(n_turn < 1000);
+        for (int n_iteration = 0; !c[order[k]].last; n_iteration++) {
+            iterations(eng, 1);
+            assert_true(n_iteration < 1000);
         }
         for (int l = k + 1; l < n; l++) assert_false(c[order[l]].last);
     }
 }
 
-static void test_order_and_priority(void **state)
+FX_TEST(test_order_and_priority)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = 1});
     const int priority[] = {0, 0, 5, -1, 5};
     for (int i = 0; i < 5; i++) {
         submit(eng, i, 5, 6, priority[i]);
-        if (!i) turns(eng, 2); // the first one runs
+        if (!i) iterations(eng, 2); // the first one runs
         unthreaded_clock_us += 1000;
     }
     expect_order(eng, (const int[]){0, 2, 4, 1, 3}, 5);
@@ -181,12 +175,11 @@ static void test_order_and_priority(void **state)
 }
 
 // A request that has waited ten seconds per unit of priority goes first.
-static void test_nobody_starves(void **state)
+FX_TEST(test_nobody_starves)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = 1});
     submit(eng, 0, 5, 6, 0);
-    turns(eng, 2);
+    iterations(eng, 2);
     submit(eng, 1, 5, 6, -2);
     unthreaded_clock_us += 19 * 1000000;
     submit(eng, 2, 5, 6, 0);
@@ -209,39 +202,33 @@ static void see_step(void *ud)
     s->n_tok = c[0].choice[0].n_tok + c[1].choice[0].n_tok;
 }
 
-// The function set by fx_engine_on_step is called once in each turn, behind all events of it, also
-// when the engine ends; never again once it has been taken back.
-static void test_the_end_of_a_step_is_told(void **state)
+// The function set by fx_engine_on_step is called once in each iteration, behind all events of it,
+// also when the engine ends; never again once it has been taken back.
+FX_TEST(test_the_end_of_a_step_is_told)
 {
-    (void)state;
     step_seen seen = {0}, other = {0};
     fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = 8});
     fx_engine_on_step(eng, see_step, &seen);
     submit(eng, 0, 5, 50, 0);
     submit(eng, 1, 5, 50, 0);
     for (int i = 1; i <= 5; i++) {
-        turns(eng, 1);
+        iterations(eng, 1);
         assert_int_equal(seen.n_call, i);
         assert_int_equal(seen.n_tok, c[0].choice[0].n_tok + c[1].choice[0].n_tok);
     }
     assert_true(seen.n_tok >= 6);
     fx_engine_on_step(eng, see_step, &other);
-    turns(eng, 2);
+    iterations(eng, 2);
     assert_true(seen.n_call == 5 && other.n_call == 2);
     fxi_iteration_end_all(eng, FX_FINISH_ABORT);
     assert_int_equal(other.n_call, 3);
     fx_engine_on_step(eng, NULL, NULL);
-    turns(eng, 1);
+    iterations(eng, 1);
     assert_int_equal(other.n_call, 3);
     close_here(eng, 2);
 }
 
 // ---- preemption --------------------------------------------------------------------------------
-
-static uint64_t chunks(const fx_engine *eng, int n)
-{
-    return (uint64_t)n * fxi_kv_bytes_for(eng->kv, 1);
-}
 
 static void set_budget(fx_engine *eng, uint64_t bytes)
 {
@@ -259,10 +246,9 @@ static void settle(fx_engine *eng)
     } while (st.returning_bytes || st.mapped_bytes > st.budget_bytes);
 }
 
-// The lowest priority is preempted first, the latest of equal ones; a group with all its choices.
-static void test_victims(void **state)
+// The lowest priority is preempted first, the latest of equal ones; a request with all its choices.
+FX_TEST(test_victims)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
     const int priority[] = {0, 3, -3, 0};
     for (int i = 0; i < 4; i++) {
@@ -273,12 +259,12 @@ static void test_victims(void **state)
         assert_int_equal(client_submit(&c[i], NULL), FX_OK);
         unthreaded_clock_us += 1000;
     }
-    turns(eng, 3);
+    iterations(eng, 3);
     static const int victims[] = {2, 3, 0};
     for (int k = 0; k < 3; k++) {
         fxi_kv_stats st;
         fxi_kv_get_stats(eng->kv, &st);
-        set_budget(eng, st.held_bytes - chunks(eng, 1));
+        set_budget(eng, st.held_bytes - ((uint64_t)1 * fxi_kv_bytes_for(eng->kv, 1)));
         fxi_budget_apply(&eng->memory);
         settle(eng);
         for (int i = 0; i < 4; i++) {
@@ -296,33 +282,32 @@ static void test_victims(void **state)
     close_here(eng, 4);
 }
 
-// What comes free if the group, of one sequence, goes to the swap.
+// What comes free if the request, of one sequence, goes to the swap.
 static double gain_of(const fx_engine *eng, const fxi_live_request *g)
 {
     if (!fxi_kv_can(eng->kv, FXI_KV_SWAP)) return (double)fxi_preempt_bytes(&eng->memory, g);
     return (double)fxi_kv_swap_gain(eng->kv, g->seq[0].kv, g->seq[0].n_recorded);
 }
 
-static void test_the_cheaper_way(void **state)
+FX_TEST(test_the_cheaper_way)
 {
-    (void)state;
     fx_engine *eng = open_single((fx_options){.n_thread = 1, .swap_bytes = 16 << 20});
     submit(eng, 0, 100, 60, 0);
-    turns(eng, 10);
+    iterations(eng, 10);
     fxi_live_request *g = group_of(eng, 0);
     const double bytes = gain_of(eng, g), n_tok = g->seq[0].n_computed;
     eng->memory.swap_us_per_byte = 0.001;
     eng->memory.us_per_tok = 0.9 * 2 * 0.001 * bytes / n_tok;
     fxi_preempt_request(&eng->memory, g, FXI_PREEMPT_CHEAPER);
     assert_int_equal(g->state, FXI_WAITING);
-    turns(eng, 2);
+    iterations(eng, 2);
     assert_int_equal(g->state, FXI_RUNNING);
     eng->memory.swap_us_per_byte = 0.001;
     eng->memory.us_per_tok = 1.2 * 2 * 0.001 * bytes / n_tok;
     fxi_preempt_request(&eng->memory, g, FXI_PREEMPT_CHEAPER);
     assert_int_equal(g->state, FXI_SWAPPING_OUT);
     assert_int_equal(eng->stats.now.n_preempt_swap, 1);
-    for (int i = 0; i < 1000 && g->state != FXI_RUNNING; i++) turns(eng, 1);
+    for (int i = 0; i < 1000 && g->state != FXI_RUNNING; i++) iterations(eng, 1);
     assert_int_equal(g->state, FXI_RUNNING);
     run_all(eng, 1);
     close_here(eng, 1);
@@ -330,9 +315,8 @@ static void test_the_cheaper_way(void **state)
 
 // Most of it is recorded, and would stay: with a manager that leaves it in memory it is computed
 // again, however cheap the swap is.
-static void test_what_stays_in_memory_is_not_swapped(void **state)
+FX_TEST(test_what_stays_in_memory_is_not_swapped)
 {
-    (void)state;
     static int32_t tok[200];
     for (int i = 0; fxi_kv_manager_name(i); i++) {
         fx_engine *eng = open_single((fx_options){.n_thread = 1,
@@ -342,7 +326,7 @@ static void test_what_stays_in_memory_is_not_swapped(void **state)
         for (int t = 0; t < 200; t++) tok[t] = 3 + (t * 31) % 310;
         client_init(&c[0], eng, tok, 200, 30);
         assert_int_equal(client_submit(&c[0], NULL), FX_OK);
-        turns(eng, 10);
+        iterations(eng, 10);
         fxi_live_request *g = group_of(eng, 0);
         const bool can = fxi_kv_can(eng->kv, FXI_KV_SWAP);
         const bool leaves =
@@ -370,15 +354,14 @@ static void swap_once(fx_engine *eng)
 {
     fxi_live_request *g = group_of(eng, 0);
     fxi_preempt_request(&eng->memory, g, FXI_SWAP);
-    for (int i = 0; i < 1000 && g->state != FXI_RUNNING; i++) turns(eng, 1);
+    for (int i = 0; i < 1000 && g->state != FXI_RUNNING; i++) iterations(eng, 1);
     assert_int_equal(g->state, FXI_RUNNING);
 }
 
-// The copies count, and nothing else of the time that a group is on its way; with every manager
+// The copies count, and nothing else of the time that a request is on its way; with every manager
 // that swaps.
-static void test_the_rate_of_the_swap_is_measured(void **state)
+FX_TEST(test_the_rate_of_the_swap_is_measured)
 {
-    (void)state;
     int n_tested = 0;
     for (int i = 0; fxi_kv_manager_name(i); i++) {
         fx_engine *eng = open_single((fx_options){.n_thread = 1,
@@ -388,7 +371,7 @@ static void test_the_rate_of_the_swap_is_measured(void **state)
         const fxi_kv_ops *real = eng->kv->ops;
         fxi_kv_ops ops = *real;
         submit(eng, 0, 100, 60, 0);
-        turns(eng, 10);
+        iterations(eng, 10);
         if (fxi_kv_can(eng->kv, FXI_KV_SWAP)) {
             eng->memory.swap_us_per_byte = 1e6;
             swap_once(eng);
@@ -409,9 +392,8 @@ static void test_the_rate_of_the_swap_is_measured(void **state)
 }
 
 // Where the engine waits for the copies, all that run wait.
-static void test_a_copy_takes_its_share(void **state)
+FX_TEST(test_a_copy_takes_its_share)
 {
-    (void)state;
     for (int i = 0; fxi_kv_manager_name(i); i++) {
         fx_engine *eng = open_single((fx_options){.n_thread = 2,
                                                   .swap_bytes = 16 << 20,
@@ -420,7 +402,7 @@ static void test_a_copy_takes_its_share(void **state)
         assert_true(eng->memory.copy_share == (fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP) ? 0.5 : 1));
         submit(eng, 0, 100, 60, 0);
         submit(eng, 1, 100, 60, 0);
-        turns(eng, 10);
+        iterations(eng, 10);
         fxi_live_request *g = group_of(eng, 1);
         const double bytes = gain_of(eng, g), n_tok = g->seq[0].n_computed;
         eng->memory.swap_us_per_byte = 0.001;
@@ -434,9 +416,8 @@ static void test_a_copy_takes_its_share(void **state)
 }
 
 // Only steps that are mostly prompt are measured.
-static void test_the_rate_of_prompts_is_measured(void **state)
+FX_TEST(test_the_rate_of_prompts_is_measured)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
     fxi_preempt_measure(&eng->memory, 10, 100, 5000);
     assert_true(eng->memory.us_per_tok == 0);
@@ -449,9 +430,8 @@ static void test_the_rate_of_prompts_is_measured(void **state)
 
 // With no_cache, choices share nothing after a recompute: they are charged in full, and with just
 // that much memory they end however often they are preempted.
-static void test_choices_without_the_cache_are_billed_in_full(void **state)
+FX_TEST(test_choices_without_the_cache_are_billed_in_full)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
     p[0] = make_prompt(0);
     client_init(&c[0], eng, p[0].tok, 119, 60);
@@ -465,30 +445,29 @@ static void test_choices_without_the_cache_are_billed_in_full(void **state)
     assert_int_equal(client_submit(&c[0], &err), FX_ENOSPACE);
     set_budget(eng, need);
     assert_int_equal(client_submit(&c[0], NULL), FX_OK);
-    for (int n_turn = 0; !c[0].last; n_turn++) {
-        turns(eng, 1);
-        if (n_turn % 9 == 8 && eng->sched.running.head)
+    for (int n_iteration = 0; !c[0].last; n_iteration++) {
+        iterations(eng, 1);
+        if (n_iteration % 9 == 8 && eng->sched.running.head)
             fxi_preempt_request(&eng->memory, eng->sched.running.head, FXI_RECOMPUTE);
-        assert_true(n_turn < 1000);
+        assert_true(n_iteration < 1000);
     }
     for (int k = 0; k < 4; k++) assert_int_equal(c[0].choice[k].finish, FX_FINISH_LENGTH);
     assert_true(n_recompute(eng) > 3);
     close_here(eng, 1);
 }
 
-// What a preempted group had computed is in the prefix cache: with room for it, almost nothing is
+// What a preempted request had computed is in the prefix cache: with room for it, almost nothing is
 // computed again.
-static void test_a_victims_prefix_stays(void **state)
+FX_TEST(test_a_victims_prefix_stays)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
     submit(eng, 0, 110, 60, 0);
-    turns(eng, 20);
+    iterations(eng, 20);
     fxi_live_request *g = group_of(eng, 0);
     const int n_computed = g->seq[0].n_computed;
     fxi_preempt_request(&eng->memory, g, FXI_RECOMPUTE);
     assert_int_equal(g->seq[0].n_computed, 0);
-    turns(eng, 1);
+    iterations(eng, 1);
     assert_int_equal(eng->stats.now.n_prompt_tok, 110);
     assert_int_equal(g->seq[0].n_computed, n_computed + 1);
     run_all(eng, 1);
@@ -496,11 +475,10 @@ static void test_a_victims_prefix_stays(void **state)
     close_here(eng, 1);
 }
 
-// Five requests that grow, and memory for two at full length. Without hysteresis, a group that
+// Five requests that grow, and memory for two at full length. Without hysteresis, a request that
 // comes back is preempted again a few tokens later.
-static void test_memory_does_not_come_and_go(void **state)
+FX_TEST(test_memory_does_not_come_and_go)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
     set_budget(eng, 2 * fxi_kv_bytes_for(eng->kv, 250));
     for (int i = 0; i < 5; i++) submit(eng, i, 20, 230, 0);
@@ -517,9 +495,8 @@ static void test_memory_does_not_come_and_go(void **state)
 
 // The budget is that of one request at full length. Prompts with a common beginning are recorded in
 // it, and more arrive: each ends well, one after the other.
-static void test_one_request_fills_the_budget(void **state)
+FX_TEST(test_one_request_fills_the_budget)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
     set_budget(eng, fxi_kv_bytes_for(eng->kv, 250));
     for (int round = 0; round < 3; round++) {
@@ -536,14 +513,13 @@ static void test_one_request_fills_the_budget(void **state)
 }
 
 // A budget below the need of one request ends that request and no other.
-static void test_a_budget_too_small_for_one(void **state)
+FX_TEST(test_a_budget_too_small_for_one)
 {
-    (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
     submit(eng, 0, 20, 30, 0);
     submit(eng, 1, 110, 300, 0);
     submit(eng, 2, 20, 40, 0);
-    turns(eng, 10);
+    iterations(eng, 10);
     set_budget(eng, fxi_kv_bytes_for(eng->kv, 100));
     run_all(eng, 3);
     assert_int_equal(c[0].choice[0].finish, FX_FINISH_LENGTH);
@@ -555,16 +531,15 @@ static void test_a_budget_too_small_for_one(void **state)
 }
 
 // The same where it is the choices that find no room.
-static void test_a_budget_too_small_for_all_choices(void **state)
+FX_TEST(test_a_budget_too_small_for_all_choices)
 {
-    (void)state;
     enum { N_CHOICE = 8, N_PROMPT = 200 };
     fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = N_CHOICE, .step_tok = 64});
     p[0] = make_prompt(0);
     client_init(&c[0], eng, p[0].tok, N_PROMPT, 40);
     c[0].req.n_choice = N_CHOICE;
     assert_int_equal(client_submit(&c[0], NULL), FX_OK);
-    turns(eng, 1); // a part of the prompt
+    iterations(eng, 1); // a part of the prompt
     set_budget(eng, fxi_kv_bytes_for(eng->kv, N_PROMPT) + fxi_kv_bytes_for(eng->kv, 1));
     run_all(eng, 1);
     for (int k = 0; k < N_CHOICE; k++) {
@@ -575,28 +550,4 @@ static void test_a_budget_too_small_for_all_choices(void **state)
     close_here(eng, 1);
 }
 
-FX_SUITE(test_schedule)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prompts_do_not_stall_streams),
-        cmocka_unit_test(test_prompts_leave_time_to_streams),
-        cmocka_unit_test(test_short_prompts_overtake),
-        cmocka_unit_test(test_the_first_prompt_gets_half),
-        cmocka_unit_test(test_order_and_priority),
-        cmocka_unit_test(test_nobody_starves),
-        cmocka_unit_test(test_the_end_of_a_step_is_told),
-        cmocka_unit_test(test_victims),
-        cmocka_unit_test(test_the_cheaper_way),
-        cmocka_unit_test(test_what_stays_in_memory_is_not_swapped),
-        cmocka_unit_test(test_the_rate_of_the_swap_is_measured),
-        cmocka_unit_test(test_a_copy_takes_its_share),
-        cmocka_unit_test(test_the_rate_of_prompts_is_measured),
-        cmocka_unit_test(test_choices_without_the_cache_are_billed_in_full),
-        cmocka_unit_test(test_a_victims_prefix_stays),
-        cmocka_unit_test(test_memory_does_not_come_and_go),
-        cmocka_unit_test(test_one_request_fills_the_budget),
-        cmocka_unit_test(test_a_budget_too_small_for_one),
-        cmocka_unit_test(test_a_budget_too_small_for_all_choices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_schedule)

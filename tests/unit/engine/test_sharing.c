@@ -1,6 +1,5 @@
 // test_sharing.c - what requests share, counted in tokens and in chunks: equal prompts that arrive
-// together, beams, the turns of a chat; and what stays when memory is short.
-#include "suite.h"
+// together, beams, the iterations of a chat; and what stays when memory is short.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -33,18 +32,6 @@ static uint64_t held(const fx_engine *eng)
     fxi_kv_stats st;
     fxi_kv_get_stats(eng->kv, &st);
     return st.held_bytes;
-}
-
-static uint64_t chunk_bytes(const fx_engine *eng)
-{
-    return fxi_kv_bytes_for(eng->kv, 1);
-}
-
-static int chunk_tok(const fx_engine *eng)
-{
-    int n = 1;
-    while (fxi_kv_whole_tok(eng->kv, n) == 0) n++;
-    return n;
 }
 
 static uint64_t n_prompt_tok(const fx_engine *eng)
@@ -103,9 +90,8 @@ static void check_equal(const equal_row *row)
     unthreaded_close(eng);
 }
 
-static void test_equal_prompts_are_computed_once(void **state)
+FX_TEST(test_equal_prompts_are_computed_once)
 {
-    (void)state;
     static const int n_request[] = {2, 5, MAX_EQUAL}, n_prompt[] = {2, 33, 200}, step[] = {0, 24};
     for (int i = 0; i < 3 * 3 * 2; i++)
         check_equal(&(equal_row){.n_request = n_request[i % 3],
@@ -114,9 +100,8 @@ static void test_equal_prompts_are_computed_once(void **state)
                                  .is_shared = true});
 }
 
-static void test_tenants_share_nothing(void **state)
+FX_TEST(test_tenants_share_nothing)
 {
-    (void)state;
     static const equal_row row[] = {
         {4, 33, 0, true, false, false},   {4, 200, 24, true, false, false},
         {2, 33, 0, false, true, false},   {5, 200, 24, false, true, false},
@@ -126,9 +111,8 @@ static void test_tenants_share_nothing(void **state)
 }
 
 // A request with no_cache neither matches nor records anything.
-static void test_no_cache_leaves_nothing(void **state)
+FX_TEST(test_no_cache_leaves_nothing)
 {
-    (void)state;
     fx_engine *eng = open_engine((fx_options){0});
     int32_t tok[100];
     make_prompt(tok, 100, 2);
@@ -147,7 +131,7 @@ static void test_no_cache_leaves_nothing(void **state)
 
 // ---- beams -------------------------------------------------------------------------------------
 
-// Sequences 0 .. i-1 of the group do not begin with the first n tokens of sequence i.
+// Sequences 0 .. i-1 of the request do not begin with the first n tokens of sequence i.
 static bool is_new(const fxi_live_request *g, int i, int n)
 {
     for (int k = 0; k < i; k++) {
@@ -182,8 +166,10 @@ static void check_beams(int width, int n_prompt, int max_tok)
 {
     fx_engine *eng = open_engine((fx_options){.max_seq = width});
     eng->hooks.ahead_tok = 0; // nothing but what is needed
-    const int per_chunk = chunk_tok(eng);
-    const uint64_t chunk = chunk_bytes(eng);
+    int n = 1;
+    while (fxi_kv_whole_tok(eng->kv, n) == 0) n++;
+    const int per_chunk = n;
+    const uint64_t chunk = fxi_kv_bytes_for(eng->kv, 1);
     int32_t tok[N_TOK];
     make_prompt(tok, n_prompt, 3);
     fx_request req = bits_request(tok, n_prompt, max_tok, &got[0]);
@@ -194,7 +180,7 @@ static void check_beams(int width, int n_prompt, int max_tok)
     const uint64_t most = 2 * (uint64_t)width * chunk + eng->memory.effective_bytes / 64;
     (void)fxi_iteration_run(eng);
     for (uint64_t before = mapped(eng); (void)fxi_iteration_run(eng), !got[0].last;) {
-        const fxi_live_request *g = bits_group(eng, id);
+        const fxi_live_request *g = bits_live_request(eng, id);
         assert_int_equal(held(eng) / chunk, chunks_needed(g, per_chunk));
         assert_true(mapped(eng) <= before + most);
         before = mapped(eng);
@@ -205,9 +191,8 @@ static void check_beams(int width, int n_prompt, int max_tok)
     unthreaded_close(eng);
 }
 
-static void test_beams_share_all_but_their_own(void **state)
+FX_TEST(test_beams_share_all_but_their_own)
 {
-    (void)state;
     check_beams(8, 100, 512);
     check_beams(8, 1, 70);
     check_beams(3, 64, 130);
@@ -217,21 +202,20 @@ static void test_beams_share_all_but_their_own(void **state)
 
 // The next turn of a chat matches all that the previous one computed, whichever choice it goes on
 // with: prompt and answer, except the last token of the answer.
-static void test_next_turn_finds_the_last(void **state)
+FX_TEST(test_next_iteration_finds_the_last)
 {
-    (void)state;
     fx_engine *eng = open_engine((fx_options){.max_seq = 4, .step_tok = 40});
     int32_t tok[N_TOK];
     int n = 30;
     make_prompt(tok, n, 4);
-    for (int turn = 0; turn < 6; turn++) {
-        const int n_gen = 5 + 11 * turn, last = n + n_gen - 1, choice = turn % 3;
+    for (int iteration = 0; iteration < 6; iteration++) {
+        const int n_gen = 5 + 11 * iteration, last = n + n_gen - 1, choice = iteration % 3;
         fx_request req = bits_request(tok, n, n_gen, &got[0]);
-        req.sampling = (fx_sampling){.temperature = 1, .top_p = 1, .seed = (uint64_t)turn};
+        req.sampling = (fx_sampling){.temperature = 1, .top_p = 1, .seed = (uint64_t)iteration};
         req.n_choice = 3;
         bits_ask(eng, &req, &got[0]);
         for (int i = 0; i < n_gen; i++) tok[n++] = got[0].choice[choice].tok[i].tok;
-        make_prompt(tok + n, 7, turn);
+        make_prompt(tok + n, 7, iteration);
         n += 7;
         req = bits_request(tok, n, 1, &got[1]);
         bits_ask(eng, &req, &got[1]);
@@ -288,9 +272,8 @@ static fx_engine *open_small(int n)
     return eng;
 }
 
-static void test_least_recently_used_goes_first(void **state)
+FX_TEST(test_least_recently_used_goes_first)
 {
-    (void)state;
     fx_engine *eng = open_small(4);
     for (int i = 0; i < 3; i++) ask(eng, i, 0, 0);
     ask(eng, 0, 0, 0); // use it again
@@ -305,9 +288,8 @@ static void test_least_recently_used_goes_first(void **state)
 
 // A prefix with a higher priority outlives any number of plain ones, even if a plain request has
 // used it, until its time is over, which counts from the end of its request.
-static void test_kept_prefixes_stay(void **state)
+FX_TEST(test_kept_prefixes_stay)
 {
-    (void)state;
     fx_engine *eng = open_small(4);
     ask(eng, 0, 5, 60);
     ask(eng, 0, 0, 0);
@@ -325,9 +307,8 @@ static void test_kept_prefixes_stay(void **state)
 }
 
 // A request that runs for longer than keep_s: the time counts from its end.
-static void test_kept_from_the_end_on(void **state)
+FX_TEST(test_kept_from_the_end_on)
 {
-    (void)state;
     fx_engine *eng = open_small(5);
     int32_t tok[N_KEPT];
     make_prompt(tok, N_KEPT, 0);
@@ -344,17 +325,4 @@ static void test_kept_from_the_end_on(void **state)
     unthreaded_close(eng);
 }
 
-FX_SUITE(test_sharing)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_prompts_are_computed_once),
-        cmocka_unit_test(test_tenants_share_nothing),
-        cmocka_unit_test(test_no_cache_leaves_nothing),
-        cmocka_unit_test(test_beams_share_all_but_their_own),
-        cmocka_unit_test(test_next_turn_finds_the_last),
-        cmocka_unit_test(test_least_recently_used_goes_first),
-        cmocka_unit_test(test_kept_prefixes_stay),
-        cmocka_unit_test(test_kept_from_the_end_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_sharing)

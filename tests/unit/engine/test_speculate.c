@@ -5,7 +5,6 @@
 //
 // The engine's clock advances with each look at it, so that what drafting is thought to take does
 // not depend on the machine.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/iteration.h"
@@ -83,9 +82,8 @@ static void ask_plain(fx_engine *eng, fx_request r)
 // ---- drafts from the text ----------------------------------------------------------------------
 
 // An answer that repeats itself, as those of small models do in the end, takes fewer passes.
-static void test_repetition_takes_fewer_passes(void **state)
+FX_TEST(test_repetition_takes_fewer_passes)
 {
-    (void)state;
     fx_engine *eng = open_speculating(TINY, "prompt", (fx_options){0});
     static const int32_t loop[] = {5, 6, 7};
     fx_request r = request_to(&want, N_GEN), r2 = request_to(&got, N_GEN);
@@ -116,9 +114,8 @@ static void ask_sampled(fx_engine *eng, bits_answer *out, uint64_t seed, fx_requ
 
 // The same prompt again: what followed it is recorded, and comes true, in fewer passes. Another
 // tenant's is not looked at, nor anything by a request without the cache.
-static void test_recorded_answers_are_drafted(void **state)
+FX_TEST(test_recorded_answers_are_drafted)
 {
-    (void)state;
     fx_engine *eng = open_speculating(TINY, "prefix", (fx_options){0});
     ask_sampled(eng, &want, 5, (fx_request){0});
     const uint64_t plain = eng->stats.now.n_step;
@@ -136,9 +133,8 @@ static void test_recorded_answers_are_drafted(void **state)
     unthreaded_close(eng);
 }
 
-static void test_a_request_may_refuse_drafts(void **state)
+FX_TEST(test_a_request_may_refuse_drafts)
 {
-    (void)state;
     fx_engine *eng = open_speculating(TINY, "auto", (fx_options){0});
     ask_plain(eng, request_to(&want, N_GEN));
     set_drafter(eng, ORACLE);
@@ -153,9 +149,8 @@ static void test_a_request_may_refuse_drafts(void **state)
     unthreaded_close(eng);
 }
 
-static void test_unknown_sources_are_refused(void **state)
+FX_TEST(test_unknown_sources_are_refused)
 {
-    (void)state;
     fx_options opt = {.model_path = TINY, .speculate = "always"};
     fx_model_info info;
     fx_error err;
@@ -179,9 +174,8 @@ static int guess_to_the_end(void *ud, const fxi_seq *s, int32_t *tok, int most)
 }
 
 // All lengths, up to the end of the context.
-static void test_no_draft_goes_beyond_the_end(void **state)
+FX_TEST(test_no_draft_goes_beyond_the_end)
 {
-    (void)state;
     fx_engine *eng = open_speculating(TINY, "auto", (fx_options){.ctx_tok = N_PROMPT + N_GEN});
     ask_plain(eng, request_to(&want, N_GEN));
     set_drafter(eng, ORACLE);
@@ -221,9 +215,8 @@ static void check_recorded(fx_engine *eng)
     fxi_kv_domain_close(eng->kv, d);
 }
 
-static void test_an_end_within_a_draft(void **state)
+FX_TEST(test_an_end_within_a_draft)
 {
-    (void)state;
     static bits_answer whole, ended;
     for (int at = 0; at < 12; at++) {
         fx_engine *eng = open_speculating(TINY, "auto", (fx_options){0});
@@ -257,9 +250,8 @@ static void cancel_at_five(void *ud, const fx_event *ev)
     if (ev->last) q->finish = ev->finish;
 }
 
-static void test_a_cancel_within_a_draft(void **state)
+FX_TEST(test_a_cancel_within_a_draft)
 {
-    (void)state;
     fx_engine *eng = open_speculating(TINY, "auto", (fx_options){0});
     ask_plain(eng, request_to(&want, N_GEN));
     set_drafter(eng, ORACLE);
@@ -275,9 +267,8 @@ static void test_a_cancel_within_a_draft(void **state)
 }
 
 // Where the device says which token is likeliest, and there are no logits.
-static void test_greedy_draws_of_the_device(void **state)
+FX_TEST(test_greedy_draws_of_the_device)
 {
-    (void)state;
     fx_engine *eng = open_speculating(TINY, "auto", (fx_options){0});
     fx_request r = request_to(&want, N_GEN);
     r.logprobs = false;
@@ -293,9 +284,8 @@ static void test_greedy_draws_of_the_device(void **state)
 }
 
 // Layers with a window free rows as a sequence grows: none that it needs once drafts are cut off.
-static void test_windows_keep_what_drafts_need_again(void **state)
+FX_TEST(test_windows_keep_what_drafts_need_again)
 {
-    (void)state;
     for (int kind = ORACLE; kind <= WRONG; kind++) {
         fx_engine *eng = open_speculating(WINDOWED, "auto", (fx_options){.draft_tok = 12});
         ask_plain(eng, request_to(&want, N_GEN));
@@ -397,28 +387,24 @@ static void check_faulty_memory(fx_status extend_with, fx_status truncate_with)
     unthreaded_close(eng);
 }
 
-static void test_no_memory_for_drafts_preempts_nobody(void **state)
+FX_TEST(test_no_memory_for_drafts_preempts_nobody)
 {
-    (void)state;
     check_faulty_memory(FX_ENOSPACE, FX_OK);
 }
 
-static void test_a_failed_extension_is_no_draft(void **state)
+FX_TEST(test_a_failed_extension_is_no_draft)
 {
-    (void)state;
     check_faulty_memory(FX_EIO, FX_OK);
 }
 
-static void test_a_failed_truncation_is_computed_again(void **state)
+FX_TEST(test_a_failed_truncation_is_computed_again)
 {
-    (void)state;
     check_faulty_memory(FX_OK, FX_EIO);
 }
 
 // What a request may ever take is what was promised to it: drafts take no more.
-static void test_drafts_fit_what_was_promised(void **state)
+FX_TEST(test_drafts_fit_what_was_promised)
 {
-    (void)state;
     for (int i = 0; fxi_kv_manager_name(i); i++) {
         fx_options opt = {.ctx_tok = 256, .kv_manager = fxi_kv_manager_name(i)};
         opt.kv_memory_bytes = 8 << 20;
@@ -443,22 +429,4 @@ static void test_drafts_fit_what_was_promised(void **state)
     }
 }
 
-FX_SUITE(test_speculate)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_repetition_takes_fewer_passes),
-        cmocka_unit_test(test_recorded_answers_are_drafted),
-        cmocka_unit_test(test_a_request_may_refuse_drafts),
-        cmocka_unit_test(test_unknown_sources_are_refused),
-        cmocka_unit_test(test_no_draft_goes_beyond_the_end),
-        cmocka_unit_test(test_an_end_within_a_draft),
-        cmocka_unit_test(test_a_cancel_within_a_draft),
-        cmocka_unit_test(test_greedy_draws_of_the_device),
-        cmocka_unit_test(test_windows_keep_what_drafts_need_again),
-        cmocka_unit_test(test_no_memory_for_drafts_preempts_nobody),
-        cmocka_unit_test(test_a_failed_extension_is_no_draft),
-        cmocka_unit_test(test_a_failed_truncation_is_computed_again),
-        cmocka_unit_test(test_drafts_fit_what_was_promised),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_speculate)

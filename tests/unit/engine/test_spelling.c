@@ -1,6 +1,5 @@
 // test_spelling.c - tokens and text: where the text of each token begins, control tokens that are
 // shown, ids back to text, and runs of tokens that an answer must not have.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/text/utf8.h"
@@ -75,9 +74,8 @@ static void finish(const fx_request *r, heard *h)
 }
 
 // Whatever is held back for a stop string, and in answers that are emitted at the end.
-static void test_text_begins_where_the_event_says(void **state)
+FX_TEST(test_text_begins_where_the_event_says)
 {
-    (void)state;
     static const char *const never[] = {"e\xff", " t\xff", "\n\xff"};
     heard plain, h;
     fx_request r = wild_request(&plain);
@@ -102,9 +100,8 @@ static void test_text_begins_where_the_event_says(void **state)
 }
 
 // The end-of-text token is likely, goes on, and is spelled out only where the request says so.
-static void test_control_tokens_are_shown(void **state)
+FX_TEST(test_control_tokens_are_shown)
 {
-    (void)state;
     const int32_t eos = fxi_vocab_eos(eng->vocab);
     const fx_bias likely = {eos, EOS_BIAS};
     size_t n;
@@ -131,9 +128,8 @@ static void test_control_tokens_are_shown(void **state)
 }
 
 // The model has one template, for requests with tools too.
-static void test_the_chat_template_is_there_to_read(void **state)
+FX_TEST(test_the_chat_template_is_there_to_read)
 {
-    (void)state;
     size_t n = 0, n_tools = 0;
     const char *text = fx_chat_template(eng, false, &n);
     assert_ptr_equal(fx_chat_template(eng, true, &n_tools), text);
@@ -141,9 +137,8 @@ static void test_the_chat_template_is_there_to_read(void **state)
     assert_non_null(memmem(text, n, "messages", 8));
 }
 
-static void test_ids_to_text(void **state)
+FX_TEST(test_ids_to_text)
 {
-    (void)state;
     static const char text[] = "Once upon a time, caf\xC3\xA9 \xF0\x9F\x98\x80.";
     fx_tokens t = {0};
     assert_int_equal(fx_tokenize(eng, text, sizeof text - 1, FX_TOKENIZE_PROMPT, &t, NULL), FX_OK);
@@ -174,9 +169,8 @@ static void test_ids_to_text(void **state)
 }
 
 // The limit is exact, and a refused text leaves what was there before.
-static void test_a_limit_of_tokens(void **state)
+FX_TEST(test_a_limit_of_tokens)
 {
-    (void)state;
     static const char text[] = "Once upon a time there was a little dog named Tim, caf\xC3\xA9.";
     fx_tokens all = {0}, some = {0};
     assert_int_equal(fx_tokenize(eng, text, sizeof text - 1, FX_TOKENIZE_PROMPT, &all, NULL),
@@ -195,7 +189,7 @@ static void test_a_limit_of_tokens(void **state)
 
 // A text of megabytes is refused by its length, or after as many ids as there may be: never are
 // there ids for all of it.
-static void test_long_texts_are_refused_early(void **state)
+FX_TEST(test_long_texts_are_refused_early)
 {
     enum { MAX_TOK = 512, N_BYTES = 4 << 20 };
     static const char *const pieces[] = {"x", "the dog and ", "caf\xC3\xA9 "};
@@ -214,9 +208,8 @@ static void test_long_texts_are_refused_early(void **state)
     free(text);
 }
 
-static void test_banned_runs(void **state)
+FX_TEST(test_banned_runs)
 {
-    (void)state;
     heard plain, h;
     fx_request r = wild_request(&plain);
     r.sampling.temperature = 0;
@@ -237,16 +230,4 @@ static void test_banned_runs(void **state)
     fxi_buf_free(&plain.text);
 }
 
-FX_SUITE(test_spelling)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_begins_where_the_event_says),
-        cmocka_unit_test(test_control_tokens_are_shown),
-        cmocka_unit_test(test_the_chat_template_is_there_to_read),
-        cmocka_unit_test(test_ids_to_text),
-        cmocka_unit_test(test_a_limit_of_tokens),
-        cmocka_unit_test(test_long_texts_are_refused_early),
-        cmocka_unit_test(test_banned_runs),
-    };
-    return cmocka_run_group_tests(tests, open_once, close_once);
-}
+FX_RUN_GROUP(test_spelling, open_once, close_once)

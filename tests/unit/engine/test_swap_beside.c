@@ -1,10 +1,10 @@
-// test_swap_beside.c - swapping holds nobody up, with every manager that swaps beside its caller:
-// while the calls that move rows stand still at a gate, every turn gives every stream its token; a
-// sequence that needs the memory waits alone; and the engine's thread makes none of these calls
-// itself.
+// test_swap_beside.c - swapping holds nobody up with `vtensor`, which swaps in a thread of its own:
+// while the calls that move rows stand still at a gate, every iteration gives every stream its
+// token; a sequence that needs the memory waits alone; and the engine's thread makes none of these
+// calls itself.
 //
-// The test is the engine's thread: it runs the turns. The manager's own thread waits at the gate.
-#include "suite.h"
+// The test is the engine's thread: it runs the iterations. The manager's own thread waits at the
+// gate.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -16,19 +16,17 @@
 
 #define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf"
 
-enum { N_PROMPT = 100, N_GEN = 150, N_REQUEST = 3, CTX_TOK = 256, N_HELD_TURN = 12 };
+enum { N_PROMPT = 100, N_GEN = 150, N_REQUEST = 3, CTX_TOK = 256, N_HELD_ITERATION = 12 };
 
 static bits_answer alone[N_REQUEST], got[N_REQUEST];
 static int32_t prompts[N_REQUEST][N_PROMPT];
 static uint64_t ids[N_REQUEST];
 static vt_vmm *fault;
 static fx_engine *eng;
-static const char *manager;
 
 static fx_engine *open_over_fault(void)
 {
     const fx_options opt = {.n_thread = 1,
-                            .kv_manager = manager,
                             .ctx_tok = CTX_TOK,
                             .kv_memory_bytes = 16 << 20,
                             .max_seq = 8,
@@ -81,9 +79,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static fxi_live_request *group_at(int i)
+static fxi_live_request *request_at(int i)
 {
-    return bits_group(eng, ids[i]);
+    return bits_live_request(eng, ids[i]);
 }
 
 // What is written may pass until then. The streams go on meanwhile: each iteration leaves the
@@ -91,17 +89,17 @@ static fxi_live_request *group_at(int i)
 static void await_state(int i, fxi_request_state state)
 {
     vt_fault_hold_swap(fault, false, state == FXI_SWAPPING_IN);
-    while (group_at(i)->state != state) {
+    while (request_at(i)->state != state) {
         (void)fxi_iteration_run(eng);
         (void)usleep(5000);
     }
     vt_fault_hold_swap(fault, true, true);
 }
 
-// Turns in which the streams [0, n) get a token each, and the others none.
-static void expect_streams(int n, int n_turn)
+// Iterations in which the streams [0, n) get a token each, and the others none.
+static void expect_streams(int n, int n_iteration)
 {
-    for (int k = 0; k < n_turn; k++) {
+    for (int k = 0; k < n_iteration; k++) {
         int had[N_REQUEST];
         for (int i = 0; i < N_REQUEST; i++) had[i] = got[i].choice[0].n_tok;
         (void)fxi_iteration_run(eng);
@@ -126,17 +124,16 @@ static void check_manager(void)
 }
 
 // One goes out and comes back; each way is held up for ever, as far as the streams can tell.
-static void test_streams_do_not_wait_for_the_swap(void **state)
+FX_TEST_WITH(test_streams_do_not_wait_for_the_swap, setup, teardown)
 {
-    (void)state;
     const int last = N_REQUEST - 1;
-    fxi_preempt_request(&eng->memory, group_at(last), FXI_SWAP);
+    fxi_preempt_request(&eng->memory, request_at(last), FXI_SWAP);
     vt_fault_await_held(fault, 1);
-    expect_streams(last, N_HELD_TURN);
-    assert_int_equal(group_at(last)->state, FXI_SWAPPING_OUT);
+    expect_streams(last, N_HELD_ITERATION);
+    assert_int_equal(request_at(last)->state, FXI_SWAPPING_OUT);
     await_state(last, FXI_SWAPPING_IN);
-    expect_streams(last, N_HELD_TURN);
-    assert_int_equal(group_at(last)->state, FXI_SWAPPING_IN);
+    expect_streams(last, N_HELD_ITERATION);
+    assert_int_equal(request_at(last)->state, FXI_SWAPPING_IN);
     await_state(last, FXI_RUNNING);
     vt_fault_hold_swap(fault, false, false);
     expect_same_answers(N_REQUEST);
@@ -147,11 +144,10 @@ static void test_streams_do_not_wait_for_the_swap(void **state)
 }
 
 // No way to the swap is worth longer than computing the tokens again.
-static void test_a_way_that_takes_too_long_ends_in_recompute(void **state)
+FX_TEST_WITH(test_a_way_that_takes_too_long_ends_in_recompute, setup, teardown)
 {
-    (void)state;
     const int last = N_REQUEST - 1;
-    fxi_live_request *g = group_at(last);
+    fxi_live_request *g = request_at(last);
     fxi_preempt_request(&eng->memory, g, FXI_SWAP);
     eng->memory.us_per_tok = 1e6;
     assert_false(fxi_preempt_drop_late(&eng->memory));
@@ -166,12 +162,11 @@ static void test_a_way_that_takes_too_long_ends_in_recompute(void **state)
 }
 
 // Whatever way it was on, a request that is cancelled leaves nothing behind.
-static void test_cancel_on_the_way(void **state)
+FX_TEST_WITH(test_cancel_on_the_way, setup, teardown)
 {
-    (void)state;
     const int last = N_REQUEST - 1;
     for (int k = 0; k < 2; k++) {
-        fxi_preempt_request(&eng->memory, group_at(last - k), FXI_SWAP);
+        fxi_preempt_request(&eng->memory, request_at(last - k), FXI_SWAP);
         if (k) await_state(last - k, FXI_SWAPPING_IN);
         vt_fault_hold_swap(fault, false, false);
         fx_cancel(eng, ids[last - k]);
@@ -188,14 +183,13 @@ static void test_cancel_on_the_way(void **state)
 }
 
 // A swap that cannot be written, or read: the request is computed again, and says the same.
-static void test_a_failing_swap_ends_in_recompute(void **state)
+FX_TEST_WITH(test_a_failing_swap_ends_in_recompute, setup, teardown)
 {
-    (void)state;
     static const vt_status how[] = {VT_NOSPACE, VT_EDEVICE};
     const int last = N_REQUEST - 1;
     for (size_t k = 0; k < sizeof how / sizeof *how; k++) {
         const uint64_t n = eng->stats.now.n_preempt_swap;
-        fxi_preempt_request(&eng->memory, group_at(last), FXI_SWAP);
+        fxi_preempt_request(&eng->memory, request_at(last), FXI_SWAP);
         assert_int_equal(eng->stats.now.n_preempt_swap, n + 1);
         if (k) await_state(last, FXI_SWAPPING_IN);
         while (vt_fault_held(fault) == 0) (void)fxi_iteration_run(eng);
@@ -203,9 +197,9 @@ static void test_a_failing_swap_ends_in_recompute(void **state)
         vt_fault_hold_swap(fault, false, false);
         while (vt_fault_fired(fault) == 0) (void)sched_yield();
         vt_fault_disarm(fault);
-        while (group_at(last)->state != FXI_WAITING && group_at(last)->state != FXI_RUNNING)
+        while (request_at(last)->state != FXI_WAITING && request_at(last)->state != FXI_RUNNING)
             (void)fxi_iteration_run(eng);
-        while (group_at(last)->state != FXI_RUNNING || !group_at(last)->seq[0].kv)
+        while (request_at(last)->state != FXI_RUNNING || !request_at(last)->seq[0].kv)
             (void)fxi_iteration_run(eng);
         vt_fault_hold_swap(fault, true, true);
     }
@@ -214,33 +208,4 @@ static void test_a_failing_swap_ends_in_recompute(void **state)
     check_manager();
 }
 
-// How many of the tests have failed.
-static int test_manager(const char *name)
-{
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        T(test_streams_do_not_wait_for_the_swap),
-        T(test_a_way_that_takes_too_long_ends_in_recompute),
-        T(test_cancel_on_the_way),
-        T(test_a_failing_swap_ends_in_recompute),
-    };
-    manager = name;
-    return cmocka_run_group_tests_name(name, tests, ask_alone, NULL);
-}
-
-static bool swaps_beside(const char *name)
-{
-    manager = name;
-    eng = open_over_fault();
-    const bool can = fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP);
-    unthreaded_close(eng);
-    return can;
-}
-
-FX_SUITE(test_swap_beside)
-{
-    int n_failed = 0;
-    for (int i = 0; fxi_kv_manager_name(i); i++)
-        if (swaps_beside(fxi_kv_manager_name(i))) n_failed += test_manager(fxi_kv_manager_name(i));
-    return n_failed;
-}
+FX_RUN_GROUP(test_swap_beside, ask_alone, NULL)

@@ -1,6 +1,5 @@
 // test_text.c - text is shown as early as is safe, and never wrongly, however its bytes are split
 // into tokens.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/iteration.h"
@@ -52,9 +51,8 @@ static const sample samples[] = {
     {"caf\xC3\xA9s", {"\xC3\xA9"}, "caf", true},
 };
 
-static void test_any_cut_shows_the_same(void **state)
+FX_TEST(test_any_cut_shows_the_same)
 {
-    (void)state;
     char shown[64];
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
         const sample *s = &samples[i];
@@ -67,17 +65,6 @@ static void test_any_cut_shows_the_same(void **state)
 }
 
 // ---- against the definition --------------------------------------------------------------------
-
-// Where the first stop string begins in `text`, or SIZE_MAX.
-static size_t first_stop(const char *text, const char *const *stop, size_t n_stop)
-{
-    size_t first = SIZE_MAX;
-    for (size_t i = 0; i < n_stop; i++) {
-        const char *at = strstr(text, stop[i]);
-        if (at && (size_t)(at - text) < first) first = (size_t)(at - text);
-    }
-    return first;
-}
 
 // How many bytes of `text`, which has no stop string, no longer text can make part of one.
 static size_t safe_bytes(const char *text, const char *const *stop, size_t n_stop)
@@ -113,7 +100,13 @@ static bool check_random_text(uint64_t seed)
         assert_true(fxi_text_add(&t, text + n, len, &stops, &show));
         strncat(said, text + n, len);
         n += len;
-        cut = first_stop(said, stop, 3);
+        // Where the first stop string begins in `text`, or SIZE_MAX.
+        size_t first = SIZE_MAX;
+        for (size_t i = 0; i < 3; i++) {
+            const char *at = strstr(said, stop[i]);
+            if (at && (size_t)(at - said) < first) first = (size_t)(at - said);
+        }
+        cut = first;
         n_shown += show;
         assert_int_equal(n_shown, cut != SIZE_MAX ? cut : safe_bytes(said, stop, 3));
         assert_int_equal(t.stopped, cut != SIZE_MAX);
@@ -124,18 +117,16 @@ static bool check_random_text(uint64_t seed)
     return cut != SIZE_MAX;
 }
 
-static void test_stops_are_found_as_by_definition(void **state)
+FX_TEST(test_stops_are_found_as_by_definition)
 {
-    (void)state;
     int n_stopped = 0;
     for (uint64_t seed = 0; seed < 2000; seed++) n_stopped += check_random_text(seed);
     assert_in_range(n_stopped, 200, 1999);
 }
 
 // A beam that forks a text in the middle of a stop string finds it in both.
-static void test_copies_go_on_in_a_stop_string(void **state)
+FX_TEST(test_copies_go_on_in_a_stop_string)
 {
-    (void)state;
     const char *const stop[] = {"abcd"};
     fxi_text t = {0}, copy;
     fxi_stops stops;
@@ -154,9 +145,8 @@ static void test_copies_go_on_in_a_stop_string(void **state)
     fxi_stops_free(&stops);
 }
 
-static void test_nothing_unsafe_is_shown_early(void **state)
+FX_TEST(test_nothing_unsafe_is_shown_early)
 {
-    (void)state;
     fxi_text t = {0};
     const char *const stop[] = {"stop"};
     fxi_stops stops;
@@ -171,9 +161,8 @@ static void test_nothing_unsafe_is_shown_early(void **state)
     fxi_stops_free(&stops);
 }
 
-static void test_first_space_is_dropped(void **state)
+FX_TEST(test_first_space_is_dropped)
 {
-    (void)state;
     fxi_text t = {.bytes.strip_space = true};
     size_t show;
     assert_true(fxi_text_add(&t, "", 0, NULL, &show)); // a control token does not count
@@ -184,14 +173,4 @@ static void test_first_space_is_dropped(void **state)
     fxi_text_free(&t);
 }
 
-FX_SUITE(test_text)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_cut_shows_the_same),
-        cmocka_unit_test(test_stops_are_found_as_by_definition),
-        cmocka_unit_test(test_copies_go_on_in_a_stop_string),
-        cmocka_unit_test(test_nothing_unsafe_is_shown_early),
-        cmocka_unit_test(test_first_space_is_dropped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_text)

@@ -1,7 +1,6 @@
 // test_tight_memory.c - for every manager: a request whose memory just fits says what it says where
 // there is plenty. Beams go on together; choices that do not fit together, with a manager that
 // cannot share a prompt, are computed one after another.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "lab/kv_reserve.h"
@@ -84,31 +83,26 @@ static uint64_t ask_with_plenty(const char *manager, make_request *make, int exp
     return bytes;
 }
 
-static void check_manager_with(const char *manager, make_request *make, int expect_tok)
-{
-    fx_engine *eng = open_tight(manager, ask_with_plenty(manager, make, expect_tok));
-    const fx_request r = make(expect_tok, &got);
-    bits_ask(eng, &r, &got);
-    check_end(eng);
-    unthreaded_close(eng);
-}
-
 static void check_every_manager(make_request *make)
 {
     for (int i = 0; fxi_lab_manager_name(i); i++)
-        for (int expect_tok = 0; expect_tok <= N_GEN; expect_tok += N_GEN / 2)
-            check_manager_with(fxi_lab_manager_name(i), make, expect_tok);
+        for (int expect_tok = 0; expect_tok <= N_GEN; expect_tok += N_GEN / 2) {
+            const char *manager = fxi_lab_manager_name(i);
+            fx_engine *eng = open_tight(manager, ask_with_plenty(manager, make, expect_tok));
+            const fx_request r = make(expect_tok, &got);
+            bits_ask(eng, &r, &got);
+            check_end(eng);
+            unthreaded_close(eng);
+        }
 }
 
-static void test_beams_fit_what_they_cost(void **state)
+FX_TEST(test_beams_fit_what_they_cost)
 {
-    (void)state;
     check_every_manager(beams_of);
 }
 
-static void test_choices_fit_what_they_cost(void **state)
+FX_TEST(test_choices_fit_what_they_cost)
 {
-    (void)state;
     check_every_manager(choices_of);
 }
 
@@ -121,9 +115,8 @@ static int n_caches(const fxi_live_request *g)
 
 // Without forks, as many at a time as there is memory for; the others follow, beside another
 // request that came later.
-static void test_choices_take_turns(void **state)
+FX_TEST(test_choices_take_turns)
 {
-    (void)state;
     static bits_answer other;
     for (int i = 0; fxi_lab_manager_name(i); i++) {
         const uint64_t bytes = ask_with_plenty(fxi_lab_manager_name(i), choices_of, N_GEN);
@@ -139,7 +132,7 @@ static void test_choices_take_turns(void **state)
             const uint64_t id = bits_submit(eng, &r);
             (void)bits_submit(eng, &late);
             while (!got.last) {
-                const fxi_live_request *g = bits_group(eng, id);
+                const fxi_live_request *g = bits_live_request(eng, id);
                 if (g && n_caches(g) > most) most = n_caches(g);
                 (void)fxi_iteration_run(eng);
             }
@@ -152,12 +145,4 @@ static void test_choices_take_turns(void **state)
     }
 }
 
-FX_SUITE(test_tight_memory)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_beams_fit_what_they_cost),
-        cmocka_unit_test(test_choices_fit_what_they_cost),
-        cmocka_unit_test(test_choices_take_turns),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_tight_memory)

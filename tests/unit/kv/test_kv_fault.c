@@ -267,29 +267,22 @@ static void make_texts(void)
     for (int i = 0; i < KV_WORLD_CTX; i++) text[0][i] = i % 71, text[1][i] = 100 + i % 31;
 }
 
-// Of a cache that several devices share out, each one's.
-static void sweep_devices(const char *manager, int n)
+FX_TEST(test_every_call_of_a_devices_backend_fails)
 {
-    kv_world_n_rank = n;
-    for (kv_world_faulty_rank = n - 1; kv_world_faulty_rank >= 0; kv_world_faulty_rank--)
-        for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
-            if (suite_takes(k + (size_t)kv_world_faulty_rank, MAX_RANK))
-                sweep_call(manager, &calls[k]);
-    kv_world_n_rank = kv_world_faulty_rank = 0;
-}
-
-static void test_every_call_of_a_devices_backend_fails(void **state)
-{
-    (void)state;
     make_texts();
     for (int m = 0; fxi_lab_manager_name(m); m++)
-        for (int n = suite_is_long() ? 2 : MAX_RANK; n <= MAX_RANK; n++)
-            sweep_devices(fxi_lab_manager_name(m), n);
+        for (int n = suite_is_long() ? 2 : MAX_RANK; n <= MAX_RANK; n++) {
+            kv_world_n_rank = n;
+            for (kv_world_faulty_rank = n - 1; kv_world_faulty_rank >= 0; kv_world_faulty_rank--)
+                for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
+                    if (suite_takes(k + (size_t)kv_world_faulty_rank, MAX_RANK))
+                        sweep_call(fxi_lab_manager_name(m), &calls[k]);
+            kv_world_n_rank = kv_world_faulty_rank = 0;
+        }
 }
 
-static void test_every_call_of_the_backend_fails(void **state)
+FX_TEST(test_every_call_of_the_backend_fails)
 {
-    (void)state;
     make_texts();
     for (int m = 0; fxi_lab_manager_name(m); m++)
         for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
@@ -348,25 +341,18 @@ static void sweep_open(const char *manager, int n_rank, int faulty)
         (void)open_fails_well(manager, n_rank, faulty, i, VT_NOSPACE);
 }
 
-static void sweep_open_on_devices(const char *manager)
+FX_TEST(test_opening_fails_well)
 {
-    for (int n_rank = 1; n_rank <= MAX_RANK; n_rank++)
-        for (int faulty = 0; faulty < n_rank; faulty++) sweep_open(manager, n_rank, faulty);
-}
-
-static void test_opening_fails_well(void **state)
-{
-    (void)state;
     for (int m = 0; fxi_lab_manager_name(m); m++) {
         const char *manager = fxi_lab_manager_name(m);
         sweep_open(manager, 0, 0);
-        sweep_open_on_devices(manager);
+        for (int n_rank = 1; n_rank <= MAX_RANK; n_rank++)
+            for (int faulty = 0; faulty < n_rank; faulty++) sweep_open(manager, n_rank, faulty);
     }
 }
 
-static void test_devices_share_out_whole_bytes(void **state)
+FX_TEST(test_devices_share_out_whole_bytes)
 {
-    (void)state;
     fxi_kv_shape shape = kv_world_shape(BUDGET, false);
     fx_error err = {0};
     fxi_kv *kv;
@@ -378,9 +364,8 @@ static void test_devices_share_out_whole_bytes(void **state)
 }
 
 // A view has one stride for all devices.
-static void test_devices_with_two_page_sizes_are_refused(void **state)
+FX_TEST(test_devices_with_two_page_sizes_are_refused)
 {
-    (void)state;
     for (int m = 0; fxi_lab_manager_name(m); m++) {
         const char *manager = fxi_lab_manager_name(m);
         memory mem[2] = {{0}};
@@ -444,9 +429,8 @@ static void expect_bad_swap_found(const char *manager, int n_rank)
         assert_int_equal(m[k].end.n_violation + m[k].end.n_created + m[k].end.reserved_bytes, 0);
 }
 
-static void test_other_bytes_do_not_come_back(void **state)
+FX_TEST(test_other_bytes_do_not_come_back)
 {
-    (void)state;
     for (int i = 0; fxi_lab_manager_name(i); i++)
         for (int n = 0; n <= MAX_RANK && kv_world_can(fxi_lab_manager_name(i), FXI_KV_SWAP); n++)
             expect_bad_swap_found(fxi_lab_manager_name(i), n);
@@ -455,9 +439,8 @@ static void test_other_bytes_do_not_come_back(void **state)
 // ---- block copies ------------------------------------------------------------------------------
 
 // Copy-on-write of a block: all planes in one call.
-static void test_a_block_is_copied_in_one_call(void **state)
+FX_TEST(test_a_block_is_copied_in_one_call)
 {
-    (void)state;
     enum { N_PLANE = 64, N_TOK = 5 };
     vt_vmm *host;
     assert_int_equal(vt_vmm_host_open(&host), VT_OK);
@@ -481,16 +464,4 @@ static void test_a_block_is_copied_in_one_call(void **state)
     fxi_kv_close(kv);
 }
 
-FX_SUITE(test_kv_fault)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_call_of_the_backend_fails),
-        cmocka_unit_test(test_every_call_of_a_devices_backend_fails),
-        cmocka_unit_test(test_opening_fails_well),
-        cmocka_unit_test(test_other_bytes_do_not_come_back),
-        cmocka_unit_test(test_a_block_is_copied_in_one_call),
-        cmocka_unit_test(test_devices_share_out_whole_bytes),
-        cmocka_unit_test(test_devices_with_two_page_sizes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_kv_fault)

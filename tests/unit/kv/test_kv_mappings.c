@@ -1,7 +1,6 @@
 // test_kv_mappings.c - 80 layers for 1,000 conversations of up to 8K tokens under Linux's default
 // limit of mappings: all of them fit beside each other, as admission counts and as the system does,
 // whatever they share, record and grow; and the host's mappings are those that were counted.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "kv/kv.h"
@@ -79,14 +78,6 @@ static fxi_kv_stats stats_of(const town *t)
     return st;
 }
 
-// What an admission would count now: all of them are to have their mappings.
-static void count_needed(town *t)
-{
-    uint64_t n = 0;
-    for (int i = 0; i < t->n; i++) n += fxi_kv_mappings(t->kv, t->chat[i].s);
-    if (n > t->most_needed) t->most_needed = n;
-}
-
 // Tokens that nobody else has.
 static void grow_chat(town *t, int i, int end_tok)
 {
@@ -120,14 +111,6 @@ static void begin_turn(town *t, int i, int prompt_tok)
     if (i % 16 == 0) take_step(t);
 }
 
-static void end_turn(town *t, int i)
-{
-    record_chat(t, i);
-    fxi_kv_release(t->kv, t->chat[i].s);
-    t->chat[i].s = NULL;
-    if (i % 16 == 0) take_step(t);
-}
-
 // In each turn all are alive together, half of what they grow by is prompt, and in the last one
 // they get as long as they may. `at_most` is asked where mappings are most.
 static void live_on(town *t, void (*at_most)(const town *t))
@@ -141,9 +124,17 @@ static void live_on(town *t, void (*at_most)(const town *t))
                 grow_chat(t, i, len + STEP_TOK < end ? len + STEP_TOK : end);
             take_step(t);
         }
-        count_needed(t);
+        // What an admission would count now: all of them are to have their mappings.
+        uint64_t n = 0;
+        for (int i = 0; i < t->n; i++) n += fxi_kv_mappings(t->kv, t->chat[i].s);
+        if (n > t->most_needed) t->most_needed = n;
         at_most(t);
-        for (int i = 0; i < t->n; i++) end_turn(t, i);
+        for (int i = 0; i < t->n; i++) {
+            record_chat(t, i);
+            fxi_kv_release(t->kv, t->chat[i].s);
+            t->chat[i].s = NULL;
+            if (i % 16 == 0) take_step(t);
+        }
     }
 }
 
@@ -156,9 +147,8 @@ static void expect_fake_runs(const town *t)
     assert_int_equal(vt_fake_look(fake).n_run, stats_of(t).n_mapping);
 }
 
-static void test_a_thousand_conversations_have_their_mappings(void **state)
+FX_TEST(test_a_thousand_conversations_have_their_mappings)
 {
-    (void)state;
     vt_fake_report last;
     fake = vt_fake_open();
     assert_non_null(fake);
@@ -183,9 +173,8 @@ static void expect_host_maps(const town *t)
     assert_true(maps_in_all() - lines_before <= 2 * n + 64); // each, and the gap behind it
 }
 
-static void test_the_host_has_as_many_mappings_as_are_counted(void **state)
+FX_TEST(test_the_host_has_as_many_mappings_as_are_counted)
 {
-    (void)state;
     lines_before = maps_in_all();
     town t = open_town(NULL, THIN_ROW_BYTES, 40, 2048);
     live_on(&t, expect_host_maps);
@@ -291,20 +280,57 @@ static void expect_default_limit(const town *t)
     assert_in_range(all, n, MAX_MAP_COUNT);
 }
 
-static void test_a_thousand_conversations_are_mapped_by_the_host(void **state)
+FX_TEST(test_a_thousand_conversations_are_mapped_by_the_host)
 {
-    (void)state;
     if (max_map_count() < MAX_MAP_COUNT) skip();
     town t = open_town(open_thin_host(), ROW_BYTES, MAX_SEQ, MAX_TOK);
     live_on(&t, expect_default_limit);
     close_town(&t);
 }
 
+// ---- planes in a view ---------------------------------------------------------------------------
+
+static uint64_t mappings_of(int n_seq, int *n_together)
+{
+    enum { CTX_TOK = 8192 };
+    const fxi_kv_shape many = {.layout = {1, {{2 * N_LAYER, 64, 0}}},
+                               .ctx_tok = CTX_TOK,
+                               .max_seq = 2 * n_seq,
+                               .run_seq = n_seq,
+                               .budget_bytes = (uint64_t)1 << 40};
+    fxi_kv *kv;
+    fxi_kv_stats stats;
+    assert_int_equal(fxi_kv_open("vtensor", &many, &kv, NULL), FX_OK);
+    fxi_kv_seq *s;
+    assert_int_equal(fxi_kv_create(kv, &(fxi_kv_expect){0}, &s), FX_OK);
+    assert_int_equal(fxi_kv_extend(kv, s, 1), FX_OK);
+    fxi_kv_get_stats(kv, &stats);
+    const fxi_kv_view v = fxi_kv_get_views(kv, s).group[0];
+    *n_together = v.view_planes ? v.view_planes : 1;
+    for (int layer = 0; layer < N_LAYER; layer++) {
+        const fxi_kv_view one = fxi_kv_layer(&v, layer);
+        assert_ptr_equal(fxi_kv_row(&one, 0, 0), fxi_kv_row(&v, 2 * layer, 0));
+        assert_ptr_equal(fxi_kv_row(&one, 1, 0), fxi_kv_row(&v, 2 * layer + 1, 0));
+    }
+    assert_true(2 * stats.n_mapping * (uint64_t)n_seq <= stats.max_mapping);
+    fxi_kv_close(kv);
+    return stats.n_mapping;
+}
+
+// With two runs each, 64 sequences of 160 planes fit Linux's default limit; 1,000 share views.
+FX_TEST(test_planes_share_views_where_many_sequences_run)
+{
+    int n_together;
+    assert_int_equal(mappings_of(64, &n_together), 160);
+    assert_int_equal(n_together, 1);
+    assert_int_equal(mappings_of(1000, &n_together), 5);
+    assert_int_equal(n_together, 32);
+}
+
 // ---- several managers of a process --------------------------------------------------------------
 
-static void test_managers_share_the_mappings_of_a_process(void **state)
+FX_TEST(test_managers_share_the_mappings_of_a_process)
 {
-    (void)state;
     fxi_kv_shape shape = {
         .layout = {1, {{4, 256, 0}}}, .ctx_tok = 500, .max_seq = 4, .budget_bytes = 2 << 20};
     uint64_t max_mapping[3];
@@ -342,9 +368,8 @@ static fx_status open_batch_with(uint64_t max_runs, double run_share, int n_rank
     return st;
 }
 
-static void test_a_batch_has_its_share_of_the_mappings(void **state)
+FX_TEST(test_a_batch_has_its_share_of_the_mappings)
 {
-    (void)state;
     static const struct {
         uint64_t max_runs; // of what one batch needs
         double run_share;
@@ -362,14 +387,4 @@ static void test_a_batch_has_its_share_of_the_mappings(void **state)
     }
 }
 
-FX_SUITE(test_kv_mappings)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_thousand_conversations_have_their_mappings),
-        cmocka_unit_test(test_a_thousand_conversations_are_mapped_by_the_host),
-        cmocka_unit_test(test_the_host_has_as_many_mappings_as_are_counted),
-        cmocka_unit_test(test_managers_share_the_mappings_of_a_process),
-        cmocka_unit_test(test_a_batch_has_its_share_of_the_mappings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_kv_mappings)

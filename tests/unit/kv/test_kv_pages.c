@@ -1,5 +1,4 @@
 // test_kv_pages.c - the table of recorded pages: prompts that were chosen to collide do not.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "kv/paged/paged.h"
@@ -28,9 +27,8 @@ static uint32_t longest_chain(const fxi_paged *k)
     return longest;
 }
 
-static void test_chosen_prompts_do_not_collide(void **state)
+FX_TEST(test_chosen_prompts_do_not_collide)
 {
-    (void)state;
     fxi_paged k = {.block_shift = SHIFT, .n_block = N_BLOCK};
     fxi_kv_domain *domain;
     assert_true(fxi_page_store_open(&k));
@@ -48,8 +46,4 @@ static void test_chosen_prompts_do_not_collide(void **state)
     fxi_page_store_close(&k);
 }
 
-FX_SUITE(test_kv_pages)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_chosen_prompts_do_not_collide)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_kv_pages)

@@ -40,15 +40,6 @@ static bool one_in(int n)
     return draw(1, n) == 1;
 }
 
-// Texts that begin alike, so that prefixes branch.
-static void make_texts(void)
-{
-    for (int k = 0; k < N_TEXT; k++)
-        for (int i = 0; i < KV_WORLD_CTX; i++) t.text[k][i] = draw(0, 50);
-    for (int k = 1; k < N_TEXT; k++)
-        for (int i = 0; i < k * 40; i++) t.text[k][i] = t.text[0][i];
-}
-
 static void take_text(int i)
 {
     const int32_t *from = t.text[draw(0, N_TEXT - 1)];
@@ -203,21 +194,7 @@ static const struct step_row {
     {do_swap, 3},  {do_release, 2}, {do_memory, 4},      {do_prepare, 1}, {do_truncate, 4},
 };
 
-static void take_step(void)
-{
-    int k = 0, at = draw(1, 36);
-    while ((at -= steps[k].weight) > 0) k++;
-    steps[k].act(draw(0, KV_WORLD_MAX_SEQ - 1));
-}
-
 // ---- traces ------------------------------------------------------------------------------------
-
-// One of the next calls of the backend.
-static void fail_one_call(void)
-{
-    vt_fault_arm(t.w.fault, (uint64_t)draw(0, one_in(2) ? 2 : 12), 0,
-                 one_in(2) ? VT_NOSPACE : VT_EDEVICE);
-}
 
 static void run_trace(uint64_t seed, int n_step)
 {
@@ -227,14 +204,24 @@ static void run_trace(uint64_t seed, int n_step)
     t.rng = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     t.now_ms = 0;
     print_message("%s, seed %llu\n", t.manager, (unsigned long long)seed);
-    make_texts();
+    // Texts that begin alike, so that prefixes branch.
+    for (int k = 0; k < N_TEXT; k++)
+        for (int i = 0; i < KV_WORLD_CTX; i++) t.text[k][i] = draw(0, 50);
+    for (int k = 1; k < N_TEXT; k++)
+        for (int i = 0; i < k * 40; i++) t.text[k][i] = t.text[0][i];
     kv_world_open(&t.w, t.manager, &shape);
     t.w.is_lossy = true;
     if (t.threaded) vt_fault_set_delay(t.w.fault, seed, 20);
     for (int i = 0; i < n_step; i++) {
         const bool armed = t.faults && one_in(3);
-        if (armed) fail_one_call();
-        take_step();
+        // One of the next calls of the backend.
+        if (armed) {
+            vt_fault_arm(t.w.fault, (uint64_t)draw(0, one_in(2) ? 2 : 12), 0,
+                         one_in(2) ? VT_NOSPACE : VT_EDEVICE);
+        }
+        int k = 0, at = draw(1, 36);
+        while ((at -= steps[k].weight) > 0) k++;
+        steps[k].act(draw(0, KV_WORLD_MAX_SEQ - 1));
         if (armed) vt_fault_disarm(t.w.fault);
         if (i % ALL_CHECKED == 0) kv_world_verify(&t.w);
     }
@@ -260,27 +247,23 @@ static void run_traces(bool windows, bool faults)
         }
 }
 
-static void test_random_calls(void **state)
+FX_TEST(test_random_calls)
 {
-    (void)state;
     run_traces(false, false);
 }
 
-static void test_random_calls_with_windows(void **state)
+FX_TEST(test_random_calls_with_windows)
 {
-    (void)state;
     run_traces(true, false);
 }
 
-static void test_random_failures(void **state)
+FX_TEST(test_random_failures)
 {
-    (void)state;
     run_traces(false, true);
 }
 
-static void test_random_failures_with_windows(void **state)
+FX_TEST(test_random_failures_with_windows)
 {
-    (void)state;
     run_traces(true, true);
 }
 
@@ -298,9 +281,8 @@ static void run_traces_on(int n_device)
 }
 
 // Pages on their way to the swap and back, beside the calls.
-static void test_random_calls_beside_a_thread(void **state)
+FX_TEST(test_random_calls_beside_a_thread)
 {
-    (void)state;
     t.threaded = true;
     for (int i = 0; (t.manager = fxi_lab_manager_name(i)) != NULL; i++)
         for (uint64_t seed = 1; seed <= 6 && kv_world_can(t.manager, FXI_KV_ASYNC_SWAP); seed++) {
@@ -313,17 +295,15 @@ static void test_random_calls_beside_a_thread(void **state)
 }
 
 // Each of several devices has its part of every row; calls of one of them fail.
-static void test_random_calls_on_several_devices(void **state)
+FX_TEST(test_random_calls_on_several_devices)
 {
-    (void)state;
     for (int i = 0; (t.manager = fxi_lab_manager_name(i)) != NULL; i++)
         for (int n = 2; n <= 3; n++) run_traces_on(n);
 }
 
 // Pages as large as a device's: vtensor lays the planes of a group side by side.
-static void test_random_calls_on_large_pages(void **state)
+FX_TEST(test_random_calls_on_large_pages)
 {
-    (void)state;
     kv_world_page_bytes = 64 << 10;
     run_traces(false, false);
     run_traces(true, false);
@@ -332,9 +312,8 @@ static void test_random_calls_on_large_pages(void **state)
     kv_world_page_bytes = 0;
 }
 
-static void test_random_calls_with_other_blocks(void **state)
+FX_TEST(test_random_calls_with_other_blocks)
 {
-    (void)state;
     for (t.block_tok = 1; t.block_tok <= 8; t.block_tok *= 8) {
         run_traces(false, false);
         run_traces(false, true);
@@ -342,17 +321,4 @@ static void test_random_calls_with_other_blocks(void **state)
     t.block_tok = 0;
 }
 
-FX_SUITE(test_kv_trace)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_calls),
-        cmocka_unit_test(test_random_calls_with_windows),
-        cmocka_unit_test(test_random_failures),
-        cmocka_unit_test(test_random_failures_with_windows),
-        cmocka_unit_test(test_random_calls_with_other_blocks),
-        cmocka_unit_test(test_random_calls_on_large_pages),
-        cmocka_unit_test(test_random_calls_on_several_devices),
-        cmocka_unit_test(test_random_calls_beside_a_thread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_kv_trace)

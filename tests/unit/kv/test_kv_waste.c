@@ -1,6 +1,5 @@
 // test_kv_waste.c - what managers promise beyond kv.h: how much the reserving ones keep, and of
 // which kind their waste is; what sequences share in blocks, and when they get a copy.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_world.h"
@@ -36,9 +35,8 @@ static void expect_waste(int used, int reserved, int internal, int external)
     assert_int_equal(st.external_bytes, external);
 }
 
-static void test_reservations(void **state)
+FX_TEST(test_reservations)
 {
-    (void)state;
     static const struct {
         const char *manager;
         int output, kept, block; // expected output; tokens reserved, and in the block
@@ -74,16 +72,14 @@ static uint64_t waste_of(const char *manager)
 }
 
 // One page per group instead of one for each plane.
-static void test_planes_side_by_side_waste_less(void **state)
+FX_TEST(test_planes_side_by_side_waste_less)
 {
-    (void)state;
     assert_true(waste_of("vattention-mega") < waste_of("vattention"));
 }
 
 // A sequence that is longer than was expected moves, and its rows with it.
-static void test_outgrowing_a_reservation(void **state)
+FX_TEST(test_outgrowing_a_reservation)
 {
-    (void)state;
     const fxi_kv_expect e = {.begin_tok = 20, .output_tok = 10};
     open_world("reserve-oracle");
     assert_int_equal(kv_world_create(&w, 0, &e), FX_OK);
@@ -117,9 +113,8 @@ static int n_shared_block(void)
 }
 
 // The first writer to a shared block gets a copy; the last one writes in place.
-static void test_copy_on_write(void **state)
+FX_TEST(test_copy_on_write)
 {
-    (void)state;
     open_world("paged");
     begin(0, 3 * BLOCK + 5);
     expect_waste(3 * BLOCK + 5, 0, BLOCK - 5, 0);
@@ -137,9 +132,8 @@ static void test_copy_on_write(void **state)
 }
 
 // Twins that computed the same prompt hold its full blocks once they are recorded.
-static void test_twins_share_what_is_recorded(void **state)
+FX_TEST(test_twins_share_what_is_recorded)
 {
-    (void)state;
     open_world("paged");
     begin(0, 4 * BLOCK), begin(1, 4 * BLOCK);
     assert_int_equal(n_held_block(), 8);
@@ -155,9 +149,8 @@ static void test_twins_share_what_is_recorded(void **state)
 }
 
 // Sequences count as holders, and so do recorded prefixes: what one alone holds is not shared.
-static void test_what_is_shared_is_counted(void **state)
+FX_TEST(test_what_is_shared_is_counted)
 {
-    (void)state;
     int hit;
     open_world("paged");
     begin(0, 4 * BLOCK + 1);
@@ -184,9 +177,8 @@ static void test_what_is_shared_is_counted(void **state)
 
 // A page is recorded in one domain only. The pages before it, which the other domain knows from
 // another sequence, stay the sequence's own.
-static void test_a_refused_record_changes_nothing(void **state)
+FX_TEST(test_a_refused_record_changes_nothing)
 {
-    (void)state;
     const fxi_kv_keep keep = {0};
     open_world("paged");
     begin(0, 4 * BLOCK), begin(1, 2 * BLOCK);
@@ -204,9 +196,8 @@ static void test_a_refused_record_changes_nothing(void **state)
 }
 
 // From one token on, unless the kernels read more rows at once.
-static void test_block_sizes(void **state)
+FX_TEST(test_block_sizes)
 {
-    (void)state;
     for (int tile = 0; tile <= 16; tile += 16)
         for (int n = 1; n <= 512; n *= 2) {
             fxi_kv_shape shape = kv_world_shape(BUDGET, false);
@@ -227,9 +218,8 @@ static void test_block_sizes(void **state)
 }
 
 // Whole blocks are matched, whatever their place in the pool; another token ends the match.
-static void test_blocks_are_matched_by_their_tokens(void **state)
+FX_TEST(test_blocks_are_matched_by_their_tokens)
 {
-    (void)state;
     int hit;
     open_world("paged");
     begin(0, 5 * BLOCK);
@@ -248,18 +238,4 @@ static void test_blocks_are_matched_by_their_tokens(void **state)
     kv_world_close(&w);
 }
 
-FX_SUITE(test_kv_waste)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_planes_side_by_side_waste_less),
-        cmocka_unit_test(test_reservations),
-        cmocka_unit_test(test_outgrowing_a_reservation),
-        cmocka_unit_test(test_copy_on_write),
-        cmocka_unit_test(test_twins_share_what_is_recorded),
-        cmocka_unit_test(test_what_is_shared_is_counted),
-        cmocka_unit_test(test_a_refused_record_changes_nothing),
-        cmocka_unit_test(test_block_sizes),
-        cmocka_unit_test(test_blocks_are_matched_by_their_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_kv_waste)

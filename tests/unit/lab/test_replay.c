@@ -44,9 +44,8 @@ static fxi_replay_figures run_replay(const char *text, const fxi_replay_options 
     return f;
 }
 
-static void test_every_request_ends(void **state)
+FX_TEST(test_every_request_ends)
 {
-    (void)state;
     fxi_replay_options o = small_options();
     fxi_replay_figures f =
         run_replay("prompt_tokens,output_tokens\n100,50\n300,7\n2000,40\n1,1\n", &o);
@@ -62,9 +61,8 @@ static void test_every_request_ends(void **state)
 }
 
 // Alone on the device, a request takes one pass for its prompt and one for each further token.
-static void test_time_of_one_request(void **state)
+FX_TEST(test_time_of_one_request)
 {
-    (void)state;
     fxi_replay_options o = small_options();
     fxi_replay_figures f = run_replay("prompt_tokens,output_tokens\n100,11\n", &o);
     const double pass_s = (100 + 2e9 / 1e6) / 1e6; // reading the weights at 1000 GB/s
@@ -75,9 +73,8 @@ static void test_time_of_one_request(void **state)
 }
 
 // Whatever a block holds, the answers are complete; the smaller it is, the less of it is empty.
-static void test_blocks_of_any_size(void **state)
+FX_TEST(test_blocks_of_any_size)
 {
-    (void)state;
     double internal = 0;
     for (int n = 1; n <= 256; n *= 4) {
         fxi_replay_options o = small_options();
@@ -108,9 +105,8 @@ static fxi_replay_figures run_short(const char *manager, int beam_width, uint64_
 }
 
 // As many sequences run together as with blocks of 16 tokens, less one in a hundred.
-static void test_chunks_are_small_enough(void **state)
+FX_TEST(test_chunks_are_small_enough)
 {
-    (void)state;
     const uint64_t bytes = UINT64_C(4) << 30;
     fxi_replay_figures chunks = run_short("vtensor", 0, bytes);
     fxi_replay_figures blocks = run_short("paged", 0, bytes);
@@ -121,18 +117,16 @@ static void test_chunks_are_small_enough(void **state)
 
 // A beam is forked in one call for all chunks that it shares: steps wait for that for less than a
 // sixth of the time, although they are short, and most of them fork most beams.
-static void test_forks_cost_little(void **state)
+FX_TEST(test_forks_cost_little)
 {
-    (void)state;
     fxi_replay_figures f = run_short("vtensor", 4, 0);
     assert_int_equal(f.n_done, 200);
     assert_true(f.driver_s > 0 && f.driver_s < f.end_s / 6);
     fxi_replay_figures_free(&f);
 }
 
-static void test_arrivals(void **state)
+FX_TEST(test_arrivals)
 {
-    (void)state;
     fxi_replay_options o = small_options();
     const char *text = "arrival_ms,prompt_tokens,output_tokens\n0,10,2\n60000,10,2\n120000,10,2\n";
     fxi_replay_figures f = run_replay(text, &o);
@@ -145,9 +139,8 @@ static void test_arrivals(void **state)
     fxi_replay_figures_free(&f);
 }
 
-static void test_what_does_not_fit_is_refused(void **state)
+FX_TEST(test_what_does_not_fit_is_refused)
 {
-    (void)state;
     fxi_replay_options o = small_options();
     fxi_replay_figures f = run_replay("prompt_tokens,output_tokens\n5000,5\n10,5\n", &o);
     assert_int_equal(f.n_done, 1);
@@ -156,9 +149,8 @@ static void test_what_does_not_fit_is_refused(void **state)
 }
 
 // More than the memory holds at once: the answers are complete all the same.
-static void test_short_memory(void **state)
+FX_TEST(test_short_memory)
 {
-    (void)state;
     fxi_replay_options o = small_options();
     char text[2000] = "prompt_tokens,output_tokens\n";
     for (int i = 0; i < 60; i++) strcat(text, "300,200\n");
@@ -172,9 +164,8 @@ static void test_short_memory(void **state)
 }
 
 // The product's managers and the laboratory's serve the same requests, with little memory, too.
-static void test_every_manager(void **state)
+FX_TEST(test_every_manager)
 {
-    (void)state;
     fxi_replay_options o = small_options();
     char text[1000] = "prompt_tokens,output_tokens\n";
     for (int i = 0; i < 20; i++) strcat(text, "200,60\n");
@@ -186,9 +177,8 @@ static void test_every_manager(void **state)
     }
 }
 
-static void test_equal_prefixes_are_found(void **state)
+FX_TEST(test_equal_prefixes_are_found)
 {
-    (void)state;
     fxi_replay_options o = small_options();
     fxi_replay_figures f =
         run_replay("arrival_ms,prompt_tokens,output_tokens,hash_ids\n"
@@ -199,9 +189,8 @@ static void test_equal_prefixes_are_found(void **state)
     fxi_replay_figures_free(&f);
 }
 
-static void test_the_same_figures(void **state)
+FX_TEST(test_the_same_figures)
 {
-    (void)state;
     fxi_replay_options o = small_options();
     const char *text = "prompt_tokens,output_tokens\n100,50\n300,70\n200,40\n1000,100\n";
     o.load.rate_per_s = 50;
@@ -225,9 +214,8 @@ static bool stop_at_once(void *ud, size_t n_done, size_t n_row)
     return false;
 }
 
-static void test_errors(void **state)
+FX_TEST(test_errors)
 {
-    (void)state;
     fxi_replay_options o = small_options();
     fxi_trace t = make_trace("prompt_tokens,output_tokens\n10,5\n");
     fxi_replay_figures f;
@@ -269,9 +257,8 @@ static uint64_t block_hits(const fxi_trace *t)
     return n_tok;
 }
 
-static void test_hits_of_a_real_trace(void **state)
+FX_TEST(test_hits_of_a_real_trace)
 {
-    (void)state;
     if (access(MOONCAKE, R_OK) != 0) skip();
     fxi_trace t;
     fxi_replay_figures f;
@@ -290,22 +277,4 @@ static void test_hits_of_a_real_trace(void **state)
     fxi_trace_free(&t);
 }
 
-FX_SUITE(test_replay)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_request_ends),
-        cmocka_unit_test(test_time_of_one_request),
-        cmocka_unit_test(test_blocks_of_any_size),
-        cmocka_unit_test(test_chunks_are_small_enough),
-        cmocka_unit_test(test_forks_cost_little),
-        cmocka_unit_test(test_arrivals),
-        cmocka_unit_test(test_what_does_not_fit_is_refused),
-        cmocka_unit_test(test_short_memory),
-        cmocka_unit_test(test_every_manager),
-        cmocka_unit_test(test_equal_prefixes_are_found),
-        cmocka_unit_test(test_the_same_figures),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_hits_of_a_real_trace),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_replay)

@@ -1,5 +1,4 @@
 // test_simulated_model.c - how long a pass takes, and what a device leaves for caches.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "lab/simulated_model.h"
@@ -14,9 +13,8 @@ static void assert_near(double got, double want)
 }
 
 // One token: reading 2 GB at 100 GB/s takes 20 ms, far longer than 2 G operations at 2 TFLOP/s.
-static void test_decoding_is_bound_by_reads(void **state)
+FX_TEST(test_decoding_is_bound_by_reads)
 {
-    (void)state;
     assert_near(fxi_pass_us(&geometry, &device, 1, 0, 0), 7 + 20000);
     const double row_bytes = 2 * 10 * 2 * 16 * 2; // K and V, layers, heads, head size, f16
     assert_near(fxi_pass_us(&geometry, &device, 1, 1000, 1000), 7 + (2e9 + 1000 * row_bytes) / 1e5);
@@ -24,18 +22,16 @@ static void test_decoding_is_bound_by_reads(void **state)
 
 // 1000 tokens: 2 T operations take a second; attention adds 4 x layers x heads x head size for each
 // pair.
-static void test_prompts_are_bound_by_arithmetic(void **state)
+FX_TEST(test_prompts_are_bound_by_arithmetic)
 {
-    (void)state;
     assert_near(fxi_pass_us(&geometry, &device, 1000, 0, 0), 7 + 1e6);
     assert_near(fxi_pass_us(&geometry, &device, 1000, 5e8, 0),
                 7 + 1e6 + 4.0 * 10 * 4 * 16 * 5e8 / 2e6);
 }
 
 // vLLM's table 1: 12 GB for OPT-13B, 21 GB for OPT-66B on four, 264 GB for OPT-175B on eight.
-static void test_memory_as_in_the_paper(void **state)
+FX_TEST(test_memory_as_in_the_paper)
 {
-    (void)state;
     static const struct {
         const char *geometry, *device;
         double gb;
@@ -56,20 +52,10 @@ static void test_memory_as_in_the_paper(void **state)
 }
 
 // 800 KB for a token of OPT-13B, as the paper says.
-static void test_bytes_of_a_token(void **state)
+FX_TEST(test_bytes_of_a_token)
 {
-    (void)state;
     const fxi_geometry *g = fxi_geometry_find("opt-13b");
     assert_int_equal(2 * (size_t)g->n_layer * fxi_geometry_row_bytes(g), 800 << 10);
 }
 
-FX_SUITE(test_simulated_model)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decoding_is_bound_by_reads),
-        cmocka_unit_test(test_prompts_are_bound_by_arithmetic),
-        cmocka_unit_test(test_memory_as_in_the_paper),
-        cmocka_unit_test(test_bytes_of_a_token),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_simulated_model)

@@ -1,5 +1,4 @@
 // test_trace.c - traces of both formats, and one line for everything that is wrong with one.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "lab/trace.h"
@@ -17,18 +16,8 @@ static void must_read(const char *text, fxi_trace *t)
     if (read_text(text, t, &err) != FX_OK) fail_msg("%s", err.text);
 }
 
-static void must_fail(const char *text, const char *want)
+FX_TEST(test_csv)
 {
-    fxi_trace t;
-    fx_error err = {0};
-    assert_int_equal(read_text(text, &t, &err), FX_EFORMAT);
-    assert_string_equal(err.text, want);
-    fxi_trace_free(&t);
-}
-
-static void test_csv(void **state)
-{
-    (void)state;
     fxi_trace t;
     must_read("prompt_tokens,who,output_tokens\r\n10,x,4\r\n\r\n20,\"y z\",0", &t);
     assert_int_equal(t.n_row, 2);
@@ -40,9 +29,8 @@ static void test_csv(void **state)
     fxi_trace_free(&t);
 }
 
-static void test_hash_ids(void **state)
+FX_TEST(test_hash_ids)
 {
-    (void)state;
     fxi_trace t;
     must_read(
         "arrival_ms,prompt_tokens,output_tokens,hash_ids\n5.5,1024,1,7 8\n0,513,1, 7  9 \n0,3,1,\n",
@@ -60,9 +48,8 @@ static void test_hash_ids(void **state)
     fxi_trace_free(&t);
 }
 
-static void test_json_lines(void **state)
+FX_TEST(test_json_lines)
 {
-    (void)state;
     fxi_trace t;
     must_read(
         "{\"timestamp\": 3, \"input_length\": 600, \"output_length\": 2, \"hash_ids\": [1, 2]}\n"
@@ -76,9 +63,8 @@ static void test_json_lines(void **state)
     fxi_trace_free(&t);
 }
 
-static void test_what_is_wrong(void **state)
+FX_TEST(test_what_is_wrong)
 {
-    (void)state;
     static const struct {
         const char *text, *want;
     } cases[] = {
@@ -111,13 +97,17 @@ static void test_what_is_wrong(void **state)
          "t:2: an arrival, unlike the rows before"},
         {"{\"input_length\": 1, \"output_length\": 1}\n[1]\n", "t:2: not a JSON object"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        must_fail(cases[i].text, cases[i].want);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fxi_trace t;
+        fx_error err = {0};
+        assert_int_equal(read_text(cases[i].text, &t, &err), FX_EFORMAT);
+        assert_string_equal(err.text, cases[i].want);
+        fxi_trace_free(&t);
+    }
 }
 
-static void test_no_file(void **state)
+FX_TEST(test_no_file)
 {
-    (void)state;
     fxi_trace t;
     fx_error err = {0};
     assert_int_equal(fxi_trace_open("/no/such/trace", &t, &err), FX_EIO);
@@ -125,12 +115,4 @@ static void test_no_file(void **state)
     fxi_trace_free(&t);
 }
 
-FX_SUITE(test_trace)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_csv),        cmocka_unit_test(test_hash_ids),
-        cmocka_unit_test(test_json_lines), cmocka_unit_test(test_what_is_wrong),
-        cmocka_unit_test(test_no_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_trace)

@@ -213,24 +213,18 @@ static fx_status read_llama(gguf_reader *r)
     return add_space_steps(r);
 }
 
-// A file without the name of its pre-tokenizer is older than the key. Other programs take `default`
-// then, which is seldom what the model was trained with.
-static fx_status warn_of_pre(const gguf_reader *r)
-{
-    if (fxi_gguf_find(r->g, KEY("pre"))) return FX_OK;
-    return fxi_spec_warn(r->s, "key '" KEY("pre") "' is missing: the pre-tokenizer 'default' is "
-                                                  "used, which may differ from training")
-               ? FX_OK
-               : fxi_spec_fail_memory(r->s, r->err);
-}
-
 static fx_status read_gpt2(gguf_reader *r)
 {
     fxi_str pre = fxi_str_of("default");
     r->s->spelling = FXI_SPELL_PRINTABLE;
     r->s->unit_bytes = true;
     FX_TRY(fxi_gguf_str(r->g, KEY("pre"), false, &pre, r->err));
-    FX_TRY(warn_of_pre(r));
+    // A file without the name of its pre-tokenizer is older than the key. Other programs take
+    // `default` then, which is seldom what the model was trained with.
+    if (!fxi_gguf_find(r->g, KEY("pre")) &&
+        !fxi_spec_warn(r->s, "key '" KEY("pre") "' is missing: the pre-tokenizer 'default' is "
+                                                "used, which may differ from training"))
+        return fxi_spec_fail_memory(r->s, r->err);
     FX_TRY(read_ids(r));
     FX_TRY(read_merges(r));
     return fxi_spec_add_pre(r->s, pre, r->err);

@@ -88,23 +88,6 @@ static bool add_run(fxi_vocab_spec *s, const rank_family *f, const fxi_index *th
     return true;
 }
 
-static bool add_specials(fxi_vocab_spec *s, const rank_family *f)
-{
-    fxi_index there = {0};
-    bool good = fxi_spec_index(s, &there);
-    for (size_t i = 0; good && i < f->n_run; i++) good = add_run(s, f, &there, &f->run[i]);
-    fxi_index_free(&there);
-    return good;
-}
-
-static const rank_family *find_family(const char *pre)
-{
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        for (const char *const *name = families[i].pre; *name; name++)
-            if (!strcmp(pre, *name)) return &families[i];
-    return NULL;
-}
-
 // What the pre-tokenizer's name implies: how text is cut into words, and the special tokens.
 static fx_status apply_pre(fxi_vocab_spec *s, const char *pre, fx_error *err)
 {
@@ -116,8 +99,15 @@ static fx_status apply_pre(fxi_vocab_spec *s, const char *pre, fx_error *err)
             s->name);
     s->unit_bytes = s->whole_words = true;
     FX_TRY(fxi_spec_add_pre(s, (fxi_str){pre, strlen(pre)}, err));
-    const rank_family *f = find_family(pre);
-    if (f && !add_specials(s, f)) return fxi_spec_fail_memory(s, err);
+    const rank_family *f = NULL;
+    for (size_t i = 0; !f && i < sizeof families / sizeof *families; i++)
+        for (const char *const *name = families[i].pre; *name; name++)
+            if (!strcmp(pre, *name)) f = &families[i];
+    fxi_index there = {0};
+    bool good = !f || fxi_spec_index(s, &there);
+    for (size_t i = 0; f && good && i < f->n_run; i++) good = add_run(s, f, &there, &f->run[i]);
+    fxi_index_free(&there);
+    if (!good) return fxi_spec_fail_memory(s, err);
     s->adds_bos = s->bos >= 0;
     return FX_OK;
 }

@@ -1,7 +1,6 @@
 // test_draft_control.c - what drafting costs and saves, on machines that are a formula: passes take
 // what their rows and the caches that they read say, drafts are accepted as a seed says, and all
 // time is virtual.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -50,6 +49,7 @@ typedef struct world {
     int at_tok[MAX_SEQ], n_answer[MAX_SEQ];
     double us, plain_us; // with drafts, and without for the same tokens
     double n_step, n_draft, n_accepted;
+    double draft_read; // tokens that the rows of the step's drafts read
 } world;
 
 static uint64_t n_drawn;
@@ -89,11 +89,6 @@ static void begin_answers(world *w, const machine *m, const crowd *c)
     fxi_draft_note_pass(&w->control, &s, us, &(fxi_draft_result){0});
 }
 
-static bool has_draft(const world *w, const crowd *c, int i)
-{
-    return w->at_tok[i] < c->len_tok - 1 && !(c->is_half_silent && w->n_answer[i] % 2 == 0);
-}
-
 static int collect_offers(world *w, const crowd *c, fxi_draft_pass *s, fxi_draft_offer *o, int *who)
 {
     int n = 0;
@@ -103,47 +98,32 @@ static int collect_offers(world *w, const crowd *c, fxi_draft_pass *s, fxi_draft
         s->n_decode++;
         s->n_read += PROMPT + w->at_tok[i];
         const int left = c->len_tok - 1 - w->at_tok[i];
-        if (!has_draft(w, c, i)) continue;
+        if (!(w->at_tok[i] < c->len_tok - 1 && !(c->is_half_silent && w->n_answer[i] % 2 == 0)))
+            continue;
         who[n] = i;
-        o[n++] = (fxi_draft_offer){.seq = &w->seq[i],
-                                   .kind = c->kind,
-                                   .n = left < MOST ? left : MOST,
-                                   .n_read = PROMPT + w->at_tok[i]};
+        o[n++] =
+            (fxi_draft_offer){.seq = &w->seq[i], .kind = c->kind, .n = left < MOST ? left : MOST};
     }
     s->n_row += c->n_prompt_row;
     return n;
-}
-
-static void take_fixed(fxi_draft_offer *o, int n, int n_tok)
-{
-    for (int i = 0, left = MAX_ROW; i < n; i++) {
-        o[i].n_proposed = n_tok < o[i].n ? n_tok : o[i].n;
-        if (o[i].n_proposed > left) o[i].n_proposed = left;
-        left -= o[i].n_proposed;
-    }
-}
-
-static int n_coming_true(const world *w, const crowd *c, int i, int n)
-{
-    const bool has_turned = c->turn_steps && (int)w->n_step / c->turn_steps % 2;
-    const double odds = has_turned ? 0 : c->odds[i % 2];
-    int k = 0;
-    while (k < n && draw_unit() < odds) k++;
-    return k;
 }
 
 static fxi_draft_result verify_drafts(world *w, const crowd *c, const fxi_draft_offer *o, int n,
                                       const int *who)
 {
     fxi_draft_result d = {0};
+    w->draft_read = 0;
     for (int j = 0; j < n; j++) {
         if (!o[j].n_proposed) continue;
         assert_in_range(o[j].n_proposed, 1, o[j].n);
-        const int k = n_coming_true(w, c, who[j], o[j].n_proposed);
+        const bool has_turned = c->turn_steps && (int)w->n_step / c->turn_steps % 2;
+        const double odds = has_turned ? 0 : c->odds[who[j] % 2];
+        int k = 0;
+        while (k < o[j].n_proposed && draw_unit() < odds) k++;
         fxi_draft_note(&w->control, o[j].seq, c->kind, o[j].n_proposed, k);
         d.n_tok += o[j].n_proposed;
+        w->draft_read += (double)o[j].n_proposed * (PROMPT + w->at_tok[who[j]] - 1);
         d.n_accepted += k;
-        d.n_read += o[j].n_proposed * o[j].n_read;
         w->at_tok[who[j]] += k;
     }
     assert_in_range(d.n_tok, 0, MAX_ROW);
@@ -157,13 +137,17 @@ static void run_step(world *w, const machine *m, const crowd *c)
     int who[MAX_SEQ];
     begin_answers(w, m, c);
     const int n = collect_offers(w, c, &s, o, who);
-    if (c->fixed_tok)
-        take_fixed(o, n, c->fixed_tok);
-    else
+    if (c->fixed_tok) {
+        for (int i = 0, left = MAX_ROW; i < n; i++) {
+            o[i].n_proposed = c->fixed_tok < o[i].n ? c->fixed_tok : o[i].n;
+            if (o[i].n_proposed > left) o[i].n_proposed = left;
+            left -= o[i].n_proposed;
+        }
+    } else
         fxi_draft_choose(&w->control, o, n, &s, MAX_ROW);
     for (int i = 0; i < c->n; i++) w->at_tok[i]++;
     const fxi_draft_result d = verify_drafts(w, c, o, n, who);
-    const double us = calm_us(m, s.n_row + d.n_tok, s.n_read + d.n_read);
+    const double us = calm_us(m, s.n_row + d.n_tok, s.n_read + w->draft_read);
     const double plain_us = calm_us(m, s.n_row, s.n_read);
     const double token_us = calm_us(m, s.n_decode, s.n_read) / s.n_decode;
     fxi_draft_note_pass(&w->control, &s, measured_us(m, us), &d);
@@ -220,9 +204,8 @@ static void expect_no_loss(const machine *m, crowd c)
 
 // ---- never slower ------------------------------------------------------------------------------
 
-static void test_wrong_drafts_cost_little(void **state)
+FX_TEST(test_wrong_drafts_cost_little)
 {
-    (void)state;
     for (int i = 0; i < N_MACHINE; i++)
         for (int n = 1; n <= 64; n *= 4)
             expect_no_loss(&machines[i], crowd_of(n, 0, 0, FXI_DRAFT_SHORT));
@@ -232,9 +215,8 @@ static void test_wrong_drafts_cost_little(void **state)
 }
 
 // Tries become rarer as they fail: what is wrong all day costs far less than what is allowed.
-static void test_drafts_that_stay_wrong_cost_hardly_anything(void **state)
+FX_TEST(test_drafts_that_stay_wrong_cost_hardly_anything)
 {
-    (void)state;
     for (int i = 0; i < N_MACHINE; i++)
         for (int n = 1; n <= 16; n *= 4) {
             const crowd c = crowd_of(n, 100, 0, FXI_DRAFT_SHORT);
@@ -248,9 +230,8 @@ static void test_drafts_that_stay_wrong_cost_hardly_anything(void **state)
         }
 }
 
-static void test_no_odds_make_it_slower(void **state)
+FX_TEST(test_no_odds_make_it_slower)
 {
-    (void)state;
     for (int i = 0; i < N_MACHINE; i++)
         for (int tenth = 1; tenth <= 9; tenth += 2)
             for (int n = 1; n <= 32; n *= 8)
@@ -258,9 +239,8 @@ static void test_no_odds_make_it_slower(void **state)
 }
 
 // What was measured at the end of one answer must not make the first steps of the next look cheap.
-static void test_caches_that_grow_cost_little(void **state)
+FX_TEST(test_caches_that_grow_cost_little)
 {
-    (void)state;
     for (int i = 0; i < N_MACHINE; i++)
         for (int n = 2; n <= 32; n *= 2)
             for (int tenth = 0; tenth <= 4; tenth += 2) {
@@ -270,9 +250,8 @@ static void test_caches_that_grow_cost_little(void **state)
             }
 }
 
-static void test_luck_that_turns_costs_little(void **state)
+FX_TEST(test_luck_that_turns_costs_little)
 {
-    (void)state;
     for (int i = 0; i < N_MACHINE; i++)
         for (int n = 1; n <= 16; n *= 4) {
             crowd c = crowd_of(n, 0, 0.9, FXI_DRAFT_LONG);
@@ -282,9 +261,8 @@ static void test_luck_that_turns_costs_little(void **state)
 }
 
 // By itself: drafts that came true until now and never again.
-static void test_luck_that_has_turned_costs_little(void **state)
+FX_TEST(test_luck_that_has_turned_costs_little)
 {
-    (void)state;
     crowd good = crowd_of(1, 10000, 0.9, FXI_DRAFT_LONG), bad = crowd_of(1, 10000, 0, good.kind);
     world *w = new_world(&good);
     for (int i = 0; i < 400; i++) run_step(w, slow_memory, &good);
@@ -297,9 +275,8 @@ static void test_luck_that_has_turned_costs_little(void **state)
 }
 
 // One whose drafts are wrong does not take the others' time, nor do they stop because of it.
-static void test_each_by_its_own_odds(void **state)
+FX_TEST(test_each_by_its_own_odds)
 {
-    (void)state;
     for (int i = 0; i < N_MACHINE; i++)
         for (int n = 2; n <= 32; n *= 4) {
             crowd c = crowd_of(n, 0, 0, FXI_DRAFT_SHORT);
@@ -313,9 +290,8 @@ static void test_each_by_its_own_odds(void **state)
 }
 
 // While prompts are computed in the same steps, there are none without to judge by.
-static void test_drafts_beside_prompts_cost_little(void **state)
+FX_TEST(test_drafts_beside_prompts_cost_little)
 {
-    (void)state;
     for (int i = 0; i < N_MACHINE; i++)
         for (int tenth = 0; tenth <= 9; tenth += 3) {
             crowd c = crowd_of(8, 100, tenth / 10.0, FXI_DRAFT_SHORT);
@@ -345,9 +321,8 @@ static double best_fixed(const machine *m, crowd c, int n_step)
 }
 
 // As the best of all fixed lengths, but for what it takes to find out.
-static void test_good_drafts_pay(void **state)
+FX_TEST(test_good_drafts_pay)
 {
-    (void)state;
     static const double odds[] = {0.7, 0.9, 0.97};
     for (int i = 0; i < N_MACHINE; i++)
         for (int k = 0; k < 3; k++)
@@ -358,18 +333,16 @@ static void test_good_drafts_pay(void **state)
             }
 }
 
-static void test_good_drafts_are_found_soon(void **state)
+FX_TEST(test_good_drafts_are_found_soon)
 {
-    (void)state;
     expect_gain(slow_memory, crowd_of(1, 100, 0.9, FXI_DRAFT_LONG), 50, 2.5);
     expect_gain(slow_memory, crowd_of(1, 100, 0.9, FXI_DRAFT_SHORT), 50, 2.5);
     expect_gain(slow_memory, crowd_of(4, 100, 0.8, FXI_DRAFT_LONG), 100, 1.3);
 }
 
 // Where a row takes as long as a step, nothing is drafted.
-static void test_a_full_machine_drafts_little(void **state)
+FX_TEST(test_a_full_machine_drafts_little)
 {
-    (void)state;
     const crowd c = crowd_of(32, 400, 0.7, FXI_DRAFT_LONG);
     world *w = new_world(&c);
     for (int i = 0; i < 600; i++) run_step(w, slow_cores, &c);
@@ -377,9 +350,8 @@ static void test_a_full_machine_drafts_little(void **state)
 }
 
 // The length follows the odds.
-static void test_lengths_follow_the_odds(void **state)
+FX_TEST(test_lengths_follow_the_odds)
 {
-    (void)state;
     double last = 0;
     for (int tenth = 3; tenth <= 9; tenth += 3) {
         const crowd c = crowd_of(1, 400, tenth / 10.0, FXI_DRAFT_MIDDLE);
@@ -394,13 +366,12 @@ static void test_lengths_follow_the_odds(void **state)
 
 // Steps that have nothing to choose from, those of requests that want no drafts among them, bring
 // nothing in.
-static void test_plain_steps_pay_for_no_drafts(void **state)
+FX_TEST(test_plain_steps_pay_for_no_drafts)
 {
-    (void)state;
     fxi_draft_control p = {0};
     fxi_draft_odds seq = {0};
     const fxi_draft_pass s = {8, 8, 800};
-    fxi_draft_offer o = {.seq = &seq, .kind = FXI_DRAFT_SHORT, .n = 1, .n_read = 100};
+    fxi_draft_offer o = {.seq = &seq, .kind = FXI_DRAFT_SHORT, .n = 1};
     const fxi_draft_result none = {0}, lost = {.us = 300};
     for (int i = 0; i < 10; i++) fxi_draft_note_pass(&p, &s, 1000, &none);
     assert_true(p.account_us == 1000); // what it begins with
@@ -414,14 +385,13 @@ static void test_plain_steps_pay_for_no_drafts(void **state)
 
 // What a try has lost is 1 % of the time until the next one, then half as much. One that memory was
 // missing for is none.
-static void test_tries_become_rarer(void **state)
+FX_TEST(test_tries_become_rarer)
 {
-    (void)state;
     fxi_draft_control p = {0};
     fxi_draft_odds seq = {0};
     const fxi_draft_pass s = {8, 8, 800};
-    const fxi_draft_result none = {0}, wrong = {.n_tok = 1, .n_read = 100};
-    fxi_draft_offer o = {.seq = &seq, .kind = FXI_DRAFT_SHORT, .n = 8, .n_read = 100};
+    const fxi_draft_result none = {0}, wrong = {.n_tok = 1};
+    fxi_draft_offer o = {.seq = &seq, .kind = FXI_DRAFT_SHORT, .n = 8};
     for (int i = 0; i < 20; i++) fxi_draft_note(&p, &seq, o.kind, 1, 0);
     fxi_draft_note_pass(&p, &s, 1000, &none);
     fxi_draft_choose(&p, &o, 1, &s, 64);
@@ -441,13 +411,12 @@ static void test_tries_become_rarer(void **state)
 }
 
 // Nor do drafts stay away for good that a model has yet to make.
-static void test_an_overdrawn_account_fills_again(void **state)
+FX_TEST(test_an_overdrawn_account_fills_again)
 {
-    (void)state;
     fxi_draft_control p = {0};
     fxi_draft_odds seq = {0};
     const fxi_draft_pass s = {1, 1, 100};
-    const fxi_draft_offer o = {.seq = &seq, .kind = FXI_DRAFT_MODEL, .n = 8, .n_read = 100};
+    const fxi_draft_offer o = {.seq = &seq, .kind = FXI_DRAFT_MODEL, .n = 8};
     const fxi_draft_result none = {0}, lost = {.us = 1500};
     fxi_draft_note_pass(&p, &s, 1000, &none);
     fxi_draft_note_pass(&p, &s, 1000, &lost);
@@ -459,24 +428,4 @@ static void test_an_overdrawn_account_fills_again(void **state)
     assert_in_range(n_step, 50, 200);
 }
 
-FX_SUITE(test_draft_control)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_drafts_cost_little),
-        cmocka_unit_test(test_drafts_that_stay_wrong_cost_hardly_anything),
-        cmocka_unit_test(test_no_odds_make_it_slower),
-        cmocka_unit_test(test_caches_that_grow_cost_little),
-        cmocka_unit_test(test_luck_that_turns_costs_little),
-        cmocka_unit_test(test_luck_that_has_turned_costs_little),
-        cmocka_unit_test(test_each_by_its_own_odds),
-        cmocka_unit_test(test_drafts_beside_prompts_cost_little),
-        cmocka_unit_test(test_good_drafts_pay),
-        cmocka_unit_test(test_good_drafts_are_found_soon),
-        cmocka_unit_test(test_a_full_machine_drafts_little),
-        cmocka_unit_test(test_lengths_follow_the_odds),
-        cmocka_unit_test(test_plain_steps_pay_for_no_drafts),
-        cmocka_unit_test(test_tries_become_rarer),
-        cmocka_unit_test(test_an_overdrawn_account_fills_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_draft_control)

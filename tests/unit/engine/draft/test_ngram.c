@@ -1,5 +1,4 @@
 // test_ngram.c - the index finds what a search through the whole text finds, however the text grew.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -64,16 +63,14 @@ static void check_text(uint64_t seed, int n_id, int step)
 }
 
 // So many ids that no chain is longer than what is looked at.
-static void test_finds_what_a_search_finds(void **state)
+FX_TEST(test_finds_what_a_search_finds)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) check_text(seed, 400, 1 + (int)seed * 3);
 }
 
 // A text of few ids has long chains, of which the latest places are looked at.
-static void test_long_chains_are_cut(void **state)
+FX_TEST(test_long_chains_are_cut)
 {
-    (void)state;
     fxi_ngram x = {0};
     int same;
     make_text(3, 2);
@@ -84,9 +81,8 @@ static void test_long_chains_are_cut(void **state)
     fxi_ngram_free(&x);
 }
 
-static void test_a_repetition_goes_on(void **state)
+FX_TEST(test_a_repetition_goes_on)
 {
-    (void)state;
     static const int32_t tok[] = {9, 1, 2, 3, 1, 2, 3, 1, 2, 3};
     static const int32_t want[] = {1, 2, 3, 1, 2, 3, 1};
     fxi_ngram x = {0};
@@ -101,9 +97,8 @@ static void test_a_repetition_goes_on(void **state)
     fxi_ngram_free(&x);
 }
 
-static void test_short_texts_have_nothing(void **state)
+FX_TEST(test_short_texts_have_nothing)
 {
-    (void)state;
     static const int32_t tok[] = {1, 1, 1, 1};
     fxi_ngram x = {0};
     int same;
@@ -117,13 +112,4 @@ static void test_short_texts_have_nothing(void **state)
     assert_int_equal(fxi_ngram_find(&x, tok, 4, &same), 0);
 }
 
-FX_SUITE(test_ngram)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finds_what_a_search_finds),
-        cmocka_unit_test(test_long_chains_are_cut),
-        cmocka_unit_test(test_a_repetition_goes_on),
-        cmocka_unit_test(test_short_texts_have_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_ngram)

@@ -6,7 +6,6 @@
 // levels; a long prompt crosses chunks; one request with several sequences is compared with
 // separate requests that are forced along the same tokens; and the ledger is shown to find one
 // wrong byte. All combinations: test_same_bits_all.c.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/same_bits/variants.h"
@@ -64,9 +63,8 @@ static void check_said_by_others(rig *r, int n_kind, int max_choice)
             check_forced(r, kind, i);
 }
 
-static void test_separate_requests(void **state)
+FX_TEST(test_separate_requests)
 {
-    (void)state;
     static const int model[] = {TINY, STORIES};
     for (int i = 0; i < 2; i++) {
         if (!model_is_present(model[i])) continue;
@@ -105,9 +103,8 @@ static void expect_found(rig *r, const fxi_seq *s, int position, int plane, int 
 
 // One wrong byte in any row is found and named. Once a step has read it, the first rows that are
 // wrong because of it are those of the next layer.
-static void test_ledger_finds_a_byte(void **state)
+FX_TEST(test_ledger_finds_a_byte)
 {
-    (void)state;
     static bits_answer got;
     unthreaded_is_unguarded = true; // the test writes to rows that are shared
     rig *r = rig_open(TINY, N_PROMPT, N_FEW);
@@ -118,7 +115,7 @@ static void test_ledger_finds_a_byte(void **state)
     const fx_request req = rig_request(r, GREEDY, &got);
     const uint64_t id = bits_submit(eng, &req);
     while (got.choice[0].n_tok < 2) (void)fxi_iteration_run(eng);
-    const fxi_seq *s = &bits_group(eng, id)->seq[0];
+    const fxi_seq *s = &bits_live_request(eng, id)->seq[0];
     const int n = s->n_computed, n_plane = 2 * eng->info.n_layer;
     const int last_byte = (int)fxi_model_kv_row_bytes(eng->model) - 1;
     for (int plane = 0; plane < n_plane; plane++) {
@@ -135,9 +132,8 @@ static void test_ledger_finds_a_byte(void **state)
 
 // ---- combinations ------------------------------------------------------------------------------
 
-static void test_pairs(void **state)
+FX_TEST(test_pairs)
 {
-    (void)state;
     rig *r = rig_open(TINY, N_PROMPT, N_GEN);
     rig_compare_pairs(r, 7);
     rig_check_preemptions(r);
@@ -145,9 +141,8 @@ static void test_pairs(void **state)
     rig_close(r);
 }
 
-static void test_pairs_of_storyteller(void **state)
+FX_TEST(test_pairs_of_storyteller)
 {
-    (void)state;
     rig *r = rig_open(STORYTELLER, N_PROMPT, N_FEW);
     rig_compare_pairs(r, 5);
     check_said_by_others(r, BEAMS + 1, 1);
@@ -155,9 +150,8 @@ static void test_pairs_of_storyteller(void **state)
 }
 
 // Rows of a size that f16 does not have.
-static void test_pairs_of_cache_types(void **state)
+FX_TEST(test_pairs_of_cache_types)
 {
-    (void)state;
     static const int model[] = {TINY_F32_KV, STORYTELLER_Q8_KV};
     for (int i = 0; i < 2; i++) {
         rig *r = rig_open(model[i], N_PROMPT, N_FEW);
@@ -166,9 +160,8 @@ static void test_pairs_of_cache_types(void **state)
     }
 }
 
-static void test_long_prompt(void **state)
+FX_TEST(test_long_prompt)
 {
-    (void)state;
     rig *r = rig_open(TINY, N_LONG, N_FEW);
     for (int i = 0; i < N_CHUNK_LEVEL * N_PREEMPT_LEVEL; i++) {
         const variant v = {.chunk = i % N_CHUNK_LEVEL,
@@ -181,15 +174,4 @@ static void test_long_prompt(void **state)
     rig_close(r);
 }
 
-FX_SUITE(test_same_bits)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ledger_finds_a_byte),
-        cmocka_unit_test(test_separate_requests),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_long_prompt),
-        cmocka_unit_test(test_pairs_of_storyteller),
-        cmocka_unit_test(test_pairs_of_cache_types),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_same_bits)

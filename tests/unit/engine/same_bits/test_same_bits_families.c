@@ -1,7 +1,6 @@
 // test_same_bits_families.c - every family of models under what the engine does to a request:
 // chunks, company, threads, preemption, prefixes, forks; see test_same_bits.c. Each family has a
 // third of the pairs of variants, the next one another third; with FX_TEST_LONG each has all.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/same_bits/variants.h"
@@ -34,9 +33,8 @@ static bool check_model(const char *name, int i)
     return true;
 }
 
-static void test_every_family(void **state)
+FX_TEST(test_every_family)
 {
-    (void)state;
     DIR *d = opendir(FOLDER);
     int n = 0;
     assert_non_null(d);
@@ -46,8 +44,4 @@ static void test_every_family(void **state)
     assert_true(n >= 30);
 }
 
-FX_SUITE(test_same_bits_families)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_family)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_same_bits_families)

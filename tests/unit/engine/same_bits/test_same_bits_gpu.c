@@ -42,9 +42,8 @@ static void close_gpu(rig *r)
     assert_false(left.n_alloc | left.n_pinned | left.n_module | left.n_stream | left.n_context);
 }
 
-static void test_an_engine_gives_the_hosts_answers(void **state)
+FX_TEST(test_an_engine_gives_the_hosts_answers)
 {
-    (void)state;
     char what[128];
     rig *host = rig_open(TINY, N_PROMPT, N_GEN), *r = open_gpu(TINY, "cpu-exact");
     for (int kind = 0; kind < N_KIND; kind++)
@@ -55,9 +54,8 @@ static void test_an_engine_gives_the_hosts_answers(void **state)
     rig_close(host);
 }
 
-static void test_windows_give_the_hosts_answers(void **state)
+FX_TEST(test_windows_give_the_hosts_answers)
 {
-    (void)state;
     char what[128];
     rig *host = rig_open(WINDOWED, N_PROMPT, N_GEN), *r = open_gpu(WINDOWED, "cpu-exact");
     if (!bits_same_answer(rig_want(r, BEAMS), rig_want(host, BEAMS), what))
@@ -69,9 +67,8 @@ static void test_windows_give_the_hosts_answers(void **state)
 }
 
 // By tensor cores: bits of its own, the same whatever happens.
-static void test_law_gives_the_same_answers(void **state)
+FX_TEST(test_law_gives_the_same_answers)
 {
-    (void)state;
     rig *r = open_gpu(TINY_BF16, "batch-invariant");
     rig_compare_some_pairs(r, N_LEVEL, 2, 0);
     rig_compare(r, &(variant){.kind = BEAMS, .chunk = 2, .batch = 1, .preempt = 2});
@@ -80,9 +77,8 @@ static void test_law_gives_the_same_answers(void **state)
 
 // Each has its heads and its part of the cache; chunks, company, preemptions, swaps and prefixes
 // change no bit. With one device in the list it is that device.
-static void test_two_devices_give_the_same_answers(void **state)
+FX_TEST(test_two_devices_give_the_same_answers)
 {
-    (void)state;
     char what[128];
     rig *alone = open_gpu(TINY_BF16, "batch-invariant"),
         *one = open_gpus(TINY_BF16, "cuda:1", "batch-invariant");
@@ -101,9 +97,8 @@ static void test_two_devices_give_the_same_answers(void **state)
 
 // Whoever manages the parts of the cache. Each has the answers of the first manager on the same
 // devices, and gives them whatever happens.
-static void test_managers_give_the_same_answers_on_two_devices(void **state)
+FX_TEST(test_managers_give_the_same_answers_on_two_devices)
 {
-    (void)state;
     static const char *const managers[] = {"vattention", "vattention-mega", "vattention-start",
                                            "paged"};
     char what[128];
@@ -123,14 +118,4 @@ static void test_managers_give_the_same_answers_on_two_devices(void **state)
     close_gpu(reference);
 }
 
-FX_SUITE(test_same_bits_gpu)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_engine_gives_the_hosts_answers),
-        cmocka_unit_test(test_windows_give_the_hosts_answers),
-        cmocka_unit_test(test_law_gives_the_same_answers),
-        cmocka_unit_test(test_two_devices_give_the_same_answers),
-        cmocka_unit_test(test_managers_give_the_same_answers_on_two_devices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_same_bits_gpu)

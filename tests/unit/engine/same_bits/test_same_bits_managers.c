@@ -1,7 +1,6 @@
 // test_same_bits_managers.c - the same bits whoever manages the KV cache: the answers of every
 // manager, under what the engine does to a request, are those of the first one; see
 // test_same_bits.c.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/same_bits/variants.h"
@@ -18,9 +17,8 @@ static void expect_same_answers(rig *r, rig *reference)
             fail_msg("%s, kind %d: %s", r->eng[0]->kv->ops->name, kind, what);
 }
 
-static void test_every_manager(void **state)
+FX_TEST(test_every_manager)
 {
-    (void)state;
     rig *reference = rig_open(TINY, N_PROMPT, N_GEN);
     for (int i = 1; fxi_kv_manager_name(i); i++) {
         rig *r = rig_open_managed(TINY, fxi_kv_manager_name(i), N_PROMPT, N_GEN);
@@ -34,9 +32,8 @@ static void test_every_manager(void **state)
 }
 
 // Layers with a window, whose rows other managers keep.
-static void test_every_manager_with_windows(void **state)
+FX_TEST(test_every_manager_with_windows)
 {
-    (void)state;
     enum { FEW = 5, N_FEW_LEVEL = 3 };
     for (int i = 1; fxi_kv_manager_name(i); i++) {
         rig *r = rig_open_managed(WINDOWED, fxi_kv_manager_name(i), N_PROMPT, FEW);
@@ -58,9 +55,8 @@ static struct vt_vmm *make_large_pages(void)
 }
 
 // As on a device, where the first manager lays the planes of a group side by side.
-static void test_large_pages(void **state)
+FX_TEST(test_large_pages)
 {
-    (void)state;
     enum { FEW = 5, N_FEW_LEVEL = 3 };
     static const int on[] = {TINY, WINDOWED};
     for (int i = 0; i < 2; i++) {
@@ -73,12 +69,4 @@ static void test_large_pages(void **state)
     }
 }
 
-FX_SUITE(test_same_bits_managers)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_manager),
-        cmocka_unit_test(test_every_manager_with_windows),
-        cmocka_unit_test(test_large_pages),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_same_bits_managers)

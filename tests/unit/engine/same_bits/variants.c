@@ -146,43 +146,13 @@ static void call_company(company *c, fx_engine *eng, int n)
     while (c->n_decoding < n) (void)fxi_iteration_run(eng);
 }
 
-static void dismiss_company(const company *c, fx_engine *eng)
-{
-    for (int i = 0; i < c->n; i++) fx_cancel(eng, c->id[i]);
-    while (eng->sched.running.head || eng->sched.waiting.head || eng->sched.aside.head)
-        (void)fxi_iteration_run(eng);
-}
-
 // ---- treatments --------------------------------------------------------------------------------
-
-// The company decodes in every step; the rest of a step is a chunk.
-static void set_step(fx_engine *eng, const variant *v, int n_seq)
-{
-    const int n_other = batches[v->batch] - 1;
-    eng->opt.max_seq = n_other + n_seq;
-    eng->opt.step_tok = n_other + (chunks[v->chunk] > n_seq ? chunks[v->chunk] : n_seq);
-}
-
-// The settings that the engine was opened with.
-static void reset_step(fx_engine *eng)
-{
-    eng->opt.max_seq = MAX_SEQ;
-    eng->opt.step_tok = MAX_SEQ + MAX_CHUNK;
-}
 
 static int total_tok(const fxi_live_request *g)
 {
     int n = 0;
     for (int i = 0; i < g->n_seq; i++) n += g->seq[i].n_tok;
     return n;
-}
-
-static void preempt_all(fx_engine *eng, fxi_preempt_how how)
-{
-    for (fxi_live_request *g = eng->sched.running.head, *next; g; g = next) {
-        next = g->next;
-        fxi_preempt_request(&eng->memory, g, how);
-    }
 }
 
 // Whether what has been computed comes back after this preemption, to the token.
@@ -203,10 +173,10 @@ static bool preempt(fx_engine *eng, const variant *v, fxi_live_request *g, int *
     if (!p->is_done || g->state != FXI_RUNNING) return false;
     if (loses_all && total_tok(g) < *n_tok + LOSS_TOK) return false;
     *n_tok = total_tok(g);
-    if (loses_all)
-        fxi_preempt_request(&eng->memory, g, p->how);
-    else
-        preempt_all(eng, p->how);
+    for (fxi_live_request *r = loses_all ? g : eng->sched.running.head, *next; r; r = next) {
+        next = loses_all ? NULL : r->next;
+        fxi_preempt_request(&eng->memory, r, p->how);
+    }
     if (p->forget) fxi_cache_forget_idle(&eng->memory);
     return true;
 }
@@ -233,19 +203,19 @@ static void check_rows(rig *r, const variant *v, const fxi_seq *s, watch *w)
 }
 
 // The worker of grammars does only what somebody waits for.
-static void run_turn(fx_engine *eng)
+static void run_iteration(fx_engine *eng)
 {
     fxi_grammar_worker_pause(&eng->grammars.worker, !eng->sched.n_deferred);
     (void)fxi_iteration_run(eng);
 }
 
-// Runs turns until the last event, and does to the request what the variant says.
+// Runs iterations until the last event, and does to the request what the variant says.
 static void follow(rig *r, const variant *v, uint64_t id, const bits_answer *got)
 {
     fx_engine *eng = r->eng[v->thread];
     watch w[BITS_MAX_CHOICE] = {{NULL, 0}};
-    for (int n_tok = 0; run_turn(eng), !got->last;) {
-        fxi_live_request *g = bits_group(eng, id);
+    for (int n_tok = 0; run_iteration(eng), !got->last;) {
+        fxi_live_request *g = bits_live_request(eng, id);
         for (int i = 0; i < g->n_seq; i++)
             if (g->state == FXI_RUNNING) check_rows(r, v, &g->seq[i], &w[i]);
         if (preempt(eng, v, g, &n_tok)) memset(w, 0, sizeof w);
@@ -263,7 +233,7 @@ static fx_grammar *make_grammar(const fx_engine *eng)
 }
 
 // One that has learnt nothing. On one of the engines the engine's thread finds out nothing itself:
-// sequences are late for each of its states (run_turn).
+// sequences are late for each of its states (run_iteration).
 static void renew_grammar(rig *r, int thread)
 {
     fx_engine *eng = r->eng[thread];
@@ -281,7 +251,11 @@ static void run(rig *r, const variant *v, bits_answer *out)
     const struct start_row *start = &starts[v->start];
     if (v->kind == ALL_RULES) renew_grammar(r, v->thread);
     fx_request req = request_to(r, eng, v->kind, out), req2 = request_to(r, eng, v->kind, &twin);
-    set_step(eng, v, fxi_request_n_seq(&req) * (1 + start->has_twin));
+    // The company decodes in every step; the rest of a step is a chunk.
+    const int n_seq = fxi_request_n_seq(&req) * (1 + start->has_twin);
+    const int n_other = batches[v->batch] - 1;
+    eng->opt.max_seq = n_other + n_seq;
+    eng->opt.step_tok = n_other + (chunks[v->chunk] > n_seq ? chunks[v->chunk] : n_seq);
     r->drafter.kind = v->draft;
     r->drafter.want = v->draft ? &r->want[v->kind] : NULL;
     rig_make_cold(eng);
@@ -291,8 +265,12 @@ static void run(rig *r, const variant *v, bits_answer *out)
     req.no_cache = start->no_cache;
     follow(r, v, bits_submit(eng, &req), out);
     if (start->has_twin) bits_finish(eng, &twin);
-    dismiss_company(&others, eng);
-    reset_step(eng);
+    for (int i = 0; i < others.n; i++) fx_cancel(eng, others.id[i]);
+    while (eng->sched.running.head || eng->sched.waiting.head || eng->sched.aside.head)
+        (void)fxi_iteration_run(eng);
+    // The settings that the engine was opened with.
+    eng->opt.max_seq = MAX_SEQ;
+    eng->opt.step_tok = MAX_SEQ + MAX_CHUNK;
 }
 
 // ---- many of them ------------------------------------------------------------------------------

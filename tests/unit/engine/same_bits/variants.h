@@ -3,8 +3,8 @@
 // A variant is one level on each of seven axes: tokens of the prompt in a step, sequences in the
 // batch, threads, how it is preempted at every step, what is cached when it starts, what it asks
 // for, and what is drafted for it and its company. Its events are compared with those of the same
-// request alone, cold, in one piece on one thread. Before that, after every turn, the rows of its
-// caches are compared with the ledger (bits.h), so that a failure names the first layer that
+// request alone, cold, in one piece on one thread. Before that, after every iteration, the rows of
+// its caches are compared with the ledger (bits.h), so that a failure names the first layer that
 // differs.
 #ifndef TESTS_ENGINE_VARIANTS_H
 #define TESTS_ENGINE_VARIANTS_H

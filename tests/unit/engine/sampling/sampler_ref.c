@@ -104,16 +104,6 @@ static double entropy(const ref_item *it, int n)
     return h;
 }
 
-static int keep_typical(double share, ref_item *it, int n)
-{
-    static typical_item t[REF_MAX_VOCAB];
-    const double mass = mass_of(it, n), h = entropy(it, n);
-    for (int i = 0; i < n; i++) t[i] = (typical_item){it[i], fabs(-log(it[i].weight / mass) - h)};
-    qsort(t, (size_t)n, sizeof *t, more_typical);
-    for (int i = 0; i < n; i++) it[i] = t[i].item;
-    return run_of(share, it, n);
-}
-
 // All tokens above -inf, likeliest first.
 static int sorted_items(const fx_sampling *p, const float *logits, int n_vocab, ref_item *out)
 {
@@ -134,8 +124,15 @@ static int keep_items(const fx_sampling *p, const float *logits, int n_vocab, re
     while (n < n_all && out[n].weight > 0 && out[n].weight >= (double)p->min_p) n++;
     if (p->top_k > 0 && p->top_k < n) n = p->top_k;
     if (n > 0 && p->top_p < 1) n = run_of((double)p->top_p, out, n);
-    if (n > 0 && p->typical_p > 0 && p->typical_p < 1)
-        return keep_typical((double)p->typical_p, out, n);
+    if (n > 0 && p->typical_p > 0 && p->typical_p < 1) {
+        static typical_item t[REF_MAX_VOCAB];
+        const double mass = mass_of(out, n), h = entropy(out, n);
+        for (int i = 0; i < n; i++)
+            t[i] = (typical_item){out[i], fabs(-log(out[i].weight / mass) - h)};
+        qsort(t, (size_t)n, sizeof *t, more_typical);
+        for (int i = 0; i < n; i++) out[i] = t[i].item;
+        return run_of((double)p->typical_p, out, n);
+    }
     const bool any_order = !p->cut_first || p->min_p == 0;
     if (p->top_k == 0 && p->top_p >= 1 && any_order) qsort(out, (size_t)n, sizeof *out, by_id);
     return n;

@@ -1,6 +1,5 @@
 // test_logprob.c - log-softmax, ranks and the likeliest tokens, against long double and a full
 // sort.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -82,9 +81,8 @@ static void check_token(const float *logits, int n, const fx_logprob *order, int
     if (rank <= got.n_top) assert_int_equal(top[rank - 1].token, token);
 }
 
-static void test_logprob_of(void **state)
+FX_TEST(test_logprob_of)
 {
-    (void)state;
     static const int n_tops[] = {0, 1, 2, 5, FX_MAX_TOP, MAX_TOP};
     float logits[MAX_VOCAB];
     for (uint64_t seed = 0; seed < 600; seed++) {
@@ -99,9 +97,8 @@ static void test_logprob_of(void **state)
     }
 }
 
-static void test_logprob_top(void **state)
+FX_TEST(test_logprob_top)
 {
-    (void)state;
     float logits[MAX_VOCAB];
     fx_logprob top[MAX_TOP];
     for (uint64_t seed = 0; seed < 600; seed++) {
@@ -122,9 +119,8 @@ static void test_logprob_top(void **state)
 
 // ---- by hand -----------------------------------------------------------------------------------
 
-static void test_ties_go_to_the_lower_id(void **state)
+FX_TEST(test_ties_go_to_the_lower_id)
 {
-    (void)state;
     const float logits[] = {1, 3, 1, 3, 1};
     const int32_t order[] = {1, 3, 0, 2, 4};
     fx_logprob top[5];
@@ -137,9 +133,8 @@ static void test_ties_go_to_the_lower_id(void **state)
     }
 }
 
-static void test_uniform_row(void **state)
+FX_TEST(test_uniform_row)
 {
-    (void)state;
     const float logits[] = {-7, -7, -7, -7};
     fx_token_prob got;
     fxi_logprob_of(logits, 4, 3, 0, NULL, &got);
@@ -147,9 +142,8 @@ static void test_uniform_row(void **state)
     assert_true(got.logprob == (float)-log(4));
 }
 
-static void test_certain_token(void **state)
+FX_TEST(test_certain_token)
 {
-    (void)state;
     const float logits[] = {-INFINITY, 5, -INFINITY};
     fx_logprob top[3];
     fx_token_prob got;
@@ -178,9 +172,8 @@ static const odd_case odd_cases[] = {
 };
 
 // NaN counts as -inf, and infinite logits give no NaN.
-static void test_rows_with_odd_logits(void **state)
+FX_TEST(test_rows_with_odd_logits)
 {
-    (void)state;
     fx_logprob top[4];
     fx_token_prob got;
     for (size_t i = 0; i < sizeof odd_cases / sizeof *odd_cases; i++) {
@@ -197,9 +190,8 @@ static void test_rows_with_odd_logits(void **state)
 }
 
 // Many ascending logits, which pass every threshold; one is NaN.
-static void test_long_row(void **state)
+FX_TEST(test_long_row)
 {
-    (void)state;
     enum { N = 128 * 1024 };
     float *logits = malloc(N * sizeof *logits);
     assert_non_null(logits);
@@ -215,9 +207,8 @@ static void test_long_row(void **state)
     free(logits);
 }
 
-static void test_logits_far_apart(void **state)
+FX_TEST(test_logits_far_apart)
 {
-    (void)state;
     const float logits[] = {-1e38f, 1e38f, NAN, 1e38f, -INFINITY};
     fx_logprob top[5];
     assert_int_equal(fxi_logprob_top(logits, 5, 5, top), 3);
@@ -245,9 +236,8 @@ static void check_exp(const double x[N_LOOP])
 
 // Everywhere, near 0, and around the middle between two powers of 2^(1/64), where the nearest one
 // changes.
-static void test_exp(void **state)
+FX_TEST(test_exp)
 {
-    (void)state;
     double wide[N_LOOP], near[N_LOOP], middle[N_LOOP];
     for (uint64_t k = 0; k < 4000; k++) {
         for (uint64_t i = 0; i < N_LOOP; i++) {
@@ -263,9 +253,8 @@ static void test_exp(void **state)
     }
 }
 
-static void test_exp_at_its_ends(void **state)
+FX_TEST(test_exp_at_its_ends)
 {
-    (void)state;
     assert_true(fxi_exp(0) == 1);
     assert_true(fxi_exp(-0.0) == 1);
     assert_true(fxi_exp(-DBL_TRUE_MIN) == 1);
@@ -279,9 +268,8 @@ static void test_exp_at_its_ends(void **state)
 }
 
 // At every index of rows of every length around a multiple of four.
-static void test_max_of(void **state)
+FX_TEST(test_max_of)
 {
-    (void)state;
     enum { MAX = 13 };
     for (int n = 0; n <= MAX; n++)
         for (int at = 0; at < n; at++) {
@@ -296,20 +284,4 @@ static void test_max_of(void **state)
     for (int n = 0; n <= 5; n++) assert_true(fxi_logits_max(none, n) == -INFINITY);
 }
 
-FX_SUITE(test_logprob)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_logprob_of),
-        cmocka_unit_test(test_logprob_top),
-        cmocka_unit_test(test_ties_go_to_the_lower_id),
-        cmocka_unit_test(test_uniform_row),
-        cmocka_unit_test(test_certain_token),
-        cmocka_unit_test(test_rows_with_odd_logits),
-        cmocka_unit_test(test_long_row),
-        cmocka_unit_test(test_logits_far_apart),
-        cmocka_unit_test(test_exp),
-        cmocka_unit_test(test_exp_at_its_ends),
-        cmocka_unit_test(test_max_of),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_logprob)

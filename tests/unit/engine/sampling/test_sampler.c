@@ -114,9 +114,8 @@ static fxi_sample_view view_of(const fx_sampling *rule, int n_tok)
     return (fxi_sample_view){rule, text, N_PROMPT, n_tok, ends, COUNT(ends), NULL};
 }
 
-static void test_each_rule(void **state)
+FX_TEST(test_each_rule)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(rule_cases); i++) {
         const rule_case *c = &rule_cases[i];
         const fxi_sample_view v = view_of(&c->rule, c->n_tok);
@@ -141,9 +140,8 @@ static const idle_case idle_cases[] = {
     {3, {.presence_penalty = 1, .frequency_penalty = 1}}, // there is no answer yet
 };
 
-static void test_row_itself_where_no_rule_applies(void **state)
+FX_TEST(test_row_itself_where_no_rule_applies)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(idle_cases); i++) {
         const fxi_sample_view v = view_of(&idle_cases[i].rule, idle_cases[i].n_tok);
         assert_ptr_equal(apply(&v, row, V), row);
@@ -159,9 +157,8 @@ static const fx_sampling nothing_left[] = {
     {IDS(allow, 4, 5), .min_tok = 4, BIAS({4, 5}), .repetition_penalty = 0.5f},
 };
 
-static void test_null_where_nothing_is_left(void **state)
+FX_TEST(test_null_where_nothing_is_left)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(nothing_left); i++) {
         const fxi_sample_view v = view_of(&nothing_left[i], 6);
         assert_null(apply(&v, row, V));
@@ -173,13 +170,6 @@ static void test_null_where_nothing_is_left(void **state)
 }
 
 // ---- what may be drawn, by hand ----------------------------------------------------------------
-
-// Logits whose softmax at temperature 1 is 1/2, 1/4, 1/8, 1/8 for the tokens 1, 3, 0, 2.
-static void fill_halves(float logits[4])
-{
-    const double p[4] = {0.125, 0.5, 0.125, 0.25};
-    for (int i = 0; i < 4; i++) logits[i] = (float)log(p[i]);
-}
 
 typedef struct kept_case {
     const char *what;
@@ -254,11 +244,12 @@ static int32_t expected(const kept_case *c, double unit)
     return c->order[i];
 }
 
-static void test_what_may_be_drawn(void **state)
+FX_TEST(test_what_may_be_drawn)
 {
-    (void)state;
     float logits[4];
-    fill_halves(logits);
+    // Logits whose softmax at temperature 1 is 1/2, 1/4, 1/8, 1/8 for the tokens 1, 3, 0, 2.
+    const double p[4] = {0.125, 0.5, 0.125, 0.25};
+    for (int i = 0; i < 4; i++) logits[i] = (float)log(p[i]);
     for (size_t i = 0; i < COUNT(kept_cases); i++) {
         const kept_case *c = &kept_cases[i];
         fx_sampling s = c->rule;
@@ -272,9 +263,8 @@ static void test_what_may_be_drawn(void **state)
 }
 
 // Equal weights, whose sums are exact: a half is exactly a half.
-static void test_a_share_that_is_met_exactly(void **state)
+FX_TEST(test_a_share_that_is_met_exactly)
 {
-    (void)state;
     const float logits[4] = {3, 3, 3, 3};
     const fx_sampling halves[] = {{.temperature = 1, .top_p = 0.5f},
                                   {.temperature = 1, .top_p = 1, .typical_p = 0.5f}};
@@ -286,9 +276,8 @@ static void test_a_share_that_is_met_exactly(void **state)
 }
 
 // A tie with the likeliest is as likely.
-static void test_min_p_1_keeps_all_that_tie(void **state)
+FX_TEST(test_min_p_1_keeps_all_that_tie)
 {
-    (void)state;
     const float logits[4] = {3, 1, 2.99f, 3};
     const fx_sampling both[] = {{.temperature = 1, .top_p = 1, .min_p = 1},
                                 {.temperature = 1, .top_p = 1, .min_p = 1, .top_k = 3}};
@@ -314,9 +303,8 @@ static int32_t sample(const fx_sampling *s, const float *logits, int position)
     return fxi_sampler_draw(s, logits, N, 0, position, scratch_cand);
 }
 
-static void test_greedy_ties_to_lowest(void **state)
+FX_TEST(test_greedy_ties_to_lowest)
 {
-    (void)state;
     float logits[N] = {0};
     const fx_sampling greedy = {.temperature = 0, .top_p = 1};
     assert_int_equal(sample(&greedy, logits, 0), 0);
@@ -324,9 +312,8 @@ static void test_greedy_ties_to_lowest(void **state)
     assert_int_equal(sample(&greedy, logits, 5), 30);
 }
 
-static void test_draw_depends_on_its_key_alone(void **state)
+FX_TEST(test_draw_depends_on_its_key_alone)
 {
-    (void)state;
     float logits[N];
     fill(logits, 1);
     fx_sampling s = {.temperature = 1, .top_p = 1, .seed = 42};
@@ -349,9 +336,8 @@ static const fx_sampling ways[] = {
     {.temperature = 1, .top_p = 1, .typical_p = 0.5f},
 };
 
-static void test_no_finite_logit(void **state)
+FX_TEST(test_no_finite_logit)
 {
-    (void)state;
     static const float fills[] = {NAN, -INFINITY, INFINITY};
     float logits[N];
     for (size_t w = 0; w < COUNT(ways); w++) {
@@ -365,9 +351,8 @@ static void test_no_finite_logit(void **state)
     }
 }
 
-static void test_no_number_is_never_drawn(void **state)
+FX_TEST(test_no_number_is_never_drawn)
 {
-    (void)state;
     float logits[N];
     for (int i = 0; i < N; i++) logits[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? -INFINITY : 1;
     for (size_t w = 0; w < COUNT(ways); w++)
@@ -412,9 +397,8 @@ static void check_frequencies(const fx_sampling *rule, uint64_t seed)
     assert_int_equal(seen, DRAWS);
 }
 
-static void test_frequencies(void **state)
+FX_TEST(test_frequencies)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(spreads); i++)
         for (uint64_t seed = 1; seed <= 2; seed++) check_frequencies(&spreads[i], seed);
 }
@@ -592,9 +576,8 @@ static const float *check_case(const random_case *c)
     return got;
 }
 
-static void test_random_requests(void **state)
+FX_TEST(test_random_requests)
 {
-    (void)state;
     static random_case c;
     int n_null = 0, n_itself = 0;
     const int n_case = suite_is_long() ? N_CASE : N_CASE / 8;
@@ -643,9 +626,8 @@ static void check_ways(int n_vocab, float temperature, int n_position)
 }
 
 // Each logit is at the beginning of a bucket, or the float before or after.
-static void test_edges_of_buckets(void **state)
+FX_TEST(test_edges_of_buckets)
 {
-    (void)state;
     enum { N_EDGE = 1025, N_ROW = 2 * N_EDGE };
     for (int side = -1; side <= 1; side++) {
         for (int i = 0; i < N_ROW; i++) {
@@ -660,9 +642,8 @@ static void test_edges_of_buckets(void **state)
 
 // top_k ends at one of three levels, or one before or after. Each is almost certain to be drawn
 // from.
-static void test_ends_of_levels(void **state)
+FX_TEST(test_ends_of_levels)
 {
-    (void)state;
     enum { N_ROW = 900 };
     for (int i = 0; i < N_ROW; i++) long_row[i] = (float)(i * 7 % 3);
     check_ways(N_ROW, 100, 60);
@@ -670,9 +651,8 @@ static void test_ends_of_levels(void **state)
     check_ways(N_ROW, 100, 60);
 }
 
-static void test_sorted_rows(void **state)
+FX_TEST(test_sorted_rows)
 {
-    (void)state;
     enum { N_ROW = 5000 };
     for (int up = 0; up < 2; up++) {
         for (int i = 0; i < N_ROW; i++) long_row[i] = (float)(up ? i : N_ROW - i) / 512;
@@ -682,9 +662,8 @@ static void test_sorted_rows(void **state)
 }
 
 // An outlier does not hide the rest.
-static void test_rows_with_outliers(void **state)
+FX_TEST(test_rows_with_outliers)
 {
-    (void)state;
     enum { N_ROW = 3000 };
     static const float above[] = {5, 1000, 1e30f, FLT_MAX};
     for (size_t a = 0; a < COUNT(above); a++)
@@ -706,19 +685,18 @@ static void check_by_id(int n_vocab, float temperature, double min_p, int positi
     const double unit = fxi_rng_unit(0, 0, (uint64_t)position);
     double sum[2] = {0, 0};
     int32_t want = -1;
-    for (int turn = 0; turn < 2; turn++)
+    for (int iteration = 0; iteration < 2; iteration++)
         for (int32_t i = 0; i < n_vocab && want < 0; i++) {
             const double q = exp(((double)long_row[i] - 6) / (double)temperature);
-            if (q >= (double)s.min_p) sum[turn] += q;
-            if (turn == 1 && sum[1] > unit * sum[0]) want = i;
+            if (q >= (double)s.min_p) sum[iteration] += q;
+            if (iteration == 1 && sum[1] > unit * sum[0]) want = i;
         }
     assert_int_equal(fxi_sampler_draw(&s, long_row, n_vocab, 0, position, scratch_cand), want);
 }
 
 // More tokens than the number of noted places times the size of a block.
-static void test_large_vocabularies(void **state)
+FX_TEST(test_large_vocabularies)
 {
-    (void)state;
     for (int n = REF_MAX_VOCAB; n > REF_MAX_VOCAB / 4; n = n / 2 + 1) {
         for (int i = 0; i < n; i++) {
             const double u = fxi_rng_unit(12, (uint64_t)n, (uint64_t)i);
@@ -731,26 +709,4 @@ static void test_large_vocabularies(void **state)
     check_ways(20000, 1, 2);
 }
 
-FX_SUITE(test_sampler)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_rule),
-        cmocka_unit_test(test_row_itself_where_no_rule_applies),
-        cmocka_unit_test(test_null_where_nothing_is_left),
-        cmocka_unit_test(test_what_may_be_drawn),
-        cmocka_unit_test(test_a_share_that_is_met_exactly),
-        cmocka_unit_test(test_min_p_1_keeps_all_that_tie),
-        cmocka_unit_test(test_greedy_ties_to_lowest),
-        cmocka_unit_test(test_draw_depends_on_its_key_alone),
-        cmocka_unit_test(test_no_finite_logit),
-        cmocka_unit_test(test_no_number_is_never_drawn),
-        cmocka_unit_test(test_frequencies),
-        cmocka_unit_test(test_random_requests),
-        cmocka_unit_test(test_edges_of_buckets),
-        cmocka_unit_test(test_ends_of_levels),
-        cmocka_unit_test(test_sorted_rows),
-        cmocka_unit_test(test_rows_with_outliers),
-        cmocka_unit_test(test_large_vocabularies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_sampler)

@@ -58,7 +58,7 @@ static void note_wrong(scale_world *w, bool is_right, const char *what)
 static void end_ask(scale_ask *a, const fx_event *ev)
 {
     scale_world *w = a->w;
-    const uint64_t took = w->turn - a->asked_at, own = (uint64_t)a->max_tok;
+    const uint64_t took = w->iteration - a->asked_at, own = (uint64_t)a->max_tok;
     const bool is_cut = ev->finish == FX_FINISH_CANCEL || ev->finish == FX_FINISH_ABORT;
     note_wrong(w, is_cut || ev->finish == FX_FINISH_LENGTH, "an answer ends otherwise");
     note_wrong(w, is_cut || a->n_got == a->max_tok, "an answer has fewer tokens than it should");
@@ -93,8 +93,11 @@ uint64_t scale_ask_for(scale_world *w, int doc, int n_doc_tok, int n_own_tok, in
     const uint64_t own = (UINT64_C(1) << 32) + w->n_made++;
     for (int i = 0; i < n_doc_tok; i++) w->tok[i] = token_of((uint64_t)doc, i);
     for (int i = n_doc_tok; i < n; i++) w->tok[i] = token_of(own, i);
-    *a = (scale_ask){
-        .w = w, .last_tok = w->tok[n - 1], .n_prompt = n, .max_tok = max_tok, .asked_at = w->turn};
+    *a = (scale_ask){.w = w,
+                     .last_tok = w->tok[n - 1],
+                     .n_prompt = n,
+                     .max_tok = max_tok,
+                     .asked_at = w->iteration};
     fx_request q = fx_request_default();
     q.prompt = w->tok;
     q.n_prompt = (size_t)n;
@@ -140,7 +143,8 @@ static void open_engine(scale_world *w)
     w->r = (fxi_replay){.t = &w->trace, .opt = &w->opt, .out = &w->out};
     if (fxi_replay_open(&w->r, &err) != FX_OK) fail_msg("%s", err.text);
     w->r.model->before_pass = NULL;
-    if (!w->size.keeps_up) w->r.eng->kv->ops = w->r.real_ops; // a turn has one step of the manager
+    if (!w->size.keeps_up)
+        w->r.eng->kv->ops = w->r.real_ops; // an iteration has one step of the manager
     w->clock_us = 1000000;
     w->r.eng->journal.now_us = look_at_clock;
     w->r.eng->journal.now_ud = w;
@@ -152,7 +156,7 @@ static void record_documents(scale_world *w)
     const int n_tok = w->size.ctx_tok / SCALE_BLOCK_TOK * SCALE_BLOCK_TOK;
     for (int n = 0; n < w->size.n_node; n += n_tok / SCALE_BLOCK_TOK)
         (void)scale_ask_for(w, w->n_doc++, n_tok, 0, 1);
-    while (w->n_ended < w->n_asked) (void)scale_turn(w);
+    while (w->n_ended < w->n_asked) (void)scale_iteration(w);
     fxi_kv_stats kv;
     fxi_kv_get_stats(w->r.eng->kv, &kv);
 }
@@ -161,9 +165,9 @@ void scale_forget_long(scale_world *w)
 {
     for (int i = 0; i < 200; i++) {
         (void)scale_ask_for(w, 0, 0, 40, 1);
-        (void)scale_turn(w);
+        (void)scale_iteration(w);
     }
-    while (w->n_ended < w->n_asked) (void)scale_turn(w);
+    while (w->n_ended < w->n_asked) (void)scale_iteration(w);
 }
 
 void scale_open(scale_world *w, scale_size size)
@@ -176,10 +180,10 @@ void scale_open(scale_world *w, scale_size size)
     scale_check(w, true);
 }
 
-uint64_t scale_turn(scale_world *w)
+uint64_t scale_iteration(scale_world *w)
 {
     const uint64_t before = n_block;
-    w->turn++;
+    w->iteration++;
     w->clock_us += 20000;
     (void)fxi_iteration_run(w->r.eng);
     return n_block - before;

@@ -3,8 +3,8 @@
 // sequences live beside a prefix tree of 1,000,000 nodes and contexts of 1,000,000 tokens. The
 // clock is a counter, and nothing depends on how long something takes.
 //
-// What a turn costs is counted: the manager and what a turn consists of are compiled once more for
-// this test, with a call in each block of code (-fsanitize-coverage=trace-pc).
+// What an iteration costs is counted: the manager and what an iteration consists of are compiled
+// once more for this test, with a call in each block of code (-fsanitize-coverage=trace-pc).
 //
 // If something fails, the first line that says what is in `what`.
 #ifndef TESTS_ENGINE_SCALE_WORLD_H
@@ -20,7 +20,7 @@ typedef struct scale_size {
     int n_node;         // of the prefix tree, at least
     int ctx_tok;        // of the longest prompt, which those nodes consist of
     uint64_t kv_bytes;  // 0: 8 TiB
-    bool keeps_up;      // the manager's thread does in a turn all that it is given, not some jobs
+    bool keeps_up; // the manager's thread does in an iteration all that it is given, not some jobs
 } scale_size;
 
 typedef struct scale_world scale_world;
@@ -32,7 +32,7 @@ typedef struct scale_ask {
     uint64_t id;
     int32_t last_tok;
     int n_prompt, max_tok, n_got, n_cached;
-    uint64_t asked_at; // turn
+    uint64_t asked_at; // iteration
     bool is_cancelled;
 } scale_ask;
 
@@ -46,8 +46,8 @@ struct scale_world {
     scale_size size;
     int n_doc; // documents that the prefix cache has
     int32_t *tok;
-    uint64_t clock_us, turn, n_made, n_asked, n_ended, n_cut;
-    uint64_t longest; // turns that a request took beyond those of its own tokens
+    uint64_t clock_us, iteration, n_made, n_asked, n_ended, n_cut;
+    uint64_t longest; // iterations that a request took beyond those of its own tokens
     const char *wrong;
 };
 
@@ -62,8 +62,8 @@ void scale_forget_long(scale_world *w);
 // else has. Its id.
 uint64_t scale_ask_for(scale_world *w, int doc, int n_doc_tok, int n_own_tok, int max_tok);
 
-// One turn. Returns the blocks of code that it ran.
-uint64_t scale_turn(scale_world *w);
+// One iteration. Returns the blocks of code that it ran.
+uint64_t scale_iteration(scale_world *w);
 
 uint64_t scale_work(void); // blocks so far
 

@@ -1,4 +1,5 @@
-// sim.c - the turns of a run: the disturbances before each turn, and the invariants after it.
+// sim.c - the iterations of a run: the disturbances before each iteration, and the invariants after
+// it.
 #include "unit/engine/sim/sim.h"
 
 #include "vmm_fault.h"
@@ -11,7 +12,7 @@
 
 enum {
     FIRST_CHECK_GAP = 64,
-    DRAIN_SLACK = 400,   // turns beyond what the remaining tokens can take
+    DRAIN_SLACK = 400,   // iterations beyond what the remaining tokens can take
     MAX_IDLE_TURNS = 40, // in a row, while requests wait or run and no call fails
 };
 
@@ -217,7 +218,7 @@ static void arm(sim *w)
     for (int i = 0; i < SIM_MAX_LIVE; i++) w->req[i].may.error = true;
 }
 
-// The device finishes work that it was given some turns ago.
+// The device finishes work that it was given some iterations ago.
 static void finish_work(sim *w)
 {
     if (!w->set.async) return;
@@ -226,13 +227,7 @@ static void finish_work(sim *w)
     (void)w->fake->ops->fence(w->fake, &w->ticket);
 }
 
-static void arrive(sim *w)
-{
-    if (w->burst == 0 && one_in(w, 12)) w->burst = any(w, 1, w->set.max_live);
-    for (int i = any(w, 0, 3); i > 0 && w->burst > 0; i--, w->burst--) submit(w);
-}
-
-// A client leaves, at any time: between turns, while the model computes, or from a callback.
+// A client leaves, at any time: between iterations, while the model computes, or from a callback.
 static void disturb(sim *w)
 {
     sim_request *r = any_live(w);
@@ -242,7 +237,7 @@ static void disturb(sim *w)
 
 static void pass_time(sim *w)
 {
-    w->clock_us += sim_u64(&w->rng) % (w->set.us_per_turn + 1);
+    w->clock_us += sim_u64(&w->rng) % (w->set.us_per_iteration + 1);
     if (n_live(w) == 0 && one_in(w, 4))
         w->clock_us += any(w, 1, one_in(w, 3) ? 700 : 7) * SECOND_US;
     if (one_in(w, 1000)) w->clock_us += 100 * SECOND_US;
@@ -250,7 +245,8 @@ static void pass_time(sim *w)
 
 static void befall(sim *w)
 {
-    arrive(w);
+    if (w->burst == 0 && one_in(w, 12)) w->burst = any(w, 1, w->set.max_live);
+    for (int i = any(w, 0, 3); i > 0 && w->burst > 0; i--, w->burst--) submit(w);
     disturb(w);
     if (w->set.preemptions && one_in(w, w->set.preempt_gap)) preempt_one(w);
     if (w->set.crowded) w->eng->sched.headroom_tok = 1; // too many are admitted, and preempted
@@ -283,7 +279,7 @@ static void on_event(void *ud, const fx_event *ev)
 
 // ---- invariants --------------------------------------------------------------------------------
 
-// Groups that have begun to run in this turn.
+// Groups that have begun to run in this iteration.
 static int n_admitted(const sim *w)
 {
     fx_record ev[256];
@@ -301,12 +297,13 @@ static void check_budget(sim *w)
     const fx_engine *eng = w->eng;
     const bool is_applied = eng->memory.effective_bytes == eng->service.budget_bytes;
     const bool may_fail = w->is_armed || w->new_budget || w->had_retired;
-    w->n_budget_turn = is_applied || may_fail ? 0 : w->n_budget_turn + 1;
+    w->n_budget_iteration = is_applied || may_fail ? 0 : w->n_budget_iteration + 1;
     w->total->waiting_budgets += eng->memory.budget_waits;
     CHECK(w, may_fail || is_applied || eng->memory.budget_waits, "the budget is not applied");
-    CHECK(w, w->n_budget_turn < MAX_IDLE_TURNS, "the budget waits for %d turns", w->n_budget_turn);
+    CHECK(w, w->n_budget_iteration < MAX_IDLE_TURNS, "the budget waits for %d iterations",
+          w->n_budget_iteration);
     CHECK(w, !eng->memory.budget_waits || n_admitted(w) <= w->n_came,
-          "a group is admitted while the budget waits");
+          "a request is admitted while the budget waits");
 }
 
 static void check_memory(sim *w)
@@ -324,10 +321,10 @@ static void check_memory(sim *w)
     CHECK(w, !fake.n_violation, "the device: %s", fake.violation);
 }
 
-static int n_seq_of(const fxi_request_list *l, int *n_group)
+static int n_seq_of(const fxi_request_list *l, int *n_request)
 {
     int n = 0;
-    for (const fxi_live_request *g = l->head; g; g = g->next) n += g->n_seq, *n_group += 1;
+    for (const fxi_live_request *g = l->head; g; g = g->next) n += g->n_seq, *n_request += 1;
     return n;
 }
 
@@ -350,7 +347,7 @@ static void check_moves(sim *w)
     CHECK(w, n_coming == eng->sched.n_swapping_in, "n_coming is %d, not %d",
           eng->sched.n_swapping_in, n_coming);
     CHECK(w, n_seq_in(&eng->sched.running, FXI_RUNNING) == eng->sched.running.n_seq,
-          "a swapped group runs");
+          "a swapped request runs");
     w->total->moving += n_leaving + n_coming > 0;
 }
 
@@ -372,11 +369,11 @@ static void check_joining(sim *w)
     CHECK(w, n == n_seq_in(&eng->sched.aside, FXI_JOINING), "%d sequences wait for a prefix", n);
 }
 
-static int n_in_inbox(const fx_engine *eng, int *n_group)
+static int n_in_inbox(const fx_engine *eng, int *n_request)
 {
     int n = 0;
     for (const fxi_live_request *g = eng->mailbox.head; g; g = g->next_posted)
-        n += g->n_seq, *n_group += 1;
+        n += g->n_seq, *n_request += 1;
     return n;
 }
 
@@ -384,11 +381,11 @@ static int n_in_inbox(const fx_engine *eng, int *n_group)
 static void check_clients(sim *w)
 {
     const fx_engine *eng = w->eng;
-    int n_queued = 0, n_group = 0, n_waiting = 0, n_here = 0, n_idle = 0, n_line = 0;
+    int n_queued = 0, n_request = 0, n_waiting = 0, n_here = 0, n_idle = 0, n_line = 0;
     for (fxi_treap_node *n = fxi_treap_first(&eng->sched.clients.known); n; n = fxi_treap_next(n)) {
         const fxi_client *c = FXI_TREAP_OF(n, fxi_client, known_at);
         n_queued += c->n_queued;
-        n_group += c->n_request;
+        n_request += c->n_request;
         n_waiting += c->n_waiting;
         n_here += c->n_collected > 0;
         n_idle += fxi_treap_has(&c->idle_at);
@@ -398,29 +395,31 @@ static void check_clients(sim *w)
     (void)n_seq_of(&eng->sched.waiting, &n_line);
     (void)n_seq_of(&eng->sched.aside, &n_line);
     CHECK(w, n_queued == eng->sched.n_queued, "clients have %d queued", n_queued);
-    CHECK(w, n_group == n_live(w), "clients have %d groups", n_group);
-    CHECK(w, n_waiting == n_line, "%d groups of clients wait, not %d", n_waiting, n_line);
+    CHECK(w, n_request == n_live(w), "clients have %d requests", n_request);
+    CHECK(w, n_waiting == n_line, "%d requests of clients wait, not %d", n_waiting, n_line);
     CHECK(w, n_here == eng->sched.clients.n_collected, "%d clients are here", n_here);
     CHECK(w, n_idle == eng->sched.clients.n_idle, "%d clients are idle", n_idle);
-    CHECK(w, n_group || !eng->sched.clients.known.root, "a client is kept");
+    CHECK(w, n_request || !eng->sched.clients.known.root, "a client is kept");
 }
 
 // The engine's counters are right.
 static void check_counts(sim *w)
 {
     const fx_engine *eng = w->eng;
-    int n_group = 0;
-    CHECK(w, n_seq_of(&eng->sched.running, &n_group) == eng->sched.running.n_seq, "running.n_seq");
+    int n_request = 0;
+    CHECK(w, n_seq_of(&eng->sched.running, &n_request) == eng->sched.running.n_seq,
+          "running.n_seq");
     CHECK(w, eng->sched.running.n_seq + eng->sched.n_swapping_in <= eng->opt.max_seq,
           "%d sequences run, %d come", eng->sched.running.n_seq, eng->sched.n_swapping_in);
-    CHECK(w, n_seq_of(&eng->sched.waiting, &n_group) == eng->sched.waiting.n_seq, "waiting.n_seq");
-    CHECK(w, n_seq_of(&eng->sched.aside, &n_group) == eng->sched.aside.n_seq, "aside.n_seq");
+    CHECK(w, n_seq_of(&eng->sched.waiting, &n_request) == eng->sched.waiting.n_seq,
+          "waiting.n_seq");
+    CHECK(w, n_seq_of(&eng->sched.aside, &n_request) == eng->sched.aside.n_seq, "aside.n_seq");
     const int n_waits = eng->sched.waiting.n_seq + eng->sched.aside.n_seq;
     check_moves(w);
     check_joining(w);
-    CHECK(w, eng->sched.n_queued == n_waits + n_in_inbox(eng, &n_group), "n_queued is %d",
+    CHECK(w, eng->sched.n_queued == n_waits + n_in_inbox(eng, &n_request), "n_queued is %d",
           eng->sched.n_queued);
-    CHECK(w, n_group == n_live(w), "%d groups for %d requests", n_group, n_live(w));
+    CHECK(w, n_request == n_live(w), "%d requests are listed, not %d", n_request, n_live(w));
     check_clients(w);
     fxi_kv_stats kv;
     fxi_kv_get_stats(eng->kv, &kv);
@@ -435,10 +434,10 @@ static void check_progress(sim *w, bool was_busy)
     fx_engine_stats(w->eng, &st);
     const uint64_t n_done = st.n_step + w->total->stopped + w->total->cancelled + w->total->failed;
     const bool is_idle = was_busy && !w->is_armed && n_done == w->n_done;
-    w->n_idle_turn = is_idle ? w->n_idle_turn + (!w->set.async || w->n_finish > 0) : 0;
+    w->n_idle_iteration = is_idle ? w->n_idle_iteration + (!w->set.async || w->n_finish > 0) : 0;
     w->n_finish = 0;
     w->n_done = n_done;
-    CHECK(w, w->n_idle_turn < MAX_IDLE_TURNS, "no request makes progress, %d run, %d wait",
+    CHECK(w, w->n_idle_iteration < MAX_IDLE_TURNS, "no request makes progress, %d run, %d wait",
           w->eng->sched.running.n_seq, w->eng->sched.waiting.n_seq);
 }
 
@@ -452,20 +451,15 @@ static void check_requests(sim *w)
     }
 }
 
-static void count_end(sim *w, const sim_request *r)
-{
-    const fx_finish how = r->choice[0].finish;
-    w->total->stopped += how == FX_FINISH_STOP || how == FX_FINISH_LENGTH;
-    w->total->cancelled += how == FX_FINISH_CANCEL || how == FX_FINISH_ABORT;
-    w->total->failed += how == FX_FINISH_ERROR;
-}
-
 static void reap(sim *w)
 {
     for (int i = 0; i < SIM_MAX_LIVE; i++) {
         sim_request *r = &w->req[i];
         if (!r->id || !r->is_over) continue;
-        count_end(w, r);
+        const fx_finish how = r->choice[0].finish;
+        w->total->stopped += how == FX_FINISH_STOP || how == FX_FINISH_LENGTH;
+        w->total->cancelled += how == FX_FINISH_CANCEL || how == FX_FINISH_ABORT;
+        w->total->failed += how == FX_FINISH_ERROR;
         if (one_in(w, 2)) sim_library_add(&w->library, &r->choice[0].a, (int)r->req.n_prompt);
         sim_request_end(r);
     }
@@ -488,22 +482,13 @@ static void check_all(sim *w, bool was_busy)
     reap(w);
     check_counts(w);
     check_progress(w, was_busy);
-    if (w->turn < w->next_check) return;
+    if (w->iteration < w->next_check) return;
     check_manager(w);
-    w->next_check = w->turn + w->check_gap;
+    w->next_check = w->iteration + w->check_gap;
     w->check_gap += w->check_gap / 4;
 }
 
-// ---- turns -------------------------------------------------------------------------------------
-
-static void note_turn(sim *w)
-{
-    fx_record ev;
-    (void)fx_record_copy(w->eng, UINT64_MAX, &ev, 1, &w->first_event);
-    w->n_came = 0;
-    for (const fxi_live_request *g = w->eng->sched.aside.head; g; g = g->next)
-        w->n_came += g->state == FXI_SWAPPING_IN;
-}
+// ---- iterations ---------------------------------------------------------------------------------
 
 // As the engine's thread does, which may be woken before the time is over.
 static void gather_others(sim *w)
@@ -514,7 +499,7 @@ static void gather_others(sim *w)
     w->total->gathered++;
 }
 
-static bool take_turn(sim *w)
+static bool take_iteration(sim *w)
 {
     for (int i = 0; i < SIM_MAX_LIVE; i++) {
         sim_leave *may = &w->req[i].may;
@@ -522,16 +507,20 @@ static bool take_turn(sim *w)
     }
     if (w->set.budgets) note_budget(w);
     w->new_budget = false;
-    note_turn(w);
+    fx_record ev;
+    (void)fx_record_copy(w->eng, UINT64_MAX, &ev, 1, &w->first_event);
+    w->n_came = 0;
+    for (const fxi_live_request *g = w->eng->sched.aside.head; g; g = g->next)
+        w->n_came += g->state == FXI_SWAPPING_IN;
     gather_others(w);
     const bool busy = fxi_iteration_run(w->eng);
-    w->turn++;
-    w->total->turns++;
+    w->iteration++;
+    w->total->iterations++;
     check_all(w, busy);
     return busy;
 }
 
-static uint64_t turns_left(const sim *w)
+static uint64_t iterations_left(const sim *w)
 {
     const bool forks = fxi_kv_can(w->eng->kv, FXI_KV_FORK);
     const uint64_t again =
@@ -542,16 +531,16 @@ static uint64_t turns_left(const sim *w)
     return n;
 }
 
-// No more requests, no more faults: all are served, in a bounded number of turns.
+// No more requests, no more faults: all are served, in a bounded number of iterations.
 static void drain(sim *w)
 {
     disarm(w);
     w->model->beside = NULL;
-    uint64_t left = turns_left(w);
+    uint64_t left = iterations_left(w);
     while (n_live(w) && left-- && !w->what[0]) {
         pass_time(w);
         finish_work(w);
-        (void)take_turn(w);
+        (void)take_iteration(w);
     }
     CHECK(w, !n_live(w), "%d requests are not served in time", n_live(w));
 }
@@ -563,12 +552,12 @@ static void check_idle(sim *w)
     w->eng->idle.since_us = 0; // again: memory that the device was using can go now
     for (int i = 0; i < 3 && !w->what[0]; i++) {
         w->clock_us += gap_s[i] * SECOND_US;
-        int n_turn = 0;
+        int n_iteration = 0;
         do {                // memory goes back bit by bit
             finish_work(w); // earlier work, and this
             finish_work(w);
-            (void)take_turn(w);
-        } while (w->eng->memory.returning_bytes && ++n_turn < MAX_IDLE_TURNS && !w->what[0]);
+            (void)take_iteration(w);
+        } while (w->eng->memory.returning_bytes && ++n_iteration < MAX_IDLE_TURNS && !w->what[0]);
     }
     fx_stats st;
     fxi_kv_stats kv;
@@ -594,7 +583,7 @@ static void end_at_once(sim *w)
     reap(w);
     CHECK(w, !n_live(w), "%d requests have no end", n_live(w));
     CHECK(w, !w->eng->mailbox.live.root && !w->eng->sched.n_queued && !w->eng->sched.n_swapped,
-          "a group is left");
+          "a request is left");
     disarm(w);
     check_manager(w);
 }
@@ -624,13 +613,13 @@ static void close_world(sim *w)
           (unsigned long long)e->n_mapped);
 }
 
-static void run(sim *w, int n_turn, bool spoil)
+static void run(sim *w, int n_iteration, bool spoil)
 {
-    if (!n_turn) n_turn = w->set.n_turn;
+    if (!n_iteration) n_iteration = w->set.n_iteration;
     if (spoil) w->model->spoil_every = 100;
-    while (w->turn < (uint64_t)n_turn && !w->what[0]) {
+    while (w->iteration < (uint64_t)n_iteration && !w->what[0]) {
         befall(w);
-        (void)take_turn(w);
+        (void)take_iteration(w);
     }
     if (!one_in(w, 4)) {
         drain(w);
@@ -639,7 +628,7 @@ static void run(sim *w, int n_turn, bool spoil)
     if (!w->what[0]) end_at_once(w);
 }
 
-bool sim_run(uint64_t seed, int n_turn, bool spoil, sim_totals *total, char *what)
+bool sim_run(uint64_t seed, int n_iteration, bool spoil, sim_totals *total, char *what)
 {
     sim *w = calloc(1, sizeof *w);
     if (!w) return false;
@@ -652,14 +641,14 @@ bool sim_run(uint64_t seed, int n_turn, bool spoil, sim_totals *total, char *wha
     if (sim_open(w)) {
         w->model->beside = beside_pass;
         w->model->ud = w;
-        run(w, n_turn, spoil);
+        run(w, n_iteration, spoil);
         if (w->what[0]) fxi_iteration_end_all(w->eng, FX_FINISH_ABORT);
         close_world(w);
     }
     const bool ok = !w->what[0];
     if (!ok)
-        snprintf(what, 256, "seed %llu, turn %llu, %s: %.180s", (unsigned long long)seed,
-                 (unsigned long long)w->turn, w->set.opt.kv_manager, w->what);
+        snprintf(what, 256, "seed %llu, iteration %llu, %s: %.180s", (unsigned long long)seed,
+                 (unsigned long long)w->iteration, w->set.opt.kv_manager, w->what);
     free(w);
     return ok;
 }

@@ -1,7 +1,7 @@
 // sim.h - a simulated world for the engine, generated from one seed: the real scheduler and the
 // real KV manager, a model that is a hash, a clock that is a counter, and requests that arrive in
-// bursts and leave early, while budgets change, groups are preempted and calls to the device fail.
-// One thread; the same seed gives the same run.
+// bursts and leave early, while budgets change, requests are preempted and calls to the device
+// fail. One thread; the same seed gives the same run.
 //
 //   sim_law.c      the hash, its logits, and random numbers
 //   sim_model.c    the model: real memory that it reads back, or fake memory that keeps a record
@@ -10,7 +10,7 @@
 //   sim_request.c  checks every event against the reference; sim_verdict.c: the best of n answers
 //   sim_draft.c    what a sequence goes on with, now and then a wrong token
 //   sim_open.c     an engine for the seed
-//   sim.c          turns, disturbances, and the invariants after each
+//   sim.c          iterations, disturbances, and the invariants after each
 #ifndef TESTS_ENGINE_SIM_H
 #define TESTS_ENGINE_SIM_H
 
@@ -23,7 +23,7 @@ enum { SIM_MAX_LIVE = 40 };
 
 // Counters of a run, or of many.
 #define SIM_TOTALS(X)  \
-    X(turns)           \
+    X(iterations)      \
     X(requests)        \
     X(refused)         \
     X(stopped)         \
@@ -58,18 +58,18 @@ typedef struct sim_setup {
     uint64_t budget_bytes;
     fx_options opt;
     int ahead_tok;
-    uint64_t us_per_tok, us_per_turn;
+    uint64_t us_per_tok, us_per_iteration;
     sim_taste taste;
     bool faults, budgets, preemptions, crowded; // the disturbances
-    int preempt_gap;                            // average number of turns between forced ones
+    int preempt_gap;                            // average number of iterations between forced ones
     int max_live;                               // requests at once
     bool drafts;                                // sequences compute drafted tokens
     bool gathers;                               // an idle engine waits for companions
-    int n_turn;
+    int n_iteration;
 } sim_setup;
 
 typedef struct sim {
-    uint64_t seed, turn;
+    uint64_t seed, iteration;
     sim_rng rng, draft_rng, gather_rng;
     sim_setup set;
     sim_law law;
@@ -79,18 +79,18 @@ typedef struct sim {
     vt_vmm *fake;     // in it; NULL: real memory
     vt_fake_report epitaph;
     uint64_t clock_us;
-    bool is_armed;        // faults
-    int burst;            // requests that come together from now on
-    uint64_t ticket;      // of a fence of the fake device
-    int n_finish;         // how often it has finished work since the last turn
-    bool new_budget;      // requested in this turn
-    bool had_retired;     // memory out of use since the device failed, before this turn
-    int n_budget_turn;    // in a row, while a budget waits
-    int n_came;           // groups on their way back before this turn
-    uint64_t first_event; // of this turn, in the flight recorder
-    bool in_callback;     // inside a request's on_event
-    int n_idle_turn;      // in a row, without progress although requests wait or run
-    uint64_t n_done;      // ends and steps so far, as of the last turn
+    bool is_armed;          // faults
+    int burst;              // requests that come together from now on
+    uint64_t ticket;        // of a fence of the fake device
+    int n_finish;           // how often it has finished work since the last iteration
+    bool new_budget;        // requested in this iteration
+    bool had_retired;       // memory out of use since the device failed, before this iteration
+    int n_budget_iteration; // in a row, while a budget waits
+    int n_came;             // requests on their way back before this iteration
+    uint64_t first_event;   // of this iteration, in the flight recorder
+    bool in_callback;       // inside a request's on_event
+    int n_idle_iteration;   // in a row, without progress although requests wait or run
+    uint64_t n_done;        // ends and steps so far, as of the last iteration
     uint64_t next_check, check_gap;
     sim_library library;
     sim_request req[SIM_MAX_LIVE];
@@ -105,8 +105,8 @@ bool sim_open(sim *w); // false: w->what says why
 // sim_draft.c: fx_engine.drafter; ud: the sim.
 int sim_draft(void *ud, const fxi_seq *s, int32_t *tok, int most);
 
-// sim.c: one run. n_turn 0: the number of turns comes from the seed. spoil: the model writes wrong
-// rows, which must be found. False: a check failed, with one line in what[256].
-bool sim_run(uint64_t seed, int n_turn, bool spoil, sim_totals *total, char *what);
+// sim.c: one run. n_iteration 0: the number of iterations comes from the seed. spoil: the model
+// writes wrong rows, which must be found. False: a check failed, with one line in what[256].
+bool sim_run(uint64_t seed, int n_iteration, bool spoil, sim_totals *total, char *what);
 
 #endif

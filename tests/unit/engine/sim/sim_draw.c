@@ -72,14 +72,6 @@ static void draw_prompt(sim_request *r, const sim_taste *t, const sim_library *l
 
 // ---- the other fields --------------------------------------------------------------------------
 
-static void draw_lengths(sim_request *r, const sim_taste *t, sim_rng *rng)
-{
-    const int how = sim_int(rng, 0, 19);
-    r->req.max_tok = how < 3 ? -1 : how == 3 ? 0 : sim_int(rng, 1, 24); // -1: all that fits
-    if (how > (t->long_answers ? 4 : 15)) r->req.max_tok = sim_int(rng, 1, t->ctx_tok);
-    if (sim_one_in(rng, 8)) r->req.sampling.min_tok = sim_int(rng, 1, 20);
-}
-
 static void draw_choices(sim_request *r, const sim_taste *t, sim_rng *rng)
 {
     fx_request *q = &r->req;
@@ -142,15 +134,6 @@ static void draw_stops(sim_request *r, sim_rng *rng)
     for (int i = sim_int(rng, 0, 1); i >= 0; i--) r->stop_text[i] = (char)sim_int(rng, 1, 40);
 }
 
-static void draw_emitted(sim_request *r, sim_rng *rng)
-{
-    fx_request *q = &r->req;
-    q->logprobs = sim_one_in(rng, 4);
-    if (q->logprobs) q->n_top = sim_int(rng, 0, 5);
-    q->prompt_logprobs = sim_one_in(rng, 5);
-    if (q->prompt_logprobs) q->n_prompt_top = sim_int(rng, 0, 3);
-}
-
 static void draw_service(sim_request *r, const sim_taste *t, sim_rng *rng)
 {
     static const char *const tenants[] = {NULL, "a", "b"};
@@ -169,10 +152,17 @@ void sim_request_draw(sim_request *r, const sim_taste *t, const sim_library *l, 
     r->req = fx_request_default();
     r->req.prompt = r->prompt;
     draw_prompt(r, t, l, rng);
-    draw_lengths(r, t, rng);
+    const int how = sim_int(rng, 0, 19);
+    r->req.max_tok = how < 3 ? -1 : how == 3 ? 0 : sim_int(rng, 1, 24); // -1: all that fits
+    if (how > (t->long_answers ? 4 : 15)) r->req.max_tok = sim_int(rng, 1, t->ctx_tok);
+    if (sim_one_in(rng, 8)) r->req.sampling.min_tok = sim_int(rng, 1, 20);
     draw_choices(r, t, rng);
     draw_sampling(r, rng);
     draw_stops(r, rng);
-    draw_emitted(r, rng);
+    fx_request *q = &r->req;
+    q->logprobs = sim_one_in(rng, 4);
+    if (q->logprobs) q->n_top = sim_int(rng, 0, 5);
+    q->prompt_logprobs = sim_one_in(rng, 5);
+    if (q->prompt_logprobs) q->n_prompt_top = sim_int(rng, 0, 3);
     draw_service(r, t, rng);
 }

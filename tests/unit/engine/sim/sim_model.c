@@ -79,13 +79,6 @@ static void write_row(const sim_model *m, char *row, uint64_t hash)
     for (size_t i = 0; i < row_bytes(m) / sizeof *w; i++) w[i] = word_of(hash, i);
 }
 
-static bool is_row(const sim_model *m, const char *row, uint64_t hash)
-{
-    const uint64_t *w = (const uint64_t *)row;
-    const size_t last = row_bytes(m) / sizeof *w - 1;
-    return w[0] == word_of(hash, 0) && w[last] == word_of(hash, last);
-}
-
 static bool is_zero_row(const sim_model *m, const char *row)
 {
     const uint64_t *w = (const uint64_t *)row;
@@ -105,9 +98,12 @@ static void check_real(sim_model *m, const run *r)
 {
     const fxi_batch_seq *b = r->b;
     for (int p = 0; p < m->law.n_plane; p++) {
-        for (int pos = 0; pos < b->pos; pos++)
-            if (!is_row(m, row_at(r, p, pos), m->at[pos].h[p]))
+        for (int pos = 0; pos < b->pos; pos++) {
+            const uint64_t *w = (const uint64_t *)(row_at(r, p, pos));
+            const size_t last = row_bytes(m) / sizeof *w - 1;
+            if (!(w[0] == word_of(m->at[pos].h[p], 0) && w[last] == word_of(m->at[pos].h[p], last)))
                 wrong(m, "a row before the run is not what was written there");
+        }
         for (int pos = b->pos; pos < b->pos + b->n_tok; pos++)
             if (wipes(m) && !is_zero_row(m, row_at(r, p, pos))) wrong(m, "a new row is not zero");
     }

@@ -46,12 +46,6 @@ static void draw_memory(sim_setup *s, sim_rng *rng)
     s->opt.swap_bytes = chunk_bytes(s) * (uint64_t)sim_int(rng, 1, 4 * chunks);
 }
 
-// What `paged` keeps beside its blocks to swap them.
-static uint64_t scratch_bytes(const sim_setup *s)
-{
-    return strcmp(s->opt.kv_manager, "paged") ? 0 : chunk_bytes(s) + PAGE;
-}
-
 static void draw_load(sim_setup *s, sim_rng *rng)
 {
     fx_options *o = &s->opt;
@@ -63,7 +57,7 @@ static void draw_load(sim_setup *s, sim_rng *rng)
     o->step_ms = sim_int(rng, 1, 40);
     s->ahead_tok = sim_one_in(rng, 4) ? 0 : sim_int(rng, 1, 40);
     s->us_per_tok = (uint64_t)sim_int(rng, 0, 1) * (uint64_t)sim_int(rng, 1, 1000);
-    s->us_per_turn = (uint64_t)sim_int(rng, 0, 100000);
+    s->us_per_iteration = (uint64_t)sim_int(rng, 0, 100000);
     s->max_live = sim_int(rng, 2, SIM_MAX_LIVE);
     s->taste.max_seq = o->max_seq;
     s->taste.n_tenant = sim_int(rng, 1, 3);
@@ -71,29 +65,27 @@ static void draw_load(sim_setup *s, sim_rng *rng)
     s->taste.long_answers = sim_one_in(rng, 2);
 }
 
-// The first manager half the time.
-static const char *draw_manager(sim_rng *rng)
-{
-    int n = 0;
-    while (fxi_kv_manager_name(n)) n++;
-    return fxi_kv_manager_name(sim_one_in(rng, 2) ? 0 : sim_int(rng, 1, n - 1));
-}
-
 void sim_setup_draw(sim *w)
 {
     sim_setup *s = &w->set;
     s->fake = w->seed % 2 == 0;
-    s->opt.kv_manager = draw_manager(&w->rng);
+    // The first manager half the time.
+    int n = 0;
+    while (fxi_kv_manager_name(n)) n++;
+    s->opt.kv_manager =
+        fxi_kv_manager_name(sim_one_in(&w->rng, 2) ? 0 : sim_int(&w->rng, 1, n - 1));
     draw_memory(s, &w->rng);
-    if (s->opt.swap_bytes) s->budget_bytes += scratch_bytes(s);
+    // What `paged` keeps beside its blocks to swap them.
+    if (s->opt.swap_bytes)
+        s->budget_bytes += strcmp(s->opt.kv_manager, "paged") ? 0 : chunk_bytes(s) + PAGE;
     s->opt.kv_memory_bytes = s->budget_bytes;
     draw_load(s, &w->rng);
     s->faults = sim_one_in(&w->rng, 2);
     s->budgets = sim_one_in(&w->rng, 2);
     s->preemptions = sim_one_in(&w->rng, 2);
-    s->preempt_gap = sim_one_in(&w->rng, 2) ? 8 : 150; // often: groups hardly run together
+    s->preempt_gap = sim_one_in(&w->rng, 2) ? 8 : 150; // often: requests hardly run together
     s->crowded = sim_one_in(&w->rng, 2);
-    s->n_turn = sim_int(&w->rng, 300, 2000);
+    s->n_iteration = sim_int(&w->rng, 300, 2000);
     w->draft_rng.x = sim_mix(~w->seed); // of their own: worlds without drafts stay what they are
     s->drafts = sim_one_in(&w->draft_rng, 2);
     w->gather_rng.x = sim_mix(w->seed + 1); // the same
@@ -140,15 +132,6 @@ static vt_vmm *open_memory(sim *w)
     return fault;
 }
 
-static fx_status load_vocab(fx_engine *eng, fx_error *err)
-{
-    fxi_gguf *g;
-    FX_TRY(fxi_gguf_open(MODEL, &g, err));
-    fx_status st = fxi_vocab_load(g, &eng->vocab, err);
-    fxi_gguf_close(g);
-    return st;
-}
-
 static fx_status make_model(sim *w, fx_error *err)
 {
     const sim_setup *s = &w->set;
@@ -165,16 +148,6 @@ static fx_status make_model(sim *w, fx_error *err)
     return FX_OK;
 }
 
-static void fill_info(sim *w)
-{
-    fx_model_info *info = &w->eng->info;
-    info->n_layer = w->set.n_layer;
-    info->n_vocab = SIM_N_VOCAB;
-    info->generates = true;
-    info->train_ctx_tok = info->ctx_tok = w->set.ctx_tok;
-    info->kv_bytes_per_tok = 2 * (size_t)w->set.n_layer * w->set.row_bytes;
-}
-
 static fx_status make_engine(sim *w, fx_error *err)
 {
     fx_engine *eng = w->eng;
@@ -186,10 +159,19 @@ static fx_status make_engine(sim *w, fx_error *err)
     eng->draft_hooks.ud = w;
     eng->hooks.ahead_tok = w->set.ahead_tok;
     eng->hooks.single_thread = true;
-    FX_TRY(load_vocab(eng, err));
+    fxi_gguf *g;
+    FX_TRY(fxi_gguf_open(MODEL, &g, err));
+    fx_status st = fxi_vocab_load(g, &eng->vocab, err);
+    fxi_gguf_close(g);
+    FX_TRY(st);
     FX_TRY(fxi_pool_create(1, &eng->pool, err));
     FX_TRY(make_model(w, err));
-    fill_info(w);
+    fx_model_info *info = &w->eng->info;
+    info->n_layer = w->set.n_layer;
+    info->n_vocab = SIM_N_VOCAB;
+    info->generates = true;
+    info->train_ctx_tok = info->ctx_tok = w->set.ctx_tok;
+    info->kv_bytes_per_tok = 2 * (size_t)w->set.n_layer * w->set.row_bytes;
     w->fault = eng->hooks.vmm = open_memory(w);
     if (!eng->hooks.vmm) return fxi_fail(err, FX_EIO, "the memory could not be opened");
     w->model->fake = w->fake;

@@ -97,11 +97,6 @@ static void take_token(sim_request *r, sim_choice *c, const fx_event *ev)
 
 // ---- ends --------------------------------------------------------------------------------------
 
-static bool ended_well(fx_finish f)
-{
-    return f == FX_FINISH_STOP || f == FX_FINISH_LENGTH;
-}
-
 // An error of the request itself: its rules leave no token, or fewer answers.
 static bool has_own_error(const sim_request *r, const sim_choice *c, int choice)
 {
@@ -130,7 +125,7 @@ static void take_end(sim_request *r, sim_choice *c, const fx_event *ev)
     c->finish = ev->finish;
     c->score = ev->score;
     r->n_ended++;
-    if (ended_well(ev->finish)) {
+    if (ev->finish == FX_FINISH_STOP || ev->finish == FX_FINISH_LENGTH) {
         CHECK(r, ev->finish == c->a.finish, "choice %d ends by %d after %d tokens, not by %d",
               ev->choice, (int)ev->finish, sim_answer_len(&r->ask, &c->a), (int)c->a.finish);
         CHECK(r, ev->stop_token == c->a.stop_token, "stop token %d", ev->stop_token);

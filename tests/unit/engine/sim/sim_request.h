@@ -40,7 +40,7 @@ typedef struct sim_choice {
 typedef struct sim_leave {
     bool error, cancel, abort;
     bool no_token; // it was cancelled before its first token: none may be emitted
-    bool due;      // it was cancelled before the turn: it ends in this turn
+    bool due;      // it was cancelled before the iteration: it ends in this iteration
 } sim_leave;
 
 typedef struct sim_request {

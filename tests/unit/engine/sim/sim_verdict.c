@@ -43,16 +43,6 @@ static bool is_better(const sim_ask *k, const sim_answer *a, const sim_answer *b
     return mean(k, a) > mean(k, b);
 }
 
-static void sort_answers(const sim_ask *k, sim_answer *a)
-{
-    for (int i = 1; i < k->n_seq; i++)
-        for (int j = i; j > 0 && is_better(k, &a[j], &a[j - 1]); j--) {
-            sim_answer x = a[j];
-            a[j] = a[j - 1];
-            a[j - 1] = x;
-        }
-}
-
 // Cut short: each answer is the beginning of some choice, or all of one that has ended.
 static const char *check_part(const sim_request *r, const sim_answer *a)
 {
@@ -87,7 +77,12 @@ static const char *check_n_best(const sim_request *r)
         sim_answer_all(&r->ask, &a[i], i);
         own_error |= a[i].finish == FX_FINISH_ERROR;
     }
-    sort_answers(&r->ask, a);
+    for (int i = 1; i < r->ask.n_seq; i++)
+        for (int j = i; j > 0 && is_better(&r->ask, &a[j], &a[j - 1]); j--) {
+            sim_answer x = a[j];
+            a[j] = a[j - 1];
+            a[j - 1] = x;
+        }
     const bool may_break_off = r->may.error || r->may.cancel || r->may.abort;
     const char *what = all_ended_well(r) || own_error ? check_best(r, a) : "a choice failed";
     if (what && may_break_off) what = check_part(r, a);

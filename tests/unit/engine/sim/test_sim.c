@@ -1,11 +1,11 @@
-// test_sim.c - many worlds (sim.h), one per seed. A failure prints its seed, its turn and the check
-// that failed.
+// test_sim.c - many worlds (sim.h), one per seed. A failure prints its seed, its iteration and the
+// check that failed.
 //
 //   FX_SIM_SEED=n test_sim                  runs that world again, exactly
-//   FX_SIM_TURNS=n test_sim                 runs worlds until n turns have passed
+//   FX_SIM_TURNS=n test_sim                 runs worlds until n iterations have passed
 //   FX_SIM_FIRST=n                          from that seed on
-//   FX_SIM_SEED=n FX_SIM_TURNS=m test_sim   one world, m turns before it ends
-//   FX_TEST_LONG=1 test_sim                 runs worlds until 300,000 turns have passed
+//   FX_SIM_SEED=n FX_SIM_TURNS=m test_sim   one world, m iterations before it ends
+//   FX_TEST_LONG=1 test_sim                 runs worlds until 300,000 iterations have passed
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
@@ -31,35 +31,33 @@ static void print_totals(const sim_totals *t, uint64_t n_seed)
     print_message("\n");
 }
 
-static void run_one(uint64_t seed, int n_turn, sim_totals *t)
+static void run_one(uint64_t seed, int n_iteration, sim_totals *t)
 {
     char what[256];
-    if (!sim_run(seed, n_turn, false, t, what)) fail_msg("%s", what);
+    if (!sim_run(seed, n_iteration, false, t, what)) fail_msg("%s", what);
 }
 
-static void test_worlds(void **state)
+FX_TEST(test_worlds)
 {
-    (void)state;
     sim_totals t = {0};
-    const uint64_t n_turn = env_or("FX_SIM_TURNS", 0), first = env_or("FX_SIM_FIRST", 1);
+    const uint64_t n_iteration = env_or("FX_SIM_TURNS", 0), first = env_or("FX_SIM_FIRST", 1);
     if (getenv("FX_SIM_SEED")) {
-        run_one(env_or("FX_SIM_SEED", 0), (int)n_turn, &t);
+        run_one(env_or("FX_SIM_SEED", 0), (int)n_iteration, &t);
         print_totals(&t, 1);
         return;
     }
     uint64_t seed = first;
-    while (t.turns < (n_turn ? n_turn : suite_is_long() ? 3 * TURNS : TURNS))
-        run_one(seed++, 0, &t);
+    const uint64_t most = suite_is_long() ? 3 * TURNS : TURNS;
+    while (t.iterations < (n_iteration ? n_iteration : most)) run_one(seed++, 0, &t);
     print_totals(&t, seed - first);
 }
 
 // Seeds that found something once.
-static void test_worlds_that_went_wrong(void **state)
+FX_TEST(test_worlds_that_went_wrong)
 {
-    (void)state;
     static const uint64_t seed[] = {
         3043, // two beams that came back to less memory than they hold, and back, for ever
-        6096, // no room for a second choice beside what a group in the swap shares
+        6096, // no room for a second choice beside what a request in the swap shares
         3342, // six beams that prepared what was to go back, used it and lost it, for ever
         3786, // no span but those that a failing device had left, which it could take back
     };
@@ -68,18 +66,11 @@ static void test_worlds_that_went_wrong(void **state)
 }
 
 // Wrong rows in the cache are found: in real memory, which odd seeds have.
-static void test_wrong_rows_are_found(void **state)
+FX_TEST(test_wrong_rows_are_found)
 {
-    (void)state;
     sim_totals t = {0};
     char what[256];
     for (uint64_t seed = 1; seed < 12; seed += 2) assert_false(sim_run(seed, 0, true, &t, what));
 }
 
-FX_SUITE(test_sim)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_worlds_that_went_wrong),
-                                       cmocka_unit_test(test_worlds),
-                                       cmocka_unit_test(test_wrong_rows_are_found)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_sim)

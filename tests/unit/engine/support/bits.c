@@ -88,7 +88,7 @@ static fxi_live_request *in_list(const fxi_request_list *l, uint64_t id)
     return g;
 }
 
-fxi_live_request *bits_group(const fx_engine *eng, uint64_t id)
+fxi_live_request *bits_live_request(const fx_engine *eng, uint64_t id)
 {
     fxi_live_request *g = in_list(&eng->sched.running, id);
     if (!g) g = in_list(&eng->sched.waiting, id);

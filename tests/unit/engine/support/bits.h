@@ -40,12 +40,12 @@ typedef struct bits_answer {
 // A greedy request whose events go to *out, which is emptied. The caller changes and submits it.
 fx_request bits_request(const int32_t *prompt, int n_prompt, int max_tok, bits_answer *out);
 uint64_t bits_submit(fx_engine *eng, const fx_request *req); // fails the test if it is refused
-// Runs turns until the last event.
+// Runs iterations until the last event.
 void bits_finish(fx_engine *eng, const bits_answer *a);
 // Submits and finishes it.
 void bits_ask(fx_engine *eng, const fx_request *req, const bits_answer *a);
 // NULL: it has ended.
-fxi_live_request *bits_group(const fx_engine *eng, uint64_t id);
+fxi_live_request *bits_live_request(const fx_engine *eng, uint64_t id);
 
 // Compares floats by their bits. On a difference `what` names the token, the choice and the values.
 bool bits_same_tok(const bits_tok *a, const bits_tok *b, char what[128]);

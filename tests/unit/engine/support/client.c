@@ -8,13 +8,6 @@
 
 #include <string.h>
 
-static void take_prompt_prob(client *c, const fx_event *ev)
-{
-    if (ev->position != c->n_prompt_prob + 1) c->n_event_after_last++; // out of order
-    c->n_prompt_prob++;
-    if (ev->position < CLIENT_MAX_TOK) c->prompt_prob[ev->position] = *ev->prob;
-}
-
 static void take_token(client_choice *ch, const fx_event *ev)
 {
     if (ch->n_tok == CLIENT_MAX_TOK) return;
@@ -25,28 +18,27 @@ static void take_token(client_choice *ch, const fx_event *ev)
     ch->tok[ch->n_tok++] = ev->token;
 }
 
-static void take_end(client_choice *ch, const fx_event *ev)
-{
-    ch->finish = ev->finish;
-    ch->stop_token = ev->stop_token;
-    ch->stop_string = ev->stop_string;
-    ch->score = ev->score;
-    if (ev->error) strncpy(ch->error, ev->error, sizeof ch->error - 1);
-    ch->error_status = ev->error_status;
-}
-
 static void on_event(void *ud, const fx_event *ev)
 {
     client *c = ud;
     client_choice *ch = &c->choice[ev->choice];
     pthread_mutex_lock(&c->mu);
     if (c->last || ch->finish != FX_FINISH_NONE) c->n_event_after_last++;
-    if (ev->token >= 0 && ev->position < ev->n_prompt)
-        take_prompt_prob(c, ev);
-    else if (ev->token >= 0)
+    if (ev->token >= 0 && ev->position < ev->n_prompt) {
+        if (ev->position != c->n_prompt_prob + 1) c->n_event_after_last++; // out of order
+        c->n_prompt_prob++;
+        if (ev->position < CLIENT_MAX_TOK) c->prompt_prob[ev->position] = *ev->prob;
+    } else if (ev->token >= 0)
         take_token(ch, ev);
     fxi_buf_add(&ch->text, ev->text, ev->text_bytes);
-    if (ev->finish != FX_FINISH_NONE) take_end(ch, ev);
+    if (ev->finish != FX_FINISH_NONE) {
+        ch->finish = ev->finish;
+        ch->stop_token = ev->stop_token;
+        ch->stop_string = ev->stop_string;
+        ch->score = ev->score;
+        if (ev->error) strncpy(ch->error, ev->error, sizeof ch->error - 1);
+        ch->error_status = ev->error_status;
+    }
     ch->n_prompt = ev->n_prompt;
     ch->n_cached = ev->n_cached;
     ch->n_generated = ev->n_generated;

@@ -40,7 +40,7 @@ typedef struct client {
 
 void client_init(client *c, fx_engine *eng, const int32_t *prompt, size_t n_prompt, int max_tok);
 fx_status client_submit(client *c, fx_error *err);
-// Without an engine thread: runs turns until the last event.
+// Without an engine thread: runs iterations until the last event.
 void client_run(client *c);
 // Submits it, runs it, and returns choice 0; fails the test where it is refused.
 const client_choice *client_answer(client *c);

@@ -1,4 +1,4 @@
-// unthreaded.c - opens an engine without starting its thread, and runs its turns.
+// unthreaded.c - opens an engine without starting its thread, and runs its iterations.
 #include "unit/engine/support/unthreaded.h"
 
 #include "unit/cmocka_all.h"

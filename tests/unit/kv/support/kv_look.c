@@ -63,16 +63,6 @@ static void see_one_chunk(int group, uint64_t chunk, unsigned state)
     look.bytes[state] += look.chunk_bytes[group];
 }
 
-static void see_order(int seq, int group, int at)
-{
-    EXPECT(seq != look.seq || group > look.last_group ||
-               (group == look.last_group && at > look.last_at),
-           "segments are not in order");
-    look.seq = seq;
-    look.last_group = group;
-    look.last_at = at;
-}
-
 // seq: its number in the world.
 static void see_position(int seq, int group, int at, uint64_t chunk)
 {
@@ -84,7 +74,12 @@ static void see_position(int seq, int group, int at, uint64_t chunk)
     EXPECT(at >= 0 && at < MAX_AT && look.device[c->group] == look.device[group],
            "a segment by another device's chunk");
     if (look.wrong[0]) return;
-    see_order(seq, group, at);
+    EXPECT(seq != look.seq || group > look.last_group ||
+               (group == look.last_group && at > look.last_at),
+           "segments are not in order");
+    look.seq = seq;
+    look.last_group = group;
+    look.last_at = at;
     c->of = s;
     look.has[seq][group][at] = true;
 }
@@ -144,14 +139,6 @@ static void verify_bytes(const fxi_kv_stats *st)
     assert_int_equal(look.bytes[FX_CHUNK_spare], st->spare_bytes);
 }
 
-// Each has as many groups as the others.
-static void verify_devices(int n_device)
-{
-    assert_int_equal(look.n_group % n_device, 0);
-    for (int k = 0; k < look.n_group; k++)
-        assert_int_equal(look.device[k], k / (look.n_group / n_device));
-}
-
 // Chunks hold a device's part of the rows of a group, one behind the other.
 static void verify_positions(int i, int n_device)
 {
@@ -199,7 +186,10 @@ void kv_look_verify(const kv_world *w)
     collect_world(w);
     if (look.wrong[0]) fail_msg("%s: the snapshot: %s", w->kv->ops->name, look.wrong);
     fxi_kv_get_stats(w->kv, &st);
-    verify_devices(n_device);
+    // Each has as many groups as the others.
+    assert_int_equal(look.n_group % n_device, 0);
+    for (int k = 0; k < look.n_group; k++)
+        assert_int_equal(look.device[k], k / (look.n_group / n_device));
     if (!st.retired_bytes) verify_bytes(&st);
     if (!look.is_exact) return;
     assert_int_equal(look.n_group, w->layout.n_group * n_device);

@@ -45,11 +45,6 @@ static char *part_of_row(const fxi_kv_views *v, int rank, int group, int plane, 
     return fxi_kv_row(&of, plane, tok);
 }
 
-static void fill_row(char *row, uint64_t word)
-{
-    for (size_t i = 0; i < part_bytes(); i += sizeof word) memcpy(row + i, &word, sizeof word);
-}
-
 static bool is_filled(const char *row, uint64_t word)
 {
     uint64_t got;
@@ -71,15 +66,11 @@ static void write_rows(kv_world *w, const kv_world_seq *s, int from)
                 char *row = part_of_row(&v, p % n_device(), g, p / n_device(), t);
                 if (fxi_kv_can(w->kv, FXI_KV_ZEROED) && t >= s->dirty_tok)
                     assert_true(is_filled(row, 0));
-                fill_row(row, row_word(state, g, p));
+                const uint64_t word = row_word(state, g, p);
+                for (size_t i = 0; i < part_bytes(); i += sizeof word)
+                    memcpy(row + i, &word, sizeof word);
             }
     }
-}
-
-// A token of a windowed group is not needed once window_tok - 1 others have come.
-static bool must_be_there(const fxi_kv_group *g, int len_tok, int t)
-{
-    return !g->window_tok || t > len_tok - g->window_tok;
 }
 
 static void verify_rows(kv_world *w, int i)
@@ -92,7 +83,8 @@ static void verify_rows(kv_world *w, int i)
         for (int g = 0; g < w->layout.n_group; g++) {
             const fxi_kv_group *gr = &w->layout.group[g];
             if (t < v.group[g].first_tok) {
-                assert_false(must_be_there(gr, s->len_tok, t));
+                // A token of a windowed group is not needed once window_tok - 1 others have come.
+                assert_false(!gr->window_tok || t > s->len_tok - gr->window_tok);
                 continue;
             }
             for (int p = 0; p < gr->n_plane * n_device(); p++)
@@ -226,11 +218,6 @@ fx_status kv_world_create(kv_world *w, int i, const fxi_kv_expect *expect)
     return st;
 }
 
-static bool begins_with(const int32_t *a, const int32_t *b, int n_tok)
-{
-    return memcmp(a, b, (size_t)n_tok * sizeof *a) == 0;
-}
-
 int kv_world_longest(const kv_world *w, int domain, const int32_t *tok, int n_tok)
 {
     int longest = 0;
@@ -285,7 +272,7 @@ static void grow_to(kv_world *w, kv_world_seq *s, int len_tok, const int32_t *to
     const int from = s->len_tok;
     s->was_tok = from;
     if (len_tok <= from) return;
-    assert_true(begins_with(tok, s->tok, from));
+    assert_true(memcmp(tok, s->tok, (size_t)from * sizeof *tok) == 0);
     memcpy(s->tok, tok, (size_t)len_tok * sizeof *tok);
     s->len_tok = len_tok;
     write_rows(w, s, from);
