@@ -105,12 +105,17 @@ void fxi_gguf_write_kv(fxi_gguf_writer *w, const fxi_gguf_kv *kv)
     w->n_kv++;
 }
 
-void fxi_gguf_write_array(fxi_gguf_writer *w, const char *key, fxi_gguf_type elem_type,
-                          const void *v, size_t n)
+static void put_array_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type elem_type, size_t n)
 {
     put_key(w, key, FXI_GGUF_ARRAY);
     put_u32(w, elem_type);
     put_u64(w, n);
+}
+
+void fxi_gguf_write_array(fxi_gguf_writer *w, const char *key, fxi_gguf_type elem_type,
+                          const void *v, size_t n)
+{
+    put_array_key(w, key, elem_type, n);
     put_raw(w, v, n * fxi_gguf_type_bytes(elem_type));
 }
 
@@ -140,7 +145,7 @@ void fxi_gguf_write_bool(fxi_gguf_writer *w, const char *key, bool v)
 
 void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, size_t n)
 {
-    fxi_gguf_write_array(w, key, FXI_GGUF_STR, NULL, n); // its strings follow
+    put_array_key(w, key, FXI_GGUF_STR, n);
     for (size_t i = 0; i < n; i++) put_str(w, v[i]);
 }
 
