@@ -128,7 +128,7 @@ static fx_status read_key(const fxi_gguf *g, fxi_str arch, const key_row *k, fxi
         return fxi_fail(err, FX_EFORMAT, "%s: missing key '%s'", fxi_gguf_name(g), name);
     if (!kv || k->kind == KEY_IGNORED) return FX_OK;
     if (k->kind == KEY_TEXT) return fxi_gguf_str(g, name, true, dst, err);
-    double v;
+    double v = 0;
     FX_TRY(read_number(g, name, kv, &v, err));
     const bool is_bool = kv->elem_type == FXI_GGUF_BOOL;
     if (k->kind == KEY_REAL) {
