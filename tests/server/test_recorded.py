@@ -7,6 +7,7 @@ changes on purpose, record it anew and read the difference:
     FLEXINFER=build/release/bin/flexinfer build/venv/bin/python tests/server/test_recorded.py --record
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -36,6 +37,16 @@ def steady(value):
     return [steady(inner) for inner in value] if isinstance(value, list) else value
 
 
+def by_choice(kinds):
+    """The kinds of events, those of one choice together: how the events of several choices mix depends on time."""
+    def choice(kind):
+        choices = json.loads(kind).get("choices") if kind.startswith("{") else None
+        return choices[0]["index"] if choices else None
+
+    runs = itertools.groupby(kinds, lambda kind: choice(kind) is None)
+    return [kind for is_other, run in runs for kind in (run if is_other else sorted(run, key=choice))]
+
+
 def fold_events(text):
     """A stream as its kinds of events and its text: how many tokens an event holds depends on time."""
     kinds, words = [], {}
@@ -49,7 +60,7 @@ def fold_events(text):
         kind = json.dumps(value, sort_keys=True)
         if kind not in kinds:
             kinds.append(kind)
-    return {"events": kinds, "texts": words}
+    return {"events": by_choice(kinds), "texts": words}
 
 
 def fold_texts(value, words, path):
