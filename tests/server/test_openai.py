@@ -14,7 +14,7 @@ import urllib.request
 
 import openai
 import pytest
-from real_server import Server
+from real_server import MODEL, PROGRAM, Server
 
 
 @pytest.fixture(scope="module")
