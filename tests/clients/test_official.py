@@ -24,20 +24,23 @@ GREEDY = {"max_tokens": 20, "temperature": 0, "extra_body": {"ignore_eos": True}
 
 
 def strict(server, kind=openai.OpenAI, **how):
+    """A client without the certificates of authorities, which take longer to load than a request takes."""
+    web = openai.DefaultHttpxClient if kind is openai.OpenAI else openai.DefaultAsyncHttpxClient
     how = {"api_key": "none", "max_retries": 0, "timeout": 120, "_strict_response_validation": True} | how
+    how["http_client"] = web(verify=False)
     return kind(base_url=server.url + "/v1", **how)
 
 
 server = serving.fixture("--pooling", "mean", "--max-seq", "16")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(server):
     with strict(server) as one:
         yield one
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def loose(server):
     """For what OpenAI's own service sends and the client's types leave out: a null finish_reason in a stream of
     completions, a null logprob of the first token, embeddings in base64."""
@@ -45,7 +48,7 @@ def loose(server):
         yield one
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model(client):
     return client.models.list().data[0].id
 

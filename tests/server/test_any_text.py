@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from test_openai import Server
+from real_server import Server
 
 FIRST_BYTE = 3
 BYTE_IDS = list(range(FIRST_BYTE, FIRST_BYTE + 256))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from test_openai import Server
+from real_server import Server
 from test_prometheus import complete
 
 DASHBOARD = Path(os.environ["FLEXINFER_SOURCE"]) / "dist" / "grafana" / "flexinfer.json"

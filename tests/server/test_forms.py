@@ -10,7 +10,7 @@ import re
 import jsonschema_rs
 import openai
 import pytest
-from test_openai import Server
+from real_server import Server
 
 
 PERSON = {

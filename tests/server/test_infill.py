@@ -6,7 +6,7 @@ Run by CTest through run_pytest.sh. The vocabulary is made here: single bytes, a
 import openai
 import pytest
 import tokenizers
-from test_openai import Server
+from real_server import Server
 from tokenizers import decoders, models, pre_tokenizers
 
 FIRST_MARK = 1000

@@ -9,7 +9,7 @@ import urllib.request
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from test_openai import Server
+from real_server import Server
 
 PREFIX = "flexinfer_"
 

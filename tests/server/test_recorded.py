@@ -19,7 +19,7 @@ import urllib.request
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from test_openai import SOURCE, Server
+from real_server import SOURCE, Server
 
 RECORDED = SOURCE / "tests/vectors/answers/recorded.json"
 ARGS = ["--max-seq", "8", "--ctx", "512", "--alias", "storyteller", "--kv-memory", "64M"]

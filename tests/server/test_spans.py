@@ -22,7 +22,7 @@ from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from test_openai import MODEL, PROGRAM, Server
+from real_server import MODEL, PROGRAM, Server
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
@@ -38,7 +38,7 @@ class Collector(http.server.ThreadingHTTPServer):
             self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.spans, self.resources, self.bodies, self.status = [], [], [], 200
         self.arrived = threading.Condition()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()  # so often it looks for its end
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.server_address[1]}"
 
     def take(self, body):
@@ -55,6 +55,10 @@ class Collector(http.server.ThreadingHTTPServer):
         with self.arrived:
             assert self.arrived.wait_for(lambda: wanted(self.spans), limit_s), self.spans
             return list(self.spans)
+
+    def forget(self):
+        with self.arrived:
+            self.spans, self.resources, self.bodies = [], [], []
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -116,7 +120,20 @@ def server(collector):
     assert one.stop() == 0, "\n".join(one.lines)
 
 
-def test_a_request_in_its_callers_trace(server, collector):
+@pytest.fixture(scope="module")
+def shared():
+    """A server and its collector for tests that wait for all of their spans."""
+    collector = Collector()
+    one = Server("--otlp-endpoint", collector.url + "/v1/traces")
+    yield one, collector
+    assert one.stop() == 0, "\n".join(one.lines)
+    collector.shutdown()
+    collector.server_close()
+
+
+def test_a_request_in_its_callers_trace(shared):
+    server, collector = shared
+    collector.forget()
     answer = post(server, headers={"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=1"})
     spans = collector.wait(roots)
     root, = roots(spans)
@@ -144,7 +161,9 @@ def test_a_request_in_its_callers_trace(server, collector):
     assert collector.resources[0]["service.name"] == "flexinfer"
 
 
-def test_what_is_told_and_what_is_not(server, collector):
+def test_what_is_told_and_what_is_not(shared):
+    server, collector = shared
+    collector.forget()
     post(server, n=2, seed=1, temperature=1.0)
     post(server, "/v1/chat/completions", messages=[{"role": "user", "content": SECRET}], prompt=None)
     with pytest.raises(urllib.error.HTTPError):
