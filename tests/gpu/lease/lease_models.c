@@ -10,8 +10,8 @@
 //     lease_models TREE batch-invariant [small]     the suite test_gpu_batch_invariant
 //
 // TREE has tests/vectors. Small: the first case of each sweep; test_gpu_batch_invariant and
-// test_gpu_ranks run more of them. `ranks` has nothing to do where there is one GPU, or no NCCL. Real
-// kernels are fast, so every family runs in every way, unlike in test_gpu_models.c.
+// test_gpu_ranks run more of them. `ranks` has nothing to do where there is one GPU, or no NCCL.
+// Real kernels are fast, so every family runs in every way, unlike in test_gpu_models.c.
 #include "gpu_model_rig.h"
 #include "suite.h"
 
