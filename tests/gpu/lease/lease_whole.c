@@ -30,7 +30,7 @@ typedef struct whole_sizes {
 } whole_sizes;
 
 static const whole_sizes real_sizes = {{1, 8, 32, 64}, 4, 512, 128, 2048, 4096, 0};
-static const whole_sizes small_sizes = {{1, 3}, 2, 24, 12, 32, 128, 8 << 20};
+static const whole_sizes small_sizes = {{1, 3}, 2, 24, 6, 32, 128, 8 << 20};
 
 typedef struct whole_request {
     int32_t prompt[MAX_PROMPT];

@@ -7,7 +7,8 @@
 // driver, with the kernels compiled for the CPU.
 //
 // A sample: of the other managers the first and the last, each with half of the kinds of requests;
-// of the pairs of variants half on one device, half on two. With FX_TEST_LONG all.
+// of the pairs of variants half in the host's order of sums, the other half by tensor cores, on one
+// device and on two. With FX_TEST_LONG all.
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
@@ -49,7 +50,7 @@ FX_TEST(test_an_engine_gives_the_hosts_answers)
     for (int kind = 0; kind < N_KIND; kind++)
         if (!bits_same_answer(rig_want(r, kind), rig_want(host, kind), what))
             fail_msg("%s, kind %d: %s", r->name, kind, what);
-    rig_compare_pairs(r, N_LEVEL);
+    rig_compare_some_pairs(r, N_LEVEL, 2, 1);
     close_gpu(r);
     rig_close(host);
 }

@@ -138,7 +138,7 @@ static void open_engine(scale_world *w)
     w->opt.block_tok = SCALE_BLOCK_TOK;
     w->opt.max_seq = w->size.n_seq;
     w->opt.step_tok = 1 << 20;
-    w->opt.swap_bytes = TIB;
+    w->opt.swap_bytes = (uint64_t)w->size.chunk_bytes << 19; // far more than is ever swapped
     w->opt.kv_bytes = w->size.kv_bytes ? w->size.kv_bytes : 8 * TIB;
     w->r = (fxi_replay){.t = &w->trace, .opt = &w->opt, .out = &w->out};
     if (fxi_replay_open(&w->r, &err) != FX_OK) fail_msg("%s", err.text);

@@ -3,6 +3,9 @@
 //
 // The linker sends mmap of the library here, to find that memory and to refuse it. (The stand-in's
 // own calls go to the system, but the linker wants to see the symbol because of them.)
+//
+// The long range has seven pieces, the last not full: three rounds of the ring and a half. With
+// FX_TEST_LONG 41.
 #include <sys/mman.h>
 
 #include "cuda_rig.h"
@@ -24,10 +27,9 @@ void *__wrap_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 }
 
 // A range of the device that is moved in many pieces; the swap is twice as long.
-#define STAGE ((size_t)512 << 10)
-#define LONG  (N_LONG * WIDE)
-
-enum { N_LONG = 108 };
+#define STAGE  ((size_t)512 << 10)
+#define N_LONG ((uint64_t)(suite_is_long() ? 108 : 18))
+#define LONG   (N_LONG * WIDE)
 
 static uintptr_t long_at;
 

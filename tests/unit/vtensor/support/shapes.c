@@ -230,7 +230,7 @@ void shapes_open(const shape_setup *sh, shape_where at, vt_layout layout, vt_map
     cfg.view_planes = (seed + (uint64_t)(sh - shapes_all)) % 3;
     cfg.budget_bytes = budget_of(&cfg);
     cfg.mapper = mapper;
-    cfg.swap_bytes = sh->swap ? (uint64_t)1 << 30 : 0;
+    cfg.swap_bytes = sh->swap ? (uint64_t)16 << 20 : 0; // more than all sequences have
     cfg.swap_dir = "/tmp";
     cfg.n_event = ROUTER_N_EVENT;
     cfg.vmm = w.fault;
