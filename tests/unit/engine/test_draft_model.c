@@ -161,8 +161,8 @@ static size_t masks_before_the_worker(const char *draft, int *n_tok)
     fx_grammar *g = NULL;
     fx_error err;
     eng->draft_hooks.takes_all = true;
+    fxi_grammar_worker_pause(&eng->grammars.worker, true); // before it is given the grammar
     if (fx_grammar_compile(eng, &form, &g, &err) != FX_OK) fail_msg("%s", err.text);
-    fxi_grammar_worker_pause(&eng->grammars.worker, true);
     fx_request r = request_of(1, &got[0]);
     r.grammar = g;
     const uint64_t id = bits_submit(eng, &r);
