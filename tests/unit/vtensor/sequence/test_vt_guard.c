@@ -228,13 +228,5 @@ FX_TEST(test_no_guard_turns_it_off)
 
 FX_SUITE(test_vt_guard)
 {
-    for (int i = 0; i < n_listed_test; i++) {
-        listed_tests[i].setup_func = setup;
-        listed_tests[i].teardown_func = teardown;
-    }
-    layout = VT_LAYOUT_SPLIT;
-    int n_failed = cmocka_run_group_tests_name("test_vt_guard, split", listed_tests, NULL, NULL);
-    layout = VT_LAYOUT_PACKED;
-    return n_failed +
-           cmocka_run_group_tests_name("test_vt_guard, packed", listed_tests, NULL, NULL);
+    return run_in_both_layouts("test_vt_guard", &layout, setup, teardown);
 }

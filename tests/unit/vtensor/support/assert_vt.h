@@ -48,6 +48,23 @@ static inline int run_cases(const char *group, CMUnitTestFunction test, const vo
 #define RUN_CASES(suite, test_each, cases) \
     run_cases(#suite, test_each, cases, sizeof(cases) / sizeof *(cases), sizeof *(cases))
 
+// Runs the tests that the file lists once in each layout, with setup and teardown around every one.
+static inline int run_in_both_layouts(const char *name, vt_layout *layout, CMFixtureFunction setup,
+                                      CMFixtureFunction teardown)
+{
+    int n_failed = 0;
+    for (int i = 0; i < n_listed_test; i++) {
+        listed_tests[i].setup_func = setup;
+        listed_tests[i].teardown_func = teardown;
+    }
+    for (int packed = 0; packed < 2; packed++) {
+        *layout = packed ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT;
+        print_message("%s, %s\n", name, packed ? "packed" : "split");
+        n_failed += cmocka_run_group_tests_name(name, listed_tests, NULL, NULL);
+    }
+    return n_failed;
+}
+
 // 2 planes x 128 bytes, 100 tokens, 2 sequences and 1 MiB, on the host.
 static inline vt_config small_config(void)
 {
