@@ -40,9 +40,9 @@ static bool retry_or_fail(fx_engine *eng, fxi_live_request *r)
     if (may_retry)
         fxi_preempt_request(&eng->memory, r, FXI_RECOMPUTE);
     else if (fxi_request_bytes(&eng->service, &r->spec, r->max_tok) > eng->service.budget_bytes)
-        fxi_request_refuse(r, FX_ENOSPACE, failed); // the budget has shrunk
+        fxi_request_fail(r, FX_ENOSPACE, failed); // the budget has shrunk
     else
-        fxi_request_fail(r, failed);
+        fxi_request_fail(r, FX_EINTERNAL, failed);
     return may_retry;
 }
 
@@ -180,9 +180,9 @@ static void end_search(fx_engine *eng, fxi_live_request *r, int n, const char *e
     for (int k = 0; k < n; k++) fxi_seq_clear(&b->next[k]);
     fxi_cache_release_all(&eng->memory, r);
     if (error)
-        fxi_request_fail(r, error);
+        fxi_request_fail(r, FX_EINTERNAL, error);
     else
-        fxi_request_refuse(r, FX_EINVAL, "the search has found fewer answers");
+        fxi_request_fail(r, FX_EINVAL, "the search has found fewer answers");
 }
 
 static void commit_beams(fx_engine *eng, fxi_live_request *r, const fxi_sample *x, int n_sample)
@@ -192,7 +192,7 @@ static void commit_beams(fx_engine *eng, fxi_live_request *r, const fxi_sample *
     const char *error = NULL;
     for (int i = 0; i < n_sample && !error; i++) error = x[i].error;
     if (n < 0)
-        fxi_request_fail(r, "no memory for the beams");
+        fxi_request_fail(r, FX_EINTERNAL, "no memory for the beams");
     else if (n == 0 || fxi_beam_may_end(r, best->beam_sum, fxi_seq_n_generated(best)))
         end_search(eng, r, n, error);
     else
@@ -207,9 +207,9 @@ static void commit_sample(fx_engine *eng, const fxi_sample *x)
     if (x->position)
         fxi_output_prompt_prob(eng, x->s, x->position, &x->prob);
     else if (x->tok < 0 && x->error)
-        fxi_seq_fail(x->s, x->error);
+        fxi_seq_fail(x->s, FX_EINTERNAL, x->error);
     else if (x->tok < 0)
-        fxi_seq_refuse(x->s, "the request's rules leave no token to continue with");
+        fxi_seq_fail(x->s, FX_EINVAL, "the request's rules leave no token to continue with");
     else
         fxi_output_add(eng, x->s, x->tok, x->has_prob ? &x->prob : NULL);
 }
@@ -226,10 +226,11 @@ int fxi_commit_samples(fx_engine *eng)
         for (n = 1; is_beam && i + n < p->n_sample && x[n].s->request == r; n++)
             is_broken |= x[n].is_broken;
         n_sampled += !x->position;
-        if (!x->position) fxi_clients_serve_tokens(&eng->sched.clients, r->client, n);
+        if (!x->position) fxi_clients_serve(&eng->sched.clients, r->client, 0, n);
         // Weights or a cache that are broken, or a model that overflows: no token means anything.
         if (is_broken)
-            fxi_request_fail(r, "the model computed logits that are not finite numbers");
+            fxi_request_fail(r, FX_EINTERNAL,
+                             "the model computed logits that are not finite numbers");
         else if (is_beam)
             commit_beams(eng, r, x, n);
         else

@@ -17,31 +17,13 @@
 
 #include <stdlib.h>
 
-#define SPARE_ROWS 64 // rows of logits per pass in addition to one for each sequence
-
 // ---- memory ------------------------------------------------------------------------------------
-
-int fxi_forward_spare_rows(void)
-{
-    return SPARE_ROWS;
-}
-
-int fxi_forward_max_row(const fx_engine *eng)
-{
-    return eng->opt.max_seq + SPARE_ROWS;
-}
 
 static bool make_scratch(fxi_forward *p, size_t n_thread, size_t n_vocab)
 {
     p->scratch = calloc(n_thread, sizeof *p->scratch);
-    for (size_t i = 0; p->scratch && i < n_thread; i++) {
-        fxi_sample_scratch *s = &p->scratch[i];
-        s->logit = malloc(n_vocab * sizeof *s->logit);
-        s->cand = malloc(n_vocab * sizeof *s->cand);
-        s->count = calloc(n_vocab, sizeof *s->count);
-        s->allowed = malloc(fxi_matcher_n_word(n_vocab) * sizeof *s->allowed);
-        if (!s->logit || !s->cand || !s->count || !s->allowed) return false;
-    }
+    for (size_t i = 0; p->scratch && i < n_thread; i++)
+        if (!fxi_sample_scratch_make(&p->scratch[i], n_vocab)) return false;
     return p->scratch != NULL;
 }
 
@@ -62,7 +44,7 @@ static fx_status take_results(fx_engine *eng, size_t n_row, size_t n_logit, fx_e
 
 fx_status fxi_forward_make(fx_engine *eng, fx_error *err)
 {
-    const size_t n_seq = (size_t)eng->opt.max_seq, n_row = n_seq + SPARE_ROWS;
+    const size_t n_seq = (size_t)eng->opt.max_seq, n_row = n_seq + FXI_SPARE_ROWS;
     const size_t n_logit = eng->info.generates ? (size_t)eng->info.n_vocab : 1;
     fxi_forward *p = eng->pass = calloc(1, sizeof *p);
     if (!p) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
@@ -83,12 +65,8 @@ void fxi_forward_free(fx_engine *eng)
 {
     fxi_forward *p = eng->pass;
     if (!p) return;
-    for (int i = 0; p->scratch && i < eng->opt.n_thread; i++) {
-        free(p->scratch[i].logit);
-        free(p->scratch[i].cand);
-        free(p->scratch[i].count);
-        free(p->scratch[i].allowed);
-    }
+    for (int i = 0; p->scratch && i < eng->opt.n_thread; i++)
+        fxi_sample_scratch_free(&p->scratch[i]);
     free(p->scratch);
     free(p->token);
     free(p->batch);
@@ -236,7 +214,8 @@ static void fail_batch(fx_engine *eng)
     fxi_forward *p = eng->pass;
     const fxi_device *d = eng->device;
     (void)fxi_fail_in(&p->error, "the device that computes the model failed");
-    for (int i = 0; i < p->n_seq; i++) fxi_request_fail(p->seq[i]->request, p->error.text);
+    for (int i = 0; i < p->n_seq; i++)
+        fxi_request_fail(p->seq[i]->request, FX_EINTERNAL, p->error.text);
     fxi_stats_count_failure(&eng->stats, d->ops->is_lost && d->ops->is_lost(d));
     mark_cancelled(eng);
 }

@@ -20,7 +20,7 @@ static bool copy_bytes(const void **list, size_t n, size_t elem_bytes)
     return copy != NULL;
 }
 
-static int compare_ids(const void *a, const void *b)
+int fxi_ids_compare(const void *a, const void *b)
 {
     const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
@@ -33,7 +33,7 @@ static bool copy_set(const int32_t **set, size_t *n)
     if (!copy_bytes((const void **)set, *n, sizeof **set)) return false;
     int32_t *id = (int32_t *)*set;
     size_t n_kept = 0;
-    if (*n) qsort(id, *n, sizeof *id, compare_ids);
+    if (*n) qsort(id, *n, sizeof *id, fxi_ids_compare);
     for (size_t i = 0; i < *n; i++)
         if (!n_kept || id[i] != id[n_kept - 1]) id[n_kept++] = id[i];
     *n = n_kept;
@@ -215,7 +215,7 @@ void fxi_request_finish_cancelled(fxi_live_request *r)
     if (atomic_load(&r->cancelled)) fxi_request_finish(r, FX_FINISH_CANCEL);
 }
 
-void fxi_request_refuse(fxi_live_request *r, fx_status status, const char *error)
+void fxi_request_fail(fxi_live_request *r, fx_status status, const char *error)
 {
     for (int i = 0; i < r->n_seq; i++) {
         if (r->seq[i].finish != FX_FINISH_NONE) continue;
@@ -223,11 +223,6 @@ void fxi_request_refuse(fxi_live_request *r, fx_status status, const char *error
         r->seq[i].error_status = status;
     }
     fxi_request_finish(r, FX_FINISH_ERROR);
-}
-
-void fxi_request_fail(fxi_live_request *r, const char *error)
-{
-    fxi_request_refuse(r, FX_EINTERNAL, error);
 }
 
 int fxi_request_n_live(const fxi_live_request *r)

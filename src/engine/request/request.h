@@ -216,7 +216,7 @@ typedef struct fxi_service {
     const fx_model_info *info;
     const fxi_model_shape *shape;
     const struct fxi_vocab *vocab;
-    const int32_t *end_tok; // [n_end_tok] the vocabulary's end-of-text tokens
+    int32_t *end_tok; // [n_end_tok] owned; the vocabulary's end-of-text tokens
     int n_end_tok;
     int max_seq; // sequences that run together
     fxi_kv *kv;
@@ -249,12 +249,12 @@ int fxi_request_longest_tok(const fxi_service *sv, uint64_t budget_bytes);
 fx_status fxi_request_make(const fxi_service *sv, const fx_request *spec, uint64_t now_us,
                            fxi_live_request **out, fx_error *err);
 void fxi_request_free(fxi_live_request *r);
+int fxi_ids_compare(const void *a, const void *b); // of int32_t, as its sets of tokens are sorted
 // Decides the end of every sequence whose end is not decided yet.
 void fxi_request_finish(fxi_live_request *r, fx_finish why);
-// The same with FX_FINISH_ERROR; `error` is a static line. Refuse: FX_EINVAL, the request itself is
-// at fault; FX_ENOSPACE, the budget has become too small for it.
-void fxi_request_fail(fxi_live_request *r, const char *error);
-void fxi_request_refuse(fxi_live_request *r, fx_status status, const char *error);
+// The same with FX_FINISH_ERROR; `error` is a static line. FX_EINVAL: the request itself is at
+// fault; FX_ENOSPACE: the budget has become too small for it; otherwise FX_EINTERNAL.
+void fxi_request_fail(fxi_live_request *r, fx_status status, const char *error);
 void fxi_request_finish_cancelled(
     fxi_live_request *r); // with FX_FINISH_CANCEL, if it was cancelled
 int fxi_request_n_live(const fxi_live_request *r);
@@ -286,9 +286,7 @@ bool fxi_seq_allowed(fxi_seq *s, uint64_t *allowed, const char **error);
 // The tokens that the grammar forces next, up to max_tok; 0: there is a choice, or the request's
 // other rules may forbid them. Failures show when it is followed.
 int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok);
-// Decide its end; `error` is a static line. Refuse: the request itself is at fault.
-void fxi_seq_fail(fxi_seq *s, const char *error);
-void fxi_seq_refuse(fxi_seq *s, const char *error);
+void fxi_seq_fail(fxi_seq *s, fx_status status, const char *error); // as fxi_request_fail
 bool fxi_seq_ended_well(const fxi_seq *s);
 
 // Its request runs, it is LIVE and has a cache, and its end is not decided.
@@ -302,6 +300,13 @@ static inline bool fxi_seq_may_compute(const fxi_seq *s)
 static inline int fxi_seq_n_left(const fxi_seq *s)
 {
     return s->n_tok - s->n_computed;
+}
+
+static inline fxi_seq *fxi_request_first_live(fxi_live_request *r) // Pre: one is LIVE
+{
+    int i = 0;
+    while (r->seq[i].state != FXI_SEQ_LIVE) i++;
+    return &r->seq[i];
 }
 
 static inline bool fxi_request_embeds(const fxi_live_request *r)

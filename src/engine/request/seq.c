@@ -207,17 +207,11 @@ int fxi_seq_n_generated(const fxi_seq *s)
 
 // ---- ends --------------------------------------------------------------------------------------
 
-void fxi_seq_fail(fxi_seq *s, const char *error)
+void fxi_seq_fail(fxi_seq *s, fx_status status, const char *error)
 {
     s->finish = FX_FINISH_ERROR;
     s->error = error;
-    s->error_status = FX_EINTERNAL;
-}
-
-void fxi_seq_refuse(fxi_seq *s, const char *error)
-{
-    fxi_seq_fail(s, error);
-    s->error_status = FX_EINVAL;
+    s->error_status = status;
 }
 
 bool fxi_seq_ended_well(const fxi_seq *s)
@@ -321,7 +315,8 @@ void fxi_embedding_end(fxi_seq *s, const fxi_model_shape *shape)
     if (fxi_pooling_finish(shape, s->n_tok, s->n_embd, is_unit, s->embd))
         s->finish = FX_FINISH_STOP;
     else
-        fxi_seq_fail(s, "the model computed an embedding that is not made of finite numbers");
+        fxi_seq_fail(s, FX_EINTERNAL,
+                     "the model computed an embedding that is not made of finite numbers");
 }
 
 // ---- beam search --------------------------------------------------------------------------------
