@@ -7,13 +7,14 @@
 //                                                                (prefix_cache.c, commit.c)
 //   sample    a token for each sequence at its end, the likeliest next tokens for each beam, on all
 //             threads, one sample each                                         (sample.c)
-//             rows of texts to be embedded are pooled                          (seq.c)
+//             rows of texts to be embedded are pooled
 //   commit    tokens appended and emitted in the order of the requests, beams chosen  (commit.c)
 //             where a token is the one that was drafted, sample and commit continue with the next
 //             row of its sequence; rejected drafts are truncated               (drafting.c)
 #include "engine/iteration.h"
 
 #include "model/device.h"
+#include "model/pooling.h"
 
 #include <stdlib.h>
 
@@ -77,6 +78,38 @@ void fxi_forward_free(fx_engine *eng)
     free(p);
 }
 
+// ---- embeddings --------------------------------------------------------------------------------
+
+// A text may be computed in several passes, and again after a preemption: each row is added once,
+// in order, so that the vector's bits depend on the text alone.
+// Rows of s that the pass being planned is to return: of its last tokens.
+static int embedding_rows(const fxi_seq *s, const fxi_model_shape *shape)
+{
+    const int first = s->n_pooled > s->n_computed ? s->n_pooled : s->n_computed;
+    const int end = s->n_computed + s->n_planned;
+    return end > first ? fxi_pooling_rows(shape, end - first, end == s->n_tok) : 0;
+}
+
+static void add_embedding_rows(fxi_seq *s, const fxi_model_shape *shape, const float *rows,
+                               int n_row)
+{
+    fxi_pooling_add(shape, rows, n_row, s->n_computed, s->embd);
+    if (s->n_computed > s->n_pooled) s->n_pooled = s->n_computed;
+}
+
+static void end_embedding(fxi_seq *s, const fxi_model_shape *shape)
+{
+    const fx_request *spec = &s->request->spec;
+    const bool is_unit =
+        spec->norm == FX_NORM_MODEL ? shape->has_unit_length : spec->norm == FX_NORM_UNIT;
+    s->n_embd = spec->n_dim ? spec->n_dim : shape->dim;
+    if (fxi_pooling_finish(shape, s->n_tok, s->n_embd, is_unit, s->embd))
+        s->finish = FX_FINISH_STOP;
+    else
+        fxi_seq_fail(s, FX_EINTERNAL,
+                     "the model computed an embedding that is not made of finite numbers");
+}
+
 // ---- the batch ---------------------------------------------------------------------------------
 
 // A sequence has a row of logits for its last known token, one for each drafted token after it, and
@@ -84,7 +117,7 @@ void fxi_forward_free(fx_engine *eng)
 // rows of the last norm instead; they come last.
 int fxi_forward_n_row(const fx_engine *eng, const fxi_seq *s)
 {
-    if (s->embd) return fxi_embedding_n_row(s, fxi_model_get_shape(eng->model));
+    if (s->embd) return embedding_rows(s, fxi_model_get_shape(eng->model));
     if (s->n_draft) return 1 + s->n_draft;
     return fxi_seq_emits_prompt(s) ? s->n_planned : s->n_computed + s->n_planned == s->n_tok;
 }
@@ -151,7 +184,7 @@ static void reach_end(fx_engine *eng, fxi_seq *s, int row)
     fxi_live_request *r = s->request;
     const bool is_unforked = !r->beam && r->n_seq > 1 && r->seq[1].state == FXI_SEQ_UNBORN;
     if (s->embd) {
-        fxi_embedding_end(s, fxi_model_get_shape(eng->model));
+        end_embedding(s, fxi_model_get_shape(eng->model));
     } else if (!r->max_tok) {
         fxi_request_finish(r, FX_FINISH_LENGTH);
     } else if (!is_unforked) {
@@ -175,7 +208,7 @@ static void advance_seq(fx_engine *eng, int i)
     const bool is_late = at_end && fxi_defer_sample(&eng->sched, s);
     s->n_computed -= is_late; // it computes its last token again
     if (s->embd)
-        fxi_embedding_add(s, shape, p->rows + (size_t)row * (size_t)shape->dim, n_row);
+        add_embedding_rows(s, shape, p->rows + (size_t)row * (size_t)shape->dim, n_row);
     else
         fxi_sample_add_prompt(p, s, row, first_pos);
     fxi_cache_record_progress(&eng->memory, s);

@@ -78,7 +78,7 @@ static void emit_end(const emitter *e, double score)
                              .finish = s->finish,
                              .last = last,
                              .stop_token = s->stop_token,
-                             .stop_string = s->stop_string,
+                             .stop_string = s->text.stopped ? s->text.stop_string : -1,
                              .score = score,
                              .error = has_failed ? s->error : NULL,
                              .error_status = has_failed ? s->error_status : FX_OK,
@@ -160,7 +160,6 @@ static void decide_finish(fxi_seq *s, int32_t tok, bool ends)
         atomic_load_explicit(&r->stopped, memory_order_relaxed) >> s->choice & 1;
     if (s->text.stopped) {
         s->finish = FX_FINISH_STOP;
-        s->stop_string = s->text.stop_string;
     } else if (ends) {
         s->finish = FX_FINISH_STOP;
         s->stop_token = tok;
