@@ -126,7 +126,6 @@
 
 struct vti_radix; // tree/radix.h
 struct vti_node;
-struct vti_events;
 
 // A chunk's content in the swap, or on its way there or back.
 typedef struct vti_swapped {
@@ -139,7 +138,6 @@ typedef struct vti_swapped {
 // how many entries the list has, and the progress; the rest of that is not used.
 typedef struct vti_copy {
     vti_lane_job job; // first
-    bool in_flight;
     const vti_span *span;
     vti_swapped *list;        // [job.n]
     uint64_t sum;             // of the slices of the current chunk so far
@@ -263,12 +261,9 @@ struct vt_manager {
     vti_pset pset;
     vti_vset vset;
     struct vti_radix *radix;
-    struct vti_events *events; // NULL: none are kept
     vti_mapper_thread *mapper; // NULL: not started yet
     vti_lane_job job;          // of chunks that no lane maps: DESTROY
-    vti_plan *job_plan;        // [n_job_plan]
-    uint32_t n_job_plan;
-    bool job_in_flight;
+    vti_plan *job_plan;        // [VTI_RETURN_AT_ONCE]
     vti_swap swap;
     uint64_t live_bytes, slack_bytes; // of all sequences
     vti_move *moves;                  // of the sequences on their way, the newest first
@@ -286,7 +281,6 @@ struct vt_manager {
     vti_arrivals arrivals;
     uint64_t ready_bytes; // mapped-free in idle spans, and kept there for new sequences
     uint64_t max_runs;    // mappings that the backend allows
-    uint64_t now_ms;      // of the last vt_step
     uint64_t n_step;      // calls of vt_step
     vt_ahead ahead;       // what the last one asked for
     uint32_t ahead_tok;

@@ -118,7 +118,7 @@ void vti_span_quarantine(vt_manager *m, vti_span *sp)
     sp->is_lost = true;
     m->vset.n_lost++;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (!sp->lane[g].in_flight) vti_quarantine_hold(m, sp, g);
+        if (!sp->lane[g].job.in_flight) vti_quarantine_hold(m, sp, g);
     sp->needs_fence = true;
     sp->cleared = (vti_place_in_span){0};
     if (sp->state != VTI_SPAN_LIVE) vti_vset_move(&m->vset, sp, VTI_SPAN_QUARANTINED);

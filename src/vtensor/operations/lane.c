@@ -99,7 +99,7 @@ void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 void vti_span_guard(vt_manager *m, vti_span *sp)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        if (sp->lane[g].guard_end <= sp->lane[g].n_ro || sp->lane[g].in_flight || sp->is_lost)
+        if (sp->lane[g].guard_end <= sp->lane[g].n_ro || sp->lane[g].job.in_flight || sp->is_lost)
             continue;
         bool is_passed; // the work that may write there
         if (sp->guard_fence == NO_TICKET &&
@@ -280,7 +280,7 @@ vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t fi
     const vti_lane *l = &sp->lane[group];
     uint32_t cls = m->geo.group[group].cls;
     uint32_t before = first > 0 ? vti_lane_at(l, first - 1) : VTI_NO_CHUNK, i = 0;
-    assert(!l->in_flight);
+    assert(!l->job.in_flight);
     vt_status st = vti_lane_make_job_room(&sp->lane[group], first, *n);
     for (; i < *n && st == VT_OK; i += st == VT_OK) {
         st = plan_chunk(m, sp, group, first + i, before, i, haste);
@@ -364,7 +364,7 @@ static vt_status back_stretch(vt_manager *m, vti_span *sp, uint32_t group, uint3
 
 vt_status vti_lane_back(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t end)
 {
-    vti_lane_settle(m, sp, group);
+    vti_job_settle(m, &sp->lane[group].job);
     if (sp->is_lost) return VT_EDEVICE;
     vt_status st = VT_OK;
     for (uint32_t n; st == VT_OK && (n = unmapped_stretch(&sp->lane[group], &first, end)) > 0;)
@@ -378,7 +378,7 @@ vt_status vti_lane_back_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint3
                               uint32_t end, uint64_t deadline)
 {
     vti_lane *l = &sp->lane[group];
-    if (l->in_flight) return VT_OK;
+    if (l->job.in_flight) return VT_OK;
     vti_job_spec spec = {VTI_JOB_BACK, first, 0, VT_VMM_WRITE, deadline};
     spec.n = unmapped_stretch(l, &spec.first, end);
     if (spec.n == 0) return VT_OK;
@@ -405,7 +405,7 @@ vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint
 {
     vti_lane *l = &sp->lane[group];
     assert(l->n_owned == 0 && l->held1 == 0);
-    vti_lane_settle(m, sp, group);
+    vti_job_settle(m, &sp->lane[group].job);
     for (uint32_t p = 0, n; p < end && p < l->n_end; p += n + (n == 0)) { // free chunks in the way
         for (n = 0; p + n < end && vti_lane_at(l, p + n) != VTI_NO_CHUNK; n++) {
         }

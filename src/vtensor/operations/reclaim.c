@@ -115,7 +115,7 @@ static uint32_t mapped_free_stretch(const vti_lane *l, uint32_t n, uint32_t *fir
 static vt_status mapped_free_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n)
 {
     uint32_t first;
-    vti_lane_settle(m, sp, group);
+    vti_job_settle(m, &sp->lane[group].job);
     VT_TRY(vti_span_is_quiet(m, sp));
     if (sp->state == VTI_SPAN_QUARANTINED ||
         (n = mapped_free_stretch(&sp->lane[group], n, &first)) == 0)
@@ -123,23 +123,43 @@ static vt_status mapped_free_unmap(vt_manager *m, vti_span *sp, uint32_t group, 
     return vti_job_now(m, sp, group, &(vti_job_spec){VTI_JOB_UNMAP, first, n, 0, 0});
 }
 
-// Takes mapped-free chunks of one lane of the longest idle span that has some of the class
-// (UINT32_MAX: any). A job that is taken back in the middle of a portion must be run to the end of
-// it, so lanes that have one come last. False: none has, or the device failed.
+// Takes mapped-free chunks of one lane of the span that has some of the class (UINT32_MAX: any) and
+// a job, or none. False: none has, or the device failed.
+static bool span_unmap_one(vt_manager *m, vti_span *sp, uint32_t cls, uint32_t n_chunk,
+                           bool in_flight)
+{
+    const vti_span_state state = sp->state;
+    if (vti_span_is_quiet(m, sp) != VT_OK) return false;
+    for (uint32_t g = m->geo.n_group; g-- > 0 && sp->state == state;) {
+        const vti_lane *l = &sp->lane[g];
+        const uint32_t had = l->n_mapped_free;
+        if (had == 0 || l->job.in_flight != in_flight) continue;
+        if (cls != UINT32_MAX && m->geo.group[g].cls != cls) continue;
+        if (mapped_free_unmap(m, sp, g, n_chunk) == VT_OK && l->n_mapped_free < had) return true;
+    }
+    return false;
+}
+
+// Of the longest idle span that has some. A job that is taken back in the middle of a portion must
+// be run to the end of it, so lanes that have one come last.
 static bool idle_unmap_one(vt_manager *m, uint32_t cls, uint32_t n_chunk)
 {
     for (int in_flight = 0; in_flight < 2; in_flight++)
         for (vti_span *sp = m->vset.idle_mapped.oldest, *newer; sp; sp = newer) {
             newer = sp->mapped_newer;
-            if (vti_span_is_quiet(m, sp) != VT_OK) continue;
-            for (uint32_t g = m->geo.n_group; g-- > 0 && sp->state == VTI_SPAN_IDLE;) {
-                uint32_t had = sp->lane[g].n_mapped_free;
-                if (had == 0 || (cls != UINT32_MAX && m->geo.group[g].cls != cls)) continue;
-                if (sp->lane[g].in_flight != in_flight) continue;
-                if (mapped_free_unmap(m, sp, g, n_chunk) == VT_OK &&
-                    sp->lane[g].n_mapped_free < had)
-                    return true;
-            }
+            if (span_unmap_one(m, sp, cls, n_chunk, in_flight)) return true;
+        }
+    return false;
+}
+
+// What other live sequences have prepared, if no kernel can still read there.
+static bool live_unmap_one(vt_manager *m, const vti_span *except)
+{
+    for (int in_flight = 0; in_flight < 2; in_flight++)
+        for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].newest; sp; sp = sp->older) {
+            if (sp == except || sp->is_lost || vti_span_mapped_free_bytes(&m->vset, sp) == 0)
+                continue;
+            if (span_unmap_one(m, sp, UINT32_MAX, 1, in_flight)) return true;
         }
     return false;
 }
@@ -157,7 +177,7 @@ static uint32_t unmap_lane_ahead(vt_manager *m, vti_span *sp, uint32_t group, ui
                                  uint64_t deadline)
 {
     vti_job_spec spec = {.kind = VTI_JOB_UNMAP, .deadline = deadline};
-    if (sp->lane[group].in_flight || vti_span_is_quiet(m, sp) != VT_OK) return 0;
+    if (sp->lane[group].job.in_flight || vti_span_is_quiet(m, sp) != VT_OK) return 0;
     spec.n = mapped_free_stretch(&sp->lane[group], n, &spec.first);
     return spec.n > 0 && vti_job_post(m, sp, group, &spec) == VT_OK ? spec.n : 0;
 }
@@ -167,29 +187,11 @@ static void unmap_idle_ahead(vt_manager *m, const vti_span *except)
 {
     for (vti_span *sp = m->vset.idle_mapped.oldest; sp; sp = sp->mapped_newer)
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
-            if (sp->lane[g].in_flight) return;
+            if (sp->lane[g].job.in_flight) return;
             if (sp == except) continue;
             if (unmap_lane_ahead(m, sp, g, chunks_in(m, g, VTI_PORTION_BYTES), VTI_SOON) > 0)
                 return;
         }
-}
-
-// What other live sequences have prepared, if no kernel can still read there.
-static bool live_unmap_one(vt_manager *m, const vti_span *except)
-{
-    for (int in_flight = 0; in_flight < 2; in_flight++)
-        for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].newest; sp; sp = sp->older) {
-            if (sp == except || sp->is_lost || vti_span_mapped_free_bytes(&m->vset, sp) == 0 ||
-                vti_span_is_quiet(m, sp) != VT_OK)
-                continue;
-            for (uint32_t g = m->geo.n_group; g-- > 0;) {
-                uint32_t had = sp->lane[g].n_mapped_free;
-                if (had == 0 || sp->lane[g].in_flight != in_flight) continue;
-                if (mapped_free_unmap(m, sp, g, 1) == VT_OK && sp->lane[g].n_mapped_free < had)
-                    return true;
-            }
-        }
-    return false;
 }
 
 // What the lane itself has mapped beyond a position, after a gap.
@@ -220,7 +222,7 @@ void vti_prefixes_evict(vt_manager *m, uint64_t bytes)
 {
     uint64_t goal = vti_pset_pool_bytes(&m->pset) + bytes;
     if (goal < bytes) goal = UINT64_MAX;
-    while (vti_pset_pool_bytes(&m->pset) < goal && vti_radix_evict(m->radix, m->now_ms)) {
+    while (vti_pset_pool_bytes(&m->pset) < goal && vti_radix_evict(m->radix)) {
     }
 }
 
@@ -236,7 +238,7 @@ static int by_name(const void *a, const void *b)
 static uint32_t plan_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 {
     uint32_t n_plan = 0;
-    while (n_plan < n && n_plan < m->n_job_plan && m->pset.cls[cls].n_pool > 0) {
+    while (n_plan < n && n_plan < VTI_RETURN_AT_ONCE && m->pset.cls[cls].n_pool > 0) {
         uint32_t chunk = m->pset.cls[cls].pool;
         vti_pset_place(&m->pset, chunk, VTI_WITH_JOB);
         m->job_plan[n_plan++] = vti_plan_of(m, chunk);
@@ -247,7 +249,7 @@ static uint32_t plan_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 
 static vt_status pool_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 {
-    if (m->job_in_flight) vti_jobs_settle(m);
+    if (m->job.in_flight) vti_jobs_settle(m);
     uint32_t n_plan = plan_destroy(m, cls, n);
     return n_plan > 0 ? vti_destroy_now(m, n_plan) : VT_OK;
 }
@@ -285,7 +287,7 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         const uint32_t other = pooled_class(m, cls);
         if (other < m->pset.n_class && pool_destroy(m, other, 1) == VT_OK) continue;
         if (takes_idle && idle_unmap_one(m, UINT32_MAX, 1)) continue;
-        if (vti_radix_evict(m->radix, m->now_ms)) continue;
+        if (vti_radix_evict(m->radix)) continue;
         if (!takes_ready) {
             takes_ready = true;
             continue;
@@ -373,7 +375,7 @@ static void unmap_more_ahead(vt_manager *m, uint64_t bytes)
 void vti_spare_return_ahead(vt_manager *m)
 {
     uint64_t surplus = surplus_bytes(m), pooled = vti_pset_pool_bytes(&m->pset);
-    if (surplus == 0 || m->job_in_flight) return;
+    if (surplus == 0 || m->job.in_flight) return;
     destroy_ahead(m, surplus);
     if (pooled >= surplus) return;
     if (m->vset.mapped_free_bytes[VTI_SPAN_IDLE] > 0)
@@ -393,7 +395,7 @@ static void evict_some(vt_manager *m)
     for (uint32_t n = 0; n < EVICT_AT_ONCE; n++) {
         // What jobs have counts as spare.
         if (!m->giving.forgets && vti_over_budget(m) <= idle_spare_bytes(m)) return;
-        if (vti_radix_evict(m->radix, m->now_ms)) continue;
+        if (vti_radix_evict(m->radix)) continue;
         m->giving.forgets = false;
         return;
     }

@@ -61,14 +61,12 @@ static vt_status manager_structure(vt_manager *m, const vt_config *cfg)
         m->scratch[g] = calloc(m->geo.group[g].n_position, sizeof(uint32_t));
         if (!m->scratch[g]) return VT_ENOMEM;
     }
-    m->n_job_plan = VTI_RETURN_AT_ONCE;
-    m->job_plan = calloc(m->n_job_plan, sizeof *m->job_plan);
+    m->job_plan = calloc(VTI_RETURN_AT_ONCE, sizeof *m->job_plan);
     if (!m->job_plan) return VT_ENOMEM;
-    if (cfg->n_event > 0) VT_TRY(vti_events_new(cfg->n_event, &m->events));
     // More spans than sequences: those that ended may still be in use by the device.
     uint32_t max_seq = m->geo.max_seq, n_span = max_seq < UINT32_MAX / 2 ? 2 * max_seq : UINT32_MAX;
     VT_TRY(vti_vset_init(&m->vset, &m->geo, &m->pset, n_span));
-    VT_TRY(vti_radix_new(&m->geo, &m->pset, m, m->events, &m->radix));
+    VT_TRY(vti_radix_new(&m->geo, &m->pset, m, cfg->n_event, &m->radix));
     return vti_swap_init(m, cfg);
 }
 
@@ -78,7 +76,6 @@ static void manager_free(vt_manager *m)
     vti_radix_free(m->radix);
     vti_vset_free(&m->vset);
     vti_pset_free(&m->pset);
-    vti_events_free(m->events);
     for (uint32_t g = 0; g < VT_MAX_GROUP; g++) free(m->scratch[g]);
     free(m->job_plan);
     free(m->source);
@@ -142,7 +139,7 @@ void vt_manager_destroy(vt_manager *m)
         m->vmm->ops->close(m->vmm);
         return;
     }
-    vti_copies_stop(m);
+    vti_copies_settle(m);
     vti_jobs_settle(m);
     m->spare_high_bytes = m->budget_bytes = UINT64_MAX; // release posts no more jobs
     m->giving = (vti_giving){0};
@@ -344,7 +341,7 @@ static vt_stats stats_of(const vt_manager *m)
 {
     const vti_pset *ps = &m->pset;
     const vti_tally *t = &m->tally;
-    vti_radix_stats tree = vti_radix_look(m->radix);
+    const vti_radix *tree = m->radix;
     vt_stats st = {
         .budget_bytes = m->budget_bytes,
         .chunk_bytes = m->geo.group[0].chunk_bytes,
@@ -368,10 +365,10 @@ static vt_stats stats_of(const vt_manager *m)
         .quarantined_spans = m->vset.n_lost,
         .mappings = m->vset.n_run,
         .max_mappings = m->max_runs,
-        .prefix_nodes = tree.n_node,
-        .prefix_tok = tree.n_tok,
-        .prefix_evicted = tree.n_evicted,
-        .window_evicted = tree.n_window,
+        .prefix_nodes = tree->n_node,
+        .prefix_tok = tree->n_tok,
+        .prefix_evicted = tree->n_evicted,
+        .window_evicted = tree->n_window,
         .swap_bytes = m->swap.size_bytes,
         .coming_bytes = vti_coming_bytes(m),
         .leaving_bytes = vti_pset_leaving_bytes(ps),
@@ -426,8 +423,7 @@ void vt_stats_read(vt_manager *m, vt_stats *out)
 
 void vt_prefix_ages_get(const vt_manager *m, vt_prefix_ages *out)
 {
-    const vt_prefix_ages *ages = vti_radix_ages(m->radix);
-    vti_struct_out(out, ages, sizeof *ages, out->struct_bytes);
+    vti_struct_out(out, &m->radix->ages, sizeof m->radix->ages, out->struct_bytes);
 }
 
 const char *vt_status_name(vt_status st)

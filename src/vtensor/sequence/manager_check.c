@@ -101,7 +101,7 @@ static const char *check_move(const vt_seq *s)
     if (mv && mv->phase == VTI_MOVE_DONE)
         HOLDS(mv->n_run == 0, "a sequence that has arrived reserves mappings");
     if (mv) {
-        HOLDS(!mv->copy.in_flight, "a copy is still with the mapper");
+        HOLDS(!mv->copy.job.in_flight, "a copy is still with the mapper");
         HOLDS(s->n_swapped > 0 || mv->phase == VTI_MOVE_DONE, "a sequence moves without chunks");
     }
     for (uint32_t i = 0; i < s->n_swapped; i++) HOLDS_ALL(check_swapped(s, &s->swapped[i]));
@@ -178,7 +178,7 @@ static const char *check_span(manager_census *c, uint32_t id)
     const uint64_t had_mapped_free = c->mapped_free_bytes[VTI_SPAN_IDLE];
     for (uint32_t g = 0; g < c->m->geo.n_group; g++) {
         const vti_lane *l = &sp->lane[g];
-        HOLDS(!l->in_flight, "a job is still with the mapper");
+        HOLDS(!l->job.in_flight, "a job is still with the mapper");
         HOLDS(sp->state != VTI_SPAN_IDLE || (l->held1 == 0 && l->n_owned == 0 && l->n_ro == 0),
               "an idle span holds chunks");
         HOLDS_ALL(check_map(c, sp, g));
@@ -315,7 +315,7 @@ static const char *check_sums(const manager_census *c)
     uint64_t created = vti_pset_created_bytes(&m->pset);
     HOLDS(c->n_live == m->n_seq, "the count of sequences is wrong");
     HOLDS(m->reserved_bytes == 0 && m->runs_reserved == c->n_run_moving && m->n_in_flight == 0 &&
-              !m->job_in_flight && !m->swap.drop.in_flight,
+              !m->job.in_flight && !m->swap.drop.job.in_flight,
           "a job has left a reservation");
     HOLDS(created <= m->ceiling_bytes && m->budget_bytes <= m->ceiling_bytes,
           "more is created than the budget allows");
@@ -385,7 +385,7 @@ vt_status vt_check(vt_manager *m, const char **what)
 {
     const char *broken = NULL;
     vti_jobs_settle(m);
-    vti_copies_stop(m);
+    vti_copies_settle(m);
     manager_census c = {.m = m};
     const vti_pset *ps = &m->pset;
     uint8_t *taken = calloc((size_t)m->swap.n_slot + 1, 1);

@@ -197,7 +197,7 @@ static bool begin_copy(vt_seq *s, vti_job_kind kind)
 static bool copy_ended(vt_seq *s)
 {
     vti_copy *c = &s->move->copy;
-    if (c->in_flight) return false;
+    if (c->job.in_flight) return false;
     if (c->job.st != VT_OK || c->job.n_done == c->job.n) return true;
     if (vti_copy_post(s->m, c) != VT_ENOMEM) return false; // with the mapper, or its queue is full
     c->job.st = VT_ENOMEM;
@@ -254,7 +254,7 @@ static vt_status post_unmaps(vt_seq *s, bool *is_done)
     *is_done = true;
     for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++) {
         vti_job_spec spec = {.kind = VTI_JOB_UNMAP, .deadline = VTI_SOON};
-        bool in_flight = s->span->lane[g].in_flight;
+        bool in_flight = s->span->lane[g].job.in_flight;
         if (!in_flight) spec.n = list_stretch(s, g, end, true, &spec.first);
         if (spec.n > 0) st = vti_job_post(m, s->span, g, &spec);
         if (st == VT_NOSPACE) st = VT_OK; // a full queue: later
@@ -266,13 +266,13 @@ static vt_status post_unmaps(vt_seq *s, bool *is_done)
 static bool write_rows(vt_seq *s)
 {
     vti_copy *c = &s->move->copy;
-    bool is_new = !c->in_flight && c->job.n_done == 0; // it begins now
+    bool is_new = !c->job.in_flight && c->job.n_done == 0; // it begins now
     bool has_unmapped, has_ended = copy_ended(s);
     vt_status st = has_ended ? c->job.st : VT_OK;
     if (st == VT_OK && !is_new && !s->move->is_hasty) st = post_unmaps(s, &has_unmapped);
     list_note_out(s);
     if (st == VT_OK) return has_ended && go_to(s, VTI_MOVE_UNMAP);
-    vti_copy_stop(s->m, c);
+    vti_job_settle(s->m, &c->job);
     return unmapping_failed(s, st);
 }
 
@@ -343,7 +343,7 @@ static bool back_rows(vt_seq *s)
     if (st == VT_NOSPACE && vti_system_note_full(m)) st = VT_OK; // chunks that exist will do
     for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++) {
         uint32_t first = 0, n = 0;
-        bool in_flight = s->span->lane[g].in_flight;
+        bool in_flight = s->span->lane[g].job.in_flight;
         if (!in_flight) n = list_stretch(s, g, s->n_swapped, false, &first);
         if (n > 0) st = back_stretch(s, g, first, n);
         if (st == VT_BUSY) st = s->move->is_hasty ? VT_NOSPACE : VT_OK;
@@ -435,9 +435,9 @@ void vti_seq_arrive(vt_seq *s)
             continue;
         }
         // If nothing is in flight, the mapper's queue was full.
-        if (!mv->copy.in_flight && !vti_span_in_flight(&m->vset, s->span)) vti_jobs_settle(m);
-        vti_copy_await(m, &mv->copy);
-        for (uint32_t g = 0; g < m->geo.n_group; g++) vti_lane_await(m, s->span, g);
+        if (!mv->copy.job.in_flight && !vti_span_in_flight(&m->vset, s->span)) vti_jobs_settle(m);
+        vti_job_await(m, &mv->copy.job);
+        for (uint32_t g = 0; g < m->geo.n_group; g++) vti_job_await(m, &s->span->lane[g].job);
     }
 }
 
@@ -471,7 +471,7 @@ static vt_status begin_out(vt_seq *s)
     if (s->span->is_lost) return VT_EDEVICE;
     uint32_t n_out = count_out(s, &n_hole);
     if (n_out == 0) return VT_OK;
-    if (n_out > m->swap.n_free) vti_copy_stop(m, &m->swap.drop);
+    if (n_out > m->swap.n_free) vti_job_settle(m, &m->swap.drop.job);
     if (n_out > m->swap.n_free) return VT_NOSWAP;
     VT_TRY(vti_runs_make(m, s->span, n_hole));
     VT_TRY(vti_fence_take(m, s->span));
@@ -495,7 +495,7 @@ static void turn_out(vt_seq *s)
     mv->is_out = true;
     mv->st = VT_OK;
     if (mv->phase != VTI_MOVE_BACK && mv->phase != VTI_MOVE_READ) return;
-    vti_copy_stop(s->m, &mv->copy);
+    vti_job_settle(s->m, &mv->copy.job);
     vti_span_settle(s->m, s->span);
     (void)give_up(s, VT_OK);
 }
@@ -549,7 +549,7 @@ static void turn_in(vt_seq *s)
     mv->is_out = false;
     mv->st = VT_OK;
     if (mv->phase > VTI_MOVE_UNMAP) return;
-    vti_copy_stop(s->m, &mv->copy);
+    vti_job_settle(s->m, &mv->copy.job);
     vti_span_settle(s->m, s->span);
     list_note_out(s);
     list_drop_in(s);
