@@ -455,18 +455,9 @@ static void collect_prefixes(vt_manager *m, uint32_t n_rank, fxi_kv_snapshot *to
     vt_domain_each(m, collect_domain, &v);
 }
 
-// ---- one manager, or a team --------------------------------------------------------------------
+// ---- all managers ------------------------------------------------------------------------------
 
-void fxi_chunks_collect(const fxi_kv_chunks *c, vt_manager *m, fxi_kv_snapshot *to)
-{
-    rank_view r = {.to = to, .chunks = c, .m = m, .n_rank = 1};
-    collect_rank(&r);
-    for (r.seq = 0; r.seq < to->n_seq; r.seq++)
-        vt_seq_map((const vt_seq *)to->seq[r.seq], collect_segments, &r);
-    collect_prefixes(m, 1, to);
-}
-
-void fxi_chunks_collect_team(const fxi_kv_chunks *c, const vt_team *t, fxi_kv_snapshot *to)
+void fxi_chunks_collect(const fxi_kv_chunks *c, const vt_team *t, fxi_kv_snapshot *to)
 {
     const uint32_t n = vt_team_n_rank(t);
     rank_view rank[FXI_MAX_RANK];

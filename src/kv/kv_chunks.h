@@ -67,10 +67,7 @@ fxi_kv_prefix_ages fxi_chunks_ages(const vt_manager *m);
 // are told apart. With n 1 it is index.
 uint64_t fxi_kv_rank_name(uint64_t index, uint32_t k, uint32_t n);
 
-// Of one manager: a sequence is its vt_seq.
-void fxi_chunks_collect(const fxi_kv_chunks *c, vt_manager *m, fxi_kv_snapshot *to);
-
-// Of the managers of a team: a sequence is its vt_team_seq. Group g of rank k is k x n_group + g.
-void fxi_chunks_collect_team(const fxi_kv_chunks *c, const vt_team *t, fxi_kv_snapshot *to);
+// A sequence is its vt_team_seq. Group g of rank k is k x n_group + g.
+void fxi_chunks_collect(const fxi_kv_chunks *c, const vt_team *t, fxi_kv_snapshot *to);
 
 #endif

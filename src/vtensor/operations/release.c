@@ -99,8 +99,7 @@ vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
     if (sp->is_lost) return VT_EDEVICE;
     if (post && l->job.in_flight) return VT_BUSY;
     VT_TRY(vti_span_is_quiet(m, sp));
-    if (l->job
-            .in_flight) { // taking the job back may queue some wiping, or leave the span quarantined
+    if (l->job.in_flight) { // taking it back may queue some wiping, or quarantine the span
         vti_job_settle(m, &sp->lane[group].job);
         VT_TRY(sp->is_lost ? VT_EDEVICE : vti_span_is_quiet(m, sp));
     }

@@ -73,8 +73,9 @@ struct vt_domain {
     vti_heap heap;       // IN_DOMAIN
     uint32_t n_open;
     uint64_t quota_bytes, held_bytes;
-    uint64_t epoch;        // grows with every vt_domain_forget
-    vt_domain_stats stats; // counters only
+    uint64_t epoch;              // grows with every vt_domain_forget
+    vt_domain_stats stats;       // counters only
+    struct vt_team_domain *team; // that it is a part of, or NULL
     size_t key_bytes;
     unsigned char key[];
 };
