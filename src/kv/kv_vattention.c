@@ -45,7 +45,7 @@ typedef struct kv_vattention {
     uint64_t budget_bytes;
     int ctx_tok, max_seq, n_left;
     bool single_thread;
-    uint32_t *len_tok;  // [max_seq] by row
+    uint32_t *len_tok;  // [max_seq] by row; owned with the next two
     uint32_t *next_tok; // [max_seq] scratch: what a step is told
     uint32_t *rank_tok; // [max_seq] scratch: the same by request of another rank than 0
     batch_row *row;     // [max_seq]
@@ -89,8 +89,6 @@ static void kva_close(fxi_kv *kv)
     kv_vattention *k = batch_of(kv);
     for (int r = 0; r < k->n; r++) vt_va_cleanup(k->va[r]);
     free(k->len_tok);
-    free(k->next_tok);
-    free(k->rank_tok);
     free(k->row);
 }
 
@@ -102,11 +100,11 @@ static bool make_batch(kv_vattention *k, const fxi_kv_shape *shape)
     k->ctx_tok = shape->ctx_tok;
     k->max_seq = shape->max_seq;
     k->single_thread = shape->single_thread;
-    k->len_tok = calloc((size_t)shape->max_seq, sizeof *k->len_tok);
-    k->next_tok = calloc((size_t)shape->max_seq, sizeof *k->next_tok);
-    k->rank_tok = calloc((size_t)shape->max_seq, sizeof *k->rank_tok);
+    k->len_tok = calloc(3 * (size_t)shape->max_seq, sizeof *k->len_tok);
+    k->next_tok = k->len_tok + shape->max_seq;
+    k->rank_tok = k->next_tok + shape->max_seq;
     k->row = calloc((size_t)shape->max_seq, sizeof *k->row);
-    return k->len_tok && k->next_tok && k->rank_tok && k->row;
+    return k->len_tok && k->row;
 }
 
 static fx_status fail_open(vt_status st, fx_error *err)

@@ -12,6 +12,14 @@
 #include "vtensor/team.h"
 #include "vtensor/vtensor.h"
 
+#include <string.h>
+
+// Part of the budget that released memory may keep before it goes back to the system.
+#define SPARE_SHARE 16
+// Part of the budget that may be ready for sequences to come. As much of the prefixes is evicted
+// ahead of need.
+#define READY_SHARE 64
+
 // Jobs that a step runs itself on each device where there is no mapper thread.
 #define MAX_JOB_PER_STEP 8
 
@@ -70,6 +78,48 @@ static void kvv_close(fxi_kv *kv)
     for (int i = 0; i < k->n; i++) vt_manager_destroy(k->vt[i]);
 }
 
+static vt_config config_of(const fxi_kv_chunks *c, const fxi_kv_shape *shape, struct vt_vmm *vmm)
+{
+    const uint64_t n = (uint64_t)fxi_kv_n_device(shape);
+    vt_config cfg = vt_config_default();
+    cfg.vmm = vmm;
+    cfg.group = c->group;
+    cfg.n_group = (uint32_t)c->n_group;
+    cfg.layout = c->packing;
+    cfg.view_planes = (uint64_t)c->view_planes;
+    cfg.max_tok = (uint32_t)shape->ctx_tok;
+    cfg.max_seq = (uint32_t)shape->max_seq;
+    cfg.budget_bytes = shape->budget_bytes / n;
+    cfg.spare_high_bytes = cfg.budget_bytes / SPARE_SHARE;
+    cfg.spare_low_bytes = cfg.budget_bytes / READY_SHARE;
+    cfg.swap_dir = shape->swap_dir;
+    cfg.swap_bytes = shape->swap_bytes / n;
+    cfg.no_guard = shape->is_unguarded;
+    cfg.mapper = shape->single_thread ? VT_MAPPER_OWNER : VT_MAPPER_THREAD;
+    return cfg;
+}
+
+// A budget below the largest chunk is the caller's mistake, anything else the system's.
+static fx_status fail_manager(const fxi_kv_chunks *c, uint64_t budget_bytes, vt_status st,
+                              fx_error *err)
+{
+    size_t most = 0;
+    for (int g = 0; g < c->n_group; g++)
+        if (c->chunk[g].chunk_bytes > most) most = c->chunk[g].chunk_bytes;
+    if (st == VT_NOSPACE && most > budget_bytes)
+        return fxi_fail(err, FX_ENOSPACE,
+                        "KV cache: %llu bytes are less than its smallest unit of %zu",
+                        (unsigned long long)budget_bytes, most);
+    const char *trouble = vt_vmm_host_trouble();
+    if (trouble)
+        return fxi_fail(err, fxi_kv_status_of(st), "KV cache: cannot get %llu bytes: %s",
+                        (unsigned long long)budget_bytes, trouble);
+    if (st == VT_NOSPACE)
+        return fxi_fail(err, FX_ENOSPACE, "KV cache: cannot get %llu bytes",
+                        (unsigned long long)budget_bytes);
+    return fxi_fail(err, fxi_kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
+}
+
 // A manager for the next device, which cuts its cache as the others do.
 static fx_status open_device_manager(kv_vtensor *k, const fxi_kv_shape *shape, fx_error *err)
 {
@@ -86,7 +136,7 @@ static fx_status open_device_manager(kv_vtensor *k, const fxi_kv_shape *shape, f
         fxi_meter_cancel(k->meter[i], given);
         return fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
     }
-    const vt_config cfg = fxi_chunks_config(&own, shape, k->meter[i]);
+    const vt_config cfg = config_of(&own, shape, k->meter[i]);
     if (st == VT_OK) st = vt_manager_create(&cfg, &k->vt[i]);
     if (st == VT_OK) {
         k->given[i] = given;
@@ -94,13 +144,14 @@ static fx_status open_device_manager(kv_vtensor *k, const fxi_kv_shape *shape, f
         return FX_OK;
     }
     fxi_meter_cancel(k->meter[i], given);
-    return fxi_chunks_fail(&own, cfg.budget_bytes, st, err);
+    return fail_manager(&own, cfg.budget_bytes, st, err);
 }
 
 static fx_status open_managers(kv_vtensor *k, const fxi_kv_shape *shape, fx_error *err)
 {
     while (k->n < fxi_kv_n_device(shape)) FX_TRY(open_device_manager(k, shape, err));
-    if (!shape->n_rank) k->kv.max_mapping = fxi_chunks_max_mapping(k->vt[0]);
+    const uint64_t max_runs = k->meter[0]->ops->max_runs(k->meter[0]);
+    if (!shape->n_rank && max_runs < UINT64_MAX) k->kv.max_mapping = max_runs;
     const vt_status st = vt_team_create(k->vt, (uint32_t)k->n, &k->team);
     return st == VT_OK ? FX_OK : fxi_fail(err, fxi_kv_status_of(st), "KV cache: out of memory");
 }
@@ -271,10 +322,27 @@ static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
     vt_team_seq_release(seq_of(s));
 }
 
+static void put_view(const fxi_kv_chunks *c, const vt_manager *m, const vt_seq *s,
+                     fxi_kv_views *out)
+{
+    for (int g = 0; g < c->n_group; g++) {
+        const uint32_t plane = c->plane0[g];
+        out->group[g] = (fxi_kv_view){
+            .base = vt_seq_plane(s, plane),
+            .plane_stride_bytes = vt_plane_distance(m, plane),
+            .tok_stride_bytes = vt_plane_stride(m, plane),
+            .first_tok = (int)vt_seq_front(s, plane),
+        };
+        if (c->packing == VT_LAYOUT_PACKED || c->view_planes == 1) continue;
+        out->group[g].view_planes = (int)vt_view_planes(m, plane);
+        out->group[g].view_stride_bytes = vt_view_distance(m, plane);
+    }
+}
+
 static void kvv_seq_views(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out)
 {
     const kv_vtensor *k = manager_of(kv);
-    fxi_chunks_view(&k->chunks, k->vt[0], vt_team_seq_rank(seq_of(s), 0), out);
+    put_view(&k->chunks, k->vt[0], vt_team_seq_rank(seq_of(s), 0), out);
     for (int i = 1; i < k->n; i++)
         for (int g = 0; g < k->chunks.n_group; g++)
             out->rank_base[i - 1][g] =
@@ -382,25 +450,65 @@ static fx_status kvv_forget_idle(fxi_kv *kv)
 
 // ---- numbers -----------------------------------------------------------------------------------
 
+static fxi_kv_stats stats_of(const vt_manager *m)
+{
+    vt_stats st;
+    vt_get_stats(m, &st);
+    const uint64_t held = st.owned_bytes + st.shared_bytes - st.quarantined_bytes;
+    const uint64_t unused = st.slack_bytes + st.leaving_bytes;
+    const uint64_t internal = unused < held ? unused : held;
+    return (fxi_kv_stats){
+        .budget_bytes = st.budget_bytes,
+        .usable_bytes = st.budget_bytes,
+        .mapped_bytes = st.mapped_bytes,
+        .used_bytes = held - internal,
+        .internal_bytes = internal,
+        .external_bytes = st.quarantined_bytes,
+        .cached_bytes = st.cached_bytes,
+        .shared_bytes = st.shared_bytes,
+        .spare_bytes = st.spare_bytes,
+        .held_bytes = held + st.quarantined_bytes,
+        .live_bytes = st.live_bytes,
+        .retired_bytes = st.quarantined_bytes,
+        .n_mapping = st.mappings,
+        .max_mapping = st.max_mappings,
+        .swapped_bytes = st.swapped_bytes,
+        .returning_bytes = st.returning_bytes,
+        .n_evicted = st.prefix_evicted,
+        .peak_mapped_bytes = st.peak_mapped_bytes,
+        .peak_live_bytes = st.peak_live_bytes,
+    };
+}
+
 static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
 {
     enum { N = sizeof(fxi_kv_stats) / sizeof(uint64_t) };
     union {
         fxi_kv_stats all;
         uint64_t number[N];
-    } sum = {.all = fxi_chunks_stats(manager_of(kv)->vt[0])}, one;
+    } sum = {.all = stats_of(manager_of(kv)->vt[0])}, one;
     _Static_assert(sizeof(fxi_kv_stats) == N * sizeof(uint64_t), "all of them are counts");
     for (int k = 1; k < manager_of(kv)->n; k++) {
-        one.all = fxi_chunks_stats(manager_of(kv)->vt[k]);
+        one.all = stats_of(manager_of(kv)->vt[k]);
         for (int i = 0; i < N; i++) sum.number[i] += one.number[i];
     }
     *out = sum.all;
 }
 
+static fx_histogram ages_of(const vt_ages *a)
+{
+    fx_histogram to = {.sum = a->sum_ms};
+    _Static_assert(sizeof to.count == sizeof a->count, "the same sizes are told apart");
+    memcpy(to.count, a->count, sizeof to.count);
+    return to;
+}
+
 // Of the first device: the others record and match the same.
 static void kvv_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *out)
 {
-    *out = fxi_chunks_ages(manager_of(kv)->vt[0]);
+    vt_prefix_ages a;
+    vt_get_prefix_ages(manager_of(kv)->vt[0], &a);
+    *out = (fxi_kv_prefix_ages){ages_of(&a.life), ages_of(&a.idle), ages_of(&a.reuse)};
 }
 
 static void kvv_moved(const fxi_kv *kv, fxi_kv_moved *out)

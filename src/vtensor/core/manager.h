@@ -160,19 +160,6 @@ typedef struct vti_swap {
     vti_swapped dropping[VTI_DROP_SLOTS]; // these, drop.job.n of them
 } vti_swap;
 
-// Counters that only grow.
-typedef struct vti_tally {
-    uint64_t peak_live; // live bytes at once
-    uint64_t ready_hits, ready_misses;
-    uint64_t peak_bytes; // created at once
-    uint64_t shortages;
-    vti_calls calls;
-    uint64_t match_calls, match_tok, hit_tok;
-    uint64_t copied_chunks, jobs, job_failures;
-    uint64_t looks; // at a span, by steps
-    uint64_t swap_out_chunks, swap_in_chunks, swap_corrupt;
-} vti_tally;
-
 // A sequence on its way to the swap or back; seq_swap.c has the transitions.
 typedef enum vti_move_phase {
     VTI_MOVE_FENCE = 0, // the device may still write its rows
@@ -267,7 +254,9 @@ struct vt_manager {
     vti_swap swap;
     uint64_t live_bytes, slack_bytes; // of all sequences
     vti_move *moves;                  // of the sequences on their way, the newest first
-    vti_tally tally;                  // its first counters, and live_bytes, are extend's
+    vt_stats count;                   // only the counters that calls have none of
+    vti_calls calls;
+    uint64_t looks; // at a span, by steps
     vt_mapper mapper_kind;
     uint64_t budget_bytes;
     uint64_t ceiling_bytes; // the budget; after it was lowered, what there was, less what has gone
@@ -303,12 +292,12 @@ static inline bool vti_seq_is_away(const vt_seq *s)
 // it is a shortage.
 static inline vt_status vti_tally_backend(vt_manager *m, vt_status st)
 {
-    return vti_calls_count(&m->tally.calls, st);
+    return vti_calls_count(&m->calls, st);
 }
 
 static inline vt_status vti_tally_answer(vt_manager *m, vt_status st)
 {
-    if (vt_is_shortage(st)) m->tally.shortages++;
+    if (vt_is_shortage(st)) m->count.shortages++;
     return st;
 }
 
@@ -316,8 +305,8 @@ static inline vt_status vti_tally_answer(vt_manager *m, vt_status st)
 static inline void vti_tally_peaks(vt_manager *m)
 {
     uint64_t created = vti_pset_created_bytes(&m->pset);
-    if (created > m->tally.peak_bytes) m->tally.peak_bytes = created;
-    if (m->live_bytes > m->tally.peak_live) m->tally.peak_live = m->live_bytes;
+    if (created > m->count.peak_mapped_bytes) m->count.peak_mapped_bytes = created;
+    if (m->live_bytes > m->count.peak_live_bytes) m->count.peak_live_bytes = m->live_bytes;
 }
 
 #endif

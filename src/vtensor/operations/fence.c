@@ -153,7 +153,7 @@ static vt_status clear_view(vt_manager *m, vti_span *sp)
         n = next_stretch(l, at->view, at->position, &n_mapped);
         if (n_mapped == 0) continue;
         uintptr_t addr = vti_lane_addr(&m->geo, sp, at->group, at->view, at->position);
-        m->tally.calls.unmap_calls++;
+        m->calls.unmap_calls++;
         VT_TRY(vti_tally_backend(
             m, m->vmm->ops->unmap(m->vmm, addr, n_mapped * m->geo.group[at->group].slice_bytes)));
     }

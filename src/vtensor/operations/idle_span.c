@@ -254,7 +254,7 @@ static uint64_t lane_prepare(vt_manager *m, vti_span *sp, uint32_t group, uint32
     const uint32_t n_unmapped = l->job.in_flight ? 0 : vti_lane_count_unmapped(l, first, end);
     // Chunks that can be had without taking them from a span or a prefix.
     const uint64_t budget = vti_has_surplus(m) ? 0 : vti_budget_left(m);
-    const uint64_t n_free = m->pset.cls[gr->cls].n_pool + budget / gr->chunk_bytes;
+    const uint64_t n_free = m->pset.cls[gr->cls].n_in[VTI_POOLED] + budget / gr->chunk_bytes;
     if (n_unmapped == 0) return 0;
     first = vti_lane_first_unmapped(l, first, end);
     if (end - first > n_free) end = first + (uint32_t)n_free;

@@ -24,7 +24,7 @@ vt_status vti_lane_fetch(vt_manager *m, const vti_span *sp, uint32_t group, uint
         VT_TRY(vti_tally_backend(
             m, m->vmm->ops->fetch(m->vmm, dst, v, index, 0, size_bytes, VT_VMM_QUEUED)));
     }
-    m->tally.copied_chunks++;
+    m->count.copied_chunks++;
     return VT_OK;
 }
 
@@ -37,7 +37,7 @@ vt_status vti_lane_store(vt_manager *m, const vti_span *sp, uint32_t group, uint
         uintptr_t src = vti_lane_addr(&m->geo, sp, group, v, position);
         VT_TRY(vti_tally_backend(m, m->vmm->ops->store(m->vmm, v, index, 0, src, slice_bytes)));
     }
-    m->tally.copied_chunks++;
+    m->count.copied_chunks++;
     return VT_OK;
 }
 
@@ -64,7 +64,7 @@ static vt_status view_protect(vt_manager *m, const vti_span *sp, uint32_t group,
         }
         if (n == 0) continue;
         uintptr_t addr = vti_lane_addr(&m->geo, sp, group, view, p);
-        m->tally.calls.protect_calls++;
+        m->calls.protect_calls++;
         VT_TRY(vti_tally_backend(
             m, m->vmm->ops->protect(m->vmm, addr, n * m->geo.group[group].slice_bytes, use)));
     }
@@ -251,9 +251,9 @@ static vt_status plan_chunk(vt_manager *m, vti_span *sp, uint32_t group, uint32_
     bool makes_anew =
         m->max_runs != UINT64_MAX && (m->geo.group[group].window_tok == 0 || runs_are_scarce(m));
     bool has_room = vti_budget_left(m) >= c->chunk_bytes, can_make = w.name.region != VTI_NO_CHUNK;
-    if (can_make && has_room && (makes_anew || c->n_pool == 0))
+    if (can_make && has_room && (makes_anew || c->n_in[VTI_POOLED] == 0))
         return plan_absent(m, cls, w.name, VTI_NO_CHUNK, out);
-    if (c->n_pool == 0) return VT_NOSPACE;
+    if (c->n_in[VTI_POOLED] == 0) return VT_NOSPACE;
     if (can_make && runs_are_scarce(m) && m->system_bytes == UINT64_MAX)
         return plan_absent(m, cls, w.name, c->pool, out);
     plan_pooled(m, c->pool, out);
@@ -313,7 +313,7 @@ static vt_status create_for_copy(vt_manager *m, uint32_t cls, uint32_t *chunk)
         next->offset = 0;
     }
     VT_TRY(vti_pset_reserve(&m->pset, cls, *next, chunk));
-    m->tally.calls.create_calls++;
+    m->calls.create_calls++;
     vt_status st =
         vti_tally_backend(m, m->vmm->ops->create(m->vmm, vti_pset_index(&m->pset, *chunk), 1));
     if (st != VT_OK) {

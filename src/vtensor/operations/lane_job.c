@@ -418,7 +418,7 @@ static void commit_unmap(vt_manager *m, vti_span *sp, const vti_lane_job *job)
 static void commit_job(vt_manager *m, vti_span *sp, uint32_t group)
 {
     const vti_lane_job *job = &sp->lane[group].job;
-    vti_calls_add(&m->tally.calls, &job->calls);
+    vti_calls_add(&m->calls, &job->calls);
     if (job->kind == VTI_JOB_BACK) commit_back(m, sp, job);
     if (job->kind == VTI_JOB_UNMAP) commit_unmap(m, sp, job);
     if (job->kind == VTI_JOB_WIPE && job->n_done == job->n)
@@ -432,7 +432,7 @@ static void commit_job(vt_manager *m, vti_span *sp, uint32_t group)
 static void commit_destroy(vt_manager *m)
 {
     vti_lane_job *job = &m->job;
-    vti_calls_add(&m->tally.calls, &job->calls);
+    vti_calls_add(&m->calls, &job->calls);
     for (uint32_t i = job->n; i-- > 0;)
         if (i < job->n_done)
             vti_pset_destroy(&m->pset, job->plan[i].chunk);
@@ -558,11 +558,11 @@ static void commit_returned(vt_manager *m, vti_lane_job *job)
     bool has_run = job->n_done > 0 || job->n_created > 0 || job->n_view > 0 || job->st != VT_OK;
     job->in_flight = false;
     m->n_in_flight--;
-    m->tally.jobs += has_run; // or it was taken back before it began
-    m->tally.job_failures += job->st != VT_OK;
+    m->count.jobs += has_run; // or it was taken back before it began
+    m->count.job_failures += job->st != VT_OK;
     if (job->st == VT_EDEVICE) m->giving.is_on = false; // it would be retried forever
     if (job->kind >= VTI_JOB_WRITE) {
-        vti_calls_add(&m->tally.calls, &job->calls);
+        vti_calls_add(&m->calls, &job->calls);
         job->calls = (vti_calls){0}; // it may be continued
         if (job == &m->swap.drop.job) vti_slots_put_picked(&m->swap);
         return;

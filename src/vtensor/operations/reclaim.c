@@ -55,7 +55,7 @@ bool vti_system_note_full(vt_manager *m)
 
 uint64_t vti_spare_for_arrivals(const vt_manager *m)
 {
-    return vti_pset_pool_bytes(&m->pset) + m->vset.mapped_free_bytes[VTI_SPAN_IDLE];
+    return vti_pset_bytes(&m->pset, VTI_POOLED) + m->vset.mapped_free_bytes[VTI_SPAN_IDLE];
 }
 
 static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
@@ -64,7 +64,7 @@ static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
     if (sp && sp->state == VTI_SPAN_LIVE) live -= vti_span_mapped_free_bytes(&m->vset, sp);
     uint64_t over = vti_over_budget(m), left = over > 0 ? 0 : vti_budget_left(m);
     return bytes + over <=
-           left + vti_spare_for_arrivals(m) + vti_pset_evictable_bytes(&m->pset) + live;
+           left + vti_spare_for_arrivals(m) + vti_pset_bytes(&m->pset, VTI_EVICTABLE) + live;
 }
 
 static bool room_may_come(const vt_manager *m)
@@ -220,9 +220,9 @@ vt_status vti_span_room(vt_manager *m, vti_span *sp, uint64_t bytes, uint32_t le
 
 void vti_prefixes_evict(vt_manager *m, uint64_t bytes)
 {
-    uint64_t goal = vti_pset_pool_bytes(&m->pset) + bytes;
+    uint64_t goal = vti_pset_bytes(&m->pset, VTI_POOLED) + bytes;
     if (goal < bytes) goal = UINT64_MAX;
-    while (vti_pset_pool_bytes(&m->pset) < goal && vti_radix_evict(m->radix)) {
+    while (vti_pset_bytes(&m->pset, VTI_POOLED) < goal && vti_radix_evict(m->radix)) {
     }
 }
 
@@ -238,7 +238,7 @@ static int by_name(const void *a, const void *b)
 static uint32_t plan_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 {
     uint32_t n_plan = 0;
-    while (n_plan < n && n_plan < VTI_RETURN_AT_ONCE && m->pset.cls[cls].n_pool > 0) {
+    while (n_plan < n && n_plan < VTI_RETURN_AT_ONCE && m->pset.cls[cls].n_in[VTI_POOLED] > 0) {
         uint32_t chunk = m->pset.cls[cls].pool;
         vti_pset_place(&m->pset, chunk, VTI_WITH_JOB);
         m->job_plan[n_plan++] = vti_plan_of(m, chunk);
@@ -257,7 +257,7 @@ static vt_status pool_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 static uint32_t pooled_class(const vt_manager *m, uint32_t except)
 {
     uint32_t c = 0;
-    while (c < m->pset.n_class && (c == except || m->pset.cls[c].n_pool == 0)) c++;
+    while (c < m->pset.n_class && (c == except || m->pset.cls[c].n_in[VTI_POOLED] == 0)) c++;
     return c;
 }
 
@@ -272,8 +272,8 @@ bool vti_has_surplus(const vt_manager *m)
 vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste)
 {
     const vti_class *c = &m->pset.cls[cls];
-    uint64_t n_error = m->tally.calls.device_errors;
-    for (bool takes_ready = false; c->n_pool == 0;) {
+    uint64_t n_error = m->calls.device_errors;
+    for (bool takes_ready = false; c->n_in[VTI_POOLED] == 0;) {
         const bool has_room = vti_budget_left(m) >= c->chunk_bytes;
         if (has_room && !vti_has_surplus(m)) break;
         const uint64_t kept = takes_ready ? 0 : m->ready_bytes;
@@ -294,7 +294,7 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         }
         if (haste == VTI_AHEAD) return VT_NOSPACE;
         if (live_unmap_one(m, sp)) continue;
-        if (m->tally.calls.device_errors > n_error) return VT_EDEVICE;
+        if (m->calls.device_errors > n_error) return VT_EDEVICE;
         // Mapped-free chunks of other spans could not be unmapped: the device may still read there.
         const uint64_t own = sp ? vti_span_mapped_free_bytes(&m->vset, sp) : 0;
         const uint64_t *warm = m->vset.mapped_free_bytes;
@@ -314,7 +314,7 @@ static uint32_t count_for(uint64_t bytes, size_t chunk_bytes)
 vt_status vti_spare_return(vt_manager *m, uint64_t bytes)
 {
     uint64_t had = vti_pset_created_bytes(&m->pset), freed = 0;
-    uint64_t n_error = m->tally.calls.device_errors;
+    uint64_t n_error = m->calls.device_errors;
     while (freed < bytes) {
         uint32_t cls = pooled_class(m, UINT32_MAX);
         if (cls < m->pset.n_class)
@@ -322,7 +322,7 @@ vt_status vti_spare_return(vt_manager *m, uint64_t bytes)
         else if (!idle_unmap_one(m, UINT32_MAX,
                                  count_for(bytes - freed, m->geo.group[0].chunk_bytes)) &&
                  !live_unmap_one(m, NULL))
-            return m->tally.calls.device_errors > n_error ? VT_EDEVICE : VT_OK;
+            return m->calls.device_errors > n_error ? VT_EDEVICE : VT_OK;
         freed = had - vti_pset_created_bytes(&m->pset);
     }
     return VT_OK;
@@ -374,13 +374,13 @@ static void unmap_more_ahead(vt_manager *m, uint64_t bytes)
 
 void vti_spare_return_ahead(vt_manager *m)
 {
-    uint64_t surplus = surplus_bytes(m), pooled = vti_pset_pool_bytes(&m->pset);
+    uint64_t surplus = surplus_bytes(m), pooled = vti_pset_bytes(&m->pset, VTI_POOLED);
     if (surplus == 0 || m->job.in_flight) return;
     destroy_ahead(m, surplus);
     if (pooled >= surplus) return;
     if (m->vset.mapped_free_bytes[VTI_SPAN_IDLE] > 0)
         unmap_more_ahead(m, surplus - pooled);
-    else if (vti_over_budget(m) > pooled + vti_pset_evictable_bytes(&m->pset))
+    else if (vti_over_budget(m) > pooled + vti_pset_bytes(&m->pset, VTI_EVICTABLE))
         // What live sequences have prepared is theirs to use at any time: the mapper never gets it.
         for (int i = 0; i < LIVE_AT_ONCE && live_unmap_one(m, NULL); i++) continue;
 }
@@ -421,7 +421,8 @@ void vti_giving_continue(vt_manager *m)
 
 bool vti_can_return(const vt_manager *m, uint64_t bytes)
 {
-    return bytes <= vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) + vti_pset_evictable_bytes(&m->pset);
+    return bytes <=
+           vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) + vti_pset_bytes(&m->pset, VTI_EVICTABLE);
 }
 
 uint64_t vti_returning_bytes(const vt_manager *m)
@@ -429,7 +430,7 @@ uint64_t vti_returning_bytes(const vt_manager *m)
     uint64_t over = vti_over_budget(m), least = m->geo.group[0].chunk_bytes;
     if (!m->giving.is_on) return over;
     uint64_t goes = idle_spare_bytes(m);
-    if (m->giving.forgets) goes += vti_pset_evictable_bytes(&m->pset);
+    if (m->giving.forgets) goes += vti_pset_bytes(&m->pset, VTI_EVICTABLE);
     goes = bytes_beyond(goes, m->giving.keep_bytes);
     if (goes < least) goes = least; // it is not done
     return over > goes ? over : goes;

@@ -147,7 +147,7 @@ static void look_at_due(vt_manager *m, vt_ahead policy, uint32_t n_tok)
     m->ahead_tok = n_tok;
     for (uint32_t n = m->vset.n_due; n > 0; n--) {
         vti_span *sp = vti_vset_take_due(&m->vset);
-        m->tally.looks++;
+        m->looks++;
         if (vti_span_is_done(m, sp)) continue;
         if (sp->state == VTI_SPAN_LIVE && sp->seq && !vti_seq_is_away(sp->seq)) {
             vti_span_guard(m, sp);

@@ -220,9 +220,9 @@ vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
 {
     uint64_t had = vti_pset_created_bytes(&m->pset);
     settle_all(m);
-    uint64_t pooled = vti_pset_pool_bytes(&m->pset);
+    uint64_t pooled = vti_pset_bytes(&m->pset, VTI_POOLED);
     vti_prefixes_evict(m, want_bytes);
-    uint64_t evicted = vti_pset_pool_bytes(&m->pset) - pooled;
+    uint64_t evicted = vti_pset_bytes(&m->pset, VTI_POOLED) - pooled;
     vt_status st = evicted > 0 ? vti_spare_return(m, evicted) : VT_OK;
     if (freed_bytes) *freed_bytes = freed_since(m, had);
     return vti_tally_answer(m, st);
@@ -232,7 +232,7 @@ vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
 static vt_status shrink_to(vt_manager *m, uint64_t budget_bytes)
 {
     uint64_t over = vti_excess_bytes(m, budget_bytes);
-    if (over > all_spare(m) + vti_pset_evictable_bytes(&m->pset)) return vti_room_shortage(m);
+    if (over > all_spare(m) + vti_pset_bytes(&m->pset, VTI_EVICTABLE)) return vti_room_shortage(m);
     while (over > 0) {
         uint64_t had = over, spare = all_spare(m);
         if (over > spare) vti_prefixes_evict(m, over - spare);
@@ -340,61 +340,45 @@ static uint64_t count_chunks(const vt_manager *m, vt_chunk_state state)
 static vt_stats stats_of(const vt_manager *m)
 {
     const vti_pset *ps = &m->pset;
-    const vti_tally *t = &m->tally;
     const vti_radix *tree = m->radix;
-    vt_stats st = {
-        .budget_bytes = m->budget_bytes,
-        .chunk_bytes = m->geo.group[0].chunk_bytes,
-        .block_tok = m->geo.block_tok,
-        .chunks_owned = count_chunks(m, VT_CHUNK_OWNED),
-        .chunks_shared = count_chunks(m, VT_CHUNK_SHARED),
-        .chunks_cached = count_chunks(m, VT_CHUNK_CACHED),
-        .chunks_spare = count_chunks(m, VT_CHUNK_SPARE),
-        .chunks_swapped = m->swap.n_slot - m->swap.n_free - m->swap.drop.job.n,
-        .mapped_bytes = vti_pset_created_bytes(ps),
-        .owned_bytes = vti_pset_bytes(ps, VT_CHUNK_OWNED),
-        .shared_bytes = vti_pset_bytes(ps, VT_CHUNK_SHARED),
-        .cached_bytes = vti_pset_bytes(ps, VT_CHUNK_CACHED),
-        .spare_bytes = vti_pset_bytes(ps, VT_CHUNK_SPARE),
-        .evictable_bytes = vti_pset_evictable_bytes(&m->pset),
-        .quarantined_bytes = quarantined_bytes(m),
-        .swapped_bytes = m->swap.used_bytes,
-        .live_bytes = m->live_bytes,
-        .slack_bytes = m->slack_bytes,
-        .seqs = m->n_seq,
-        .quarantined_spans = m->vset.n_lost,
-        .mappings = m->vset.n_run,
-        .max_mappings = m->max_runs,
-        .prefix_nodes = tree->n_node,
-        .prefix_tok = tree->n_tok,
-        .prefix_evicted = tree->n_evicted,
-        .window_evicted = tree->n_window,
-        .swap_bytes = m->swap.size_bytes,
-        .coming_bytes = vti_coming_bytes(m),
-        .leaving_bytes = vti_pset_leaving_bytes(ps),
-        .returning_bytes = vti_returning_bytes(m),
-        .peak_mapped_bytes = t->peak_bytes,
-        .peak_live_bytes = t->peak_live,
-        .map_calls = t->calls.map_calls,
-        .unmap_calls = t->calls.unmap_calls,
-        .protect_calls = t->calls.protect_calls,
-        .create_calls = t->calls.create_calls,
-        .destroy_calls = t->calls.destroy_calls,
-        .shortages = t->shortages,
-        .device_errors = t->calls.device_errors,
-        .match_calls = t->match_calls,
-        .match_tok = t->match_tok,
-        .hit_tok = t->hit_tok,
-        .copied_chunks = t->copied_chunks,
-        .ready_hits = t->ready_hits,
-        .ready_misses = t->ready_misses,
-        .jobs = t->jobs,
-        .job_failures = t->job_failures,
-        .swap_out_chunks = t->swap_out_chunks,
-        .swap_in_chunks = t->swap_in_chunks,
-        .swap_corrupt = t->swap_corrupt,
-    };
+    vt_stats st = m->count;
+    st.budget_bytes = m->budget_bytes;
+    st.chunk_bytes = m->geo.group[0].chunk_bytes;
+    st.block_tok = m->geo.block_tok;
+    st.chunks_owned = count_chunks(m, VT_CHUNK_OWNED);
+    st.chunks_shared = count_chunks(m, VT_CHUNK_SHARED);
+    st.chunks_cached = count_chunks(m, VT_CHUNK_CACHED);
+    st.chunks_spare = count_chunks(m, VT_CHUNK_SPARE);
     st.chunks_created = st.chunks_owned + st.chunks_shared + st.chunks_cached + st.chunks_spare;
+    st.chunks_swapped = m->swap.n_slot - m->swap.n_free - m->swap.drop.job.n;
+    st.mapped_bytes = vti_pset_created_bytes(ps);
+    st.owned_bytes = vti_pset_bytes(ps, VT_CHUNK_OWNED);
+    st.shared_bytes = vti_pset_bytes(ps, VT_CHUNK_SHARED);
+    st.cached_bytes = vti_pset_bytes(ps, VT_CHUNK_CACHED);
+    st.spare_bytes = vti_pset_bytes(ps, VT_CHUNK_SPARE);
+    st.evictable_bytes = vti_pset_bytes(ps, VTI_EVICTABLE);
+    st.quarantined_bytes = quarantined_bytes(m);
+    st.swapped_bytes = m->swap.used_bytes;
+    st.live_bytes = m->live_bytes;
+    st.slack_bytes = m->slack_bytes;
+    st.seqs = m->n_seq;
+    st.quarantined_spans = m->vset.n_lost;
+    st.mappings = m->vset.n_run;
+    st.max_mappings = m->max_runs;
+    st.prefix_nodes = tree->n_node;
+    st.prefix_tok = tree->n_tok;
+    st.prefix_evicted = tree->n_evicted;
+    st.window_evicted = tree->n_window;
+    st.swap_bytes = m->swap.size_bytes;
+    st.coming_bytes = vti_coming_bytes(m);
+    st.leaving_bytes = vti_pset_bytes(ps, VTI_LEAVING);
+    st.returning_bytes = vti_returning_bytes(m);
+    st.map_calls = m->calls.map_calls;
+    st.unmap_calls = m->calls.unmap_calls;
+    st.protect_calls = m->calls.protect_calls;
+    st.create_calls = m->calls.create_calls;
+    st.destroy_calls = m->calls.destroy_calls;
+    st.device_errors = m->calls.device_errors;
     for (uint32_t g = 0; g < m->geo.n_group; g++) st.views += m->geo.group[g].n_view;
     return st;
 }

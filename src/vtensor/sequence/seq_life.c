@@ -75,7 +75,7 @@ VTI_HOT void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
     m->live_bytes -= s->live_bytes;
     s->live_bytes = vti_seq_live_bytes(s);
     m->live_bytes += s->live_bytes;
-    if (m->live_bytes > m->tally.peak_live) m->tally.peak_live = m->live_bytes;
+    if (m->live_bytes > m->count.peak_live_bytes) m->count.peak_live_bytes = m->live_bytes;
     vti_seq_count_slack(s);
     vti_span_set_due(&m->vset, s->span);
 }

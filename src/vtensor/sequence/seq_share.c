@@ -223,9 +223,9 @@ vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32
     VT_TRY(vti_tally_answer(m, seq_match(m, hit, expect_tok > n_tok ? expect_tok : n_tok, out)));
     *n_hit = hit.n_tok;
     vti_arrival_note(m, hit.n_tok, n_tok);
-    m->tally.match_calls++;
-    m->tally.match_tok += n_tok;
-    m->tally.hit_tok += hit.n_tok;
+    m->count.match_calls++;
+    m->count.match_tok += n_tok;
+    m->count.hit_tok += hit.n_tok;
     d->stats.match_calls++;
     d->stats.match_tok += n_tok;
     d->stats.hit_tok += hit.n_tok;

@@ -56,9 +56,9 @@ static vt_manager *manager(void)
 
 static void measure_iteration(costs *c)
 {
-    const uint64_t had = manager()->tally.looks;
+    const uint64_t had = manager()->looks;
     c->iteration = scale_iteration(&w);
-    c->looks = manager()->tally.looks - had;
+    c->looks = manager()->looks - had;
 }
 
 static void measure_one(costs *c)

@@ -75,7 +75,7 @@ void tree_close(void)
     vti_radix_free(t);
     for (uint32_t c = 0; c < ps.n_class; c++) {
         assert_int_equal(ps.cls[c].n_in[VT_CHUNK_CACHED], 0);
-        assert_int_equal(ps.cls[c].n_evictable, 0);
+        assert_int_equal(ps.cls[c].n_in[VTI_EVICTABLE], 0);
     }
     vti_pset_free(&ps);
 }
@@ -130,7 +130,7 @@ void verify(void)
                 if (is.n_node > 0) assert_int_equal(is.n_kept, c.n_kept[name]);
                 n += is.n_user == 0 && c.n_node[name] > 0 && c.n_kept[name] == 0;
             }
-        assert_int_equal(ps.cls[g].n_evictable, n);
+        assert_int_equal(ps.cls[g].n_in[VTI_EVICTABLE], n);
     }
 }
 
@@ -144,7 +144,7 @@ uint64_t n_in(vt_chunk_state state)
 uint64_t n_evictable(void)
 {
     uint64_t n = 0;
-    for (uint32_t c = 0; c < ps.n_class; c++) n += ps.cls[c].n_evictable;
+    for (uint32_t c = 0; c < ps.n_class; c++) n += ps.cls[c].n_in[VTI_EVICTABLE];
     return n;
 }
 

@@ -316,7 +316,7 @@ static uint64_t foresee_evictable(void)
 static uint64_t n_evictable(void)
 {
     uint64_t n = 0;
-    for (uint32_t g = 0; g < m.geo.n_group; g++) n += m.ps.cls[g].n_evictable;
+    for (uint32_t g = 0; g < m.geo.n_group; g++) n += m.ps.cls[g].n_in[VTI_EVICTABLE];
     return n;
 }
 
@@ -639,7 +639,7 @@ static void trace(const vt_group *group, uint32_t n_group, uint32_t block_tok, u
         if (m.seq[i].alive) step_end(&m.seq[i]);
     vti_radix_free(m.t);
     for (uint32_t g = 0; g < n_group; g++)
-        assert_int_equal(m.ps.cls[g].n_pool, m.n_made[g]); // nothing is held any more
+        assert_int_equal(m.ps.cls[g].n_in[VTI_POOLED], m.n_made[g]); // nothing is held any more
     vti_pset_free(&m.ps);
 }
 
