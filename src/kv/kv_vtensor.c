@@ -450,7 +450,7 @@ static fx_status kvv_forget_idle(fxi_kv *kv)
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-static fxi_kv_stats stats_of(const vt_manager *m)
+static fxi_kv_stats kv_stats(const vt_manager *m)
 {
     vt_stats st;
     vt_get_stats(m, &st);
@@ -486,10 +486,10 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
     union {
         fxi_kv_stats all;
         uint64_t number[N];
-    } sum = {.all = stats_of(manager_of(kv)->vt[0])}, one;
+    } sum = {.all = kv_stats(manager_of(kv)->vt[0])}, one;
     _Static_assert(sizeof(fxi_kv_stats) == N * sizeof(uint64_t), "all of them are counts");
     for (int k = 1; k < manager_of(kv)->n; k++) {
-        one.all = stats_of(manager_of(kv)->vt[k]);
+        one.all = kv_stats(manager_of(kv)->vt[k]);
         for (int i = 0; i < N; i++) sum.number[i] += one.number[i];
     }
     *out = sum.all;

@@ -73,25 +73,14 @@ static void paged_close(fxi_kv *kv)
 
 // ---- sequences ---------------------------------------------------------------------------------
 
-static void free_seq(fxi_paged_seq *s)
-{
-    if (!s) return;
-    free(s->page);
-    free(s->table);
-    free(s);
-}
-
 static fx_status make_seq(fxi_paged *k, fxi_paged_seq **out)
 {
+    const size_t n = (size_t)k->max_page;
     *out = NULL;
     if (k->n_seq == k->max_seq) return FX_ENOSPACE;
-    fxi_paged_seq *s = calloc(1, sizeof *s);
-    if (s) s->page = malloc((size_t)k->max_page * sizeof *s->page);
-    if (s) s->table = malloc((size_t)k->max_page * sizeof *s->table);
-    if (!s || !s->page || !s->table) {
-        free_seq(s);
-        return FX_ENOMEM;
-    }
+    fxi_paged_seq *s = calloc(1, sizeof *s + n * (sizeof *s->page + sizeof *s->table));
+    if (!s) return FX_ENOMEM;
+    s->table = (int32_t *)(s->page + n);
     s->next = k->first;
     if (s->next) s->next->prev = s;
     k->first = s;
@@ -262,7 +251,7 @@ static void paged_release(fxi_kv *kv, fxi_kv_seq *seq)
     if (s->next) s->next->prev = s->prev;
     *(s->prev ? &s->prev->next : &k->first) = s->next;
     k->n_seq--;
-    free_seq(s);
+    free(s);
 }
 
 static int paged_whole_tok(const fxi_kv *kv, int n_tok)

@@ -295,13 +295,9 @@ static uint64_t spans_prepare(vt_manager *m, uint32_t n_span, uint64_t most)
 // Lets the mapper take a portion of what a lane has mapped from a position on.
 static bool surplus_post(vt_manager *m, vti_span *sp, uint32_t group, uint32_t least)
 {
-    const vti_lane *l = &sp->lane[group];
-    const uint64_t most = VTI_PORTION_BYTES / m->geo.group[group].chunk_bytes + 1;
-    uint32_t first = l->n_end;
-    if (l->job.in_flight || first <= least || vti_span_is_quiet(m, sp) != VT_OK) return false;
-    while (first > least && l->n_end - first < most && l->at[first - 1] != VTI_NO_CHUNK) first--;
-    const vti_job_spec spec = {VTI_JOB_UNMAP, first, l->n_end - first, 0, VTI_REFILL};
-    return vti_job_post(m, sp, group, &spec) == VT_OK;
+    const uint32_t portion = vti_portion_chunks(m, m->geo.group[group].cls);
+    const uint32_t end = sp->lane[group].n_end, n = end > least ? end - least : 0;
+    return n > 0 && vti_mapped_free_post(m, sp, group, n < portion ? n : portion, VTI_REFILL) > 0;
 }
 
 // Takes what the spans that are to be ready have for longer sequences. False: there is none.

@@ -400,6 +400,21 @@ VTI_HOT void vti_lane_hold(vt_manager *m, vti_span *sp, uint32_t group, uint32_t
 
 // ---- Sharing
 
+vt_status vti_lane_share(vt_manager *m, vti_span *sp, uint32_t group, const uint32_t *at,
+                         uint32_t first, uint32_t end, vt_vmm_use use)
+{
+    vti_lane *l = &sp->lane[group];
+    const vti_job_spec spec = {VTI_JOB_BACK, first, end - first, use, 0};
+    const uint32_t had = l->n_owned;
+    VT_TRY(vti_lane_make_job_room(l, first, spec.n));
+    for (uint32_t p = first; p < end; p++) l->plan[p - first] = vti_plan_of(m, at[p]);
+    VT_TRY(vti_runs_make(m, sp, vti_plan_runs(m, sp, group, first, l->plan, spec.n)));
+    l->n_owned = end; // what is held is not given up
+    vt_status st = vti_job_now(m, sp, group, &spec);
+    if (st != VT_OK && !sp->is_lost) l->n_owned = had;
+    return st;
+}
+
 vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint32_t *at,
                          uint32_t first, uint32_t end)
 {
@@ -414,15 +429,7 @@ vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint
     l->dirty_end = 0; // what is beyond was wiped
     l->front = l->held0 = l->held1 = l->n_owned = first;
     if (first == end) return VT_OK;
-    VT_TRY(vti_lane_make_job_room(l, first, end - first));
-    for (uint32_t p = first; p < end; p++) l->plan[p - first] = vti_plan_of(m, at[p]);
-    VT_TRY(vti_runs_make(m, sp, vti_plan_runs(m, sp, group, first, l->plan, end - first)));
-    vt_vmm_use use = m->guards ? VT_VMM_READ : VT_VMM_ALIAS;
-    l->n_owned = end; // what is held is not given up
-    vt_status st =
-        vti_job_now(m, sp, group, &(vti_job_spec){VTI_JOB_BACK, first, end - first, use, 0});
-    if (st != VT_OK && !sp->is_lost) l->n_owned = first;
-    VT_TRY(st);
+    VT_TRY(vti_lane_share(m, sp, group, at, first, end, m->guards ? VT_VMM_READ : VT_VMM_ALIAS));
     l->guard_end = m->guards ? end : 0;
     vti_lane_set_ro(&m->vset, sp, group, l->guard_end);
     return VT_OK;

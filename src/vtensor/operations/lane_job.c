@@ -27,19 +27,29 @@ vti_plan vti_plan_of(const vt_manager *m, uint32_t chunk)
         .chunk = chunk, .name = vti_pset_index(&m->pset, chunk), .drop = VTI_NO_CHUNK};
 }
 
+// A planned chunk that is not mapped: it exists, or not. is_spare: it was, or is to be created.
+static void give_back_planned(vt_manager *m, uint32_t cls, const vti_plan *p, bool is_made,
+                              bool is_spare)
+{
+    const uint64_t chunk_bytes = m->pset.cls[cls].chunk_bytes;
+    if (p->is_absent) m->reserved_bytes -= chunk_bytes;
+    if (p->drop != VTI_NO_CHUNK) {
+        m->reserved_bytes += chunk_bytes;
+        if (p->is_dropped)
+            vti_pset_destroy(&m->pset, p->drop);
+        else
+            vti_pset_place(&m->pset, p->drop, VTI_IN_POOL);
+    }
+    if (is_made)
+        vti_pset_create(&m->pset, p->chunk, !m->zeroed);
+    else if (p->is_absent)
+        vti_pset_unreserve(&m->pset, p->chunk);
+    if (is_made || (!p->is_absent && is_spare)) vti_pset_place(&m->pset, p->chunk, VTI_IN_POOL);
+}
+
 void vti_plan_drop(vt_manager *m, uint32_t cls, const vti_plan *plan, uint32_t from, uint32_t to)
 {
-    for (uint32_t i = to; i-- > from;) {
-        const vti_plan *p = &plan[i];
-        if (p->is_absent)
-            vti_pset_unreserve(&m->pset, p->chunk);
-        else
-            vti_pset_place(&m->pset, p->chunk, VTI_IN_POOL);
-        if (p->drop != VTI_NO_CHUNK)
-            vti_pset_place(&m->pset, p->drop, VTI_IN_POOL);
-        else if (p->is_absent)
-            m->reserved_bytes -= m->pset.cls[cls].chunk_bytes;
-    }
+    for (uint32_t i = to; i-- > from;) give_back_planned(m, cls, &plan[i], false, true);
 }
 
 uint64_t vti_plan_runs(const vt_manager *m, const vti_span *sp, uint32_t group, uint32_t first,
@@ -319,25 +329,11 @@ static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_
 
 // ---- Committing
 
-// A planned chunk that is not mapped: it exists, or not.
-static void give_back_planned(vt_manager *m, const vti_lane_job *job, uint32_t i)
+static void drop_one(vt_manager *m, const vti_lane_job *job, uint32_t i)
 {
-    vti_plan *p = &job->plan[i];
-    bool is_made = i < job->n_created && p->is_absent;
-    if (p->is_absent) m->reserved_bytes -= m->geo.group[job->group].chunk_bytes;
-    if (p->drop != VTI_NO_CHUNK) {
-        m->reserved_bytes += m->geo.group[job->group].chunk_bytes;
-        if (p->is_dropped)
-            vti_pset_destroy(&m->pset, p->drop);
-        else
-            vti_pset_place(&m->pset, p->drop, VTI_IN_POOL);
-    }
-    if (is_made)
-        vti_pset_create(&m->pset, p->chunk, !m->zeroed);
-    else if (p->is_absent)
-        vti_pset_unreserve(&m->pset, p->chunk);
-    if (is_made || (!p->is_absent && job->use == VT_VMM_WRITE))
-        vti_pset_place(&m->pset, p->chunk, VTI_IN_POOL);
+    const vti_plan *p = &job->plan[i];
+    give_back_planned(m, m->geo.group[job->group].cls, p, i < job->n_created && p->is_absent,
+                      job->use == VT_VMM_WRITE);
 }
 
 static void commit_backed(vt_manager *m, vti_span *sp, const vti_lane_job *job, uint32_t i)
@@ -346,7 +342,7 @@ static void commit_backed(vt_manager *m, vti_span *sp, const vti_lane_job *job, 
     vti_lane *l = &sp->lane[job->group];
     uint32_t position = job->first + i;
     bool is_inside = position >= l->held0 && position < l->held1; // it was swapped out, or replaced
-    give_back_planned(m, job, i);
+    drop_one(m, job, i);
     vti_lane_set(&m->vset, sp, job->group, position, p.chunk);
     if (job->use != VT_VMM_WRITE) {
         vti_pset_user_hold(&m->pset, p.chunk);
@@ -387,7 +383,7 @@ static void commit_back(vt_manager *m, vti_span *sp, const vti_lane_job *job)
     uint32_t stuck_end = job->is_stuck ? job->n_done + job->portion : job->n_done;
     m->runs_reserved -= job->n_run;
     for (uint32_t i = 0; i < job->n && i < stuck_end; i++) commit_backed(m, sp, job, i);
-    for (uint32_t i = job->n; i-- > stuck_end;) give_back_planned(m, job, i);
+    for (uint32_t i = job->n; i-- > stuck_end;) drop_one(m, job, i);
     uint32_t n_unzeroed = job->use == VT_VMM_WRITE && !job->is_stuck ? job->n_done : 0;
     while (n_unzeroed > 0 && !job->plan[n_unzeroed - 1].is_dirty)
         n_unzeroed--; // up to the last one not wiped

@@ -161,6 +161,9 @@ bool vti_can_return(const vt_manager *m, uint64_t bytes);
 uint64_t vti_returning_bytes(const vt_manager *m);
 // Continues that: a bounded number of blocks and chunks.
 void vti_giving_continue(vt_manager *m);
+// Has the mapper take up to n mapped-free chunks of a lane into the pool. Returns how many.
+uint32_t vti_mapped_free_post(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n,
+                              uint64_t deadline);
 // Takes mapped-free chunks of a lane from position `end` on into the pool, at once.
 vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
 // Whether `bytes` more can be had by taking all that extend may take, for a sequence that will have
@@ -213,7 +216,10 @@ vt_status vti_lane_back_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint3
                               uint32_t end, uint64_t deadline);
 // Positions [n_owned, end) hold tokens from now on. Pre: they are mapped-free.
 void vti_lane_hold(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
-// Shares the chunks at[first .. end) of others. Pre: nothing of them is held.
+// Maps the chunks at[first .. end) of others after those that the lane owns, and holds them.
+vt_status vti_lane_share(vt_manager *m, vti_span *sp, uint32_t group, const uint32_t *at,
+                         uint32_t first, uint32_t end, vt_vmm_use use);
+// The same for a lane that holds nothing, with a guard; what is free there goes.
 vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint32_t *at,
                          uint32_t first, uint32_t end);
 

@@ -172,9 +172,8 @@ static uint32_t chunks_in(const vt_manager *m, uint32_t group, uint64_t bytes)
     return n > 1 ? (uint32_t)n : 1;
 }
 
-// Has the mapper take up to n mapped-free chunks of a lane into the pool. Returns how many.
-static uint32_t unmap_lane_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n,
-                                 uint64_t deadline)
+uint32_t vti_mapped_free_post(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n,
+                              uint64_t deadline)
 {
     vti_job_spec spec = {.kind = VTI_JOB_UNMAP, .deadline = deadline};
     if (sp->lane[group].job.in_flight || vti_span_is_quiet(m, sp) != VT_OK) return 0;
@@ -189,7 +188,7 @@ static void unmap_idle_ahead(vt_manager *m, const vti_span *except)
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             if (sp->lane[g].job.in_flight) return;
             if (sp == except) continue;
-            if (unmap_lane_ahead(m, sp, g, chunks_in(m, g, VTI_PORTION_BYTES), VTI_SOON) > 0)
+            if (vti_mapped_free_post(m, sp, g, chunks_in(m, g, VTI_PORTION_BYTES), VTI_SOON) > 0)
                 return;
         }
 }
@@ -349,14 +348,6 @@ static uint64_t surplus_bytes(const vt_manager *m)
     return over > spare ? over : spare;
 }
 
-static void destroy_ahead(vt_manager *m, uint64_t bytes)
-{
-    uint32_t cls = pooled_class(m, UINT32_MAX);
-    if (cls == m->pset.n_class) return;
-    uint32_t n_plan = plan_destroy(m, cls, count_for(bytes, m->pset.cls[cls].chunk_bytes));
-    if (vti_destroy_post(m, n_plan) != VT_OK) vti_plan_drop(m, cls, m->job_plan, 0, n_plan);
-}
-
 // From several idle spans, the longest idle first.
 static void unmap_more_ahead(vt_manager *m, uint64_t bytes)
 {
@@ -364,7 +355,7 @@ static void unmap_more_ahead(vt_manager *m, uint64_t bytes)
     for (vti_span *sp = m->vset.idle_mapped.oldest; sp; sp = sp->mapped_newer) {
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             if (n_lane == LANES_AT_ONCE || n_chunk >= VTI_RETURN_AT_ONCE || bytes == 0) return;
-            uint32_t n = unmap_lane_ahead(m, sp, g, chunks_in(m, g, bytes), VTI_RETURN);
+            uint32_t n = vti_mapped_free_post(m, sp, g, chunks_in(m, g, bytes), VTI_RETURN);
             bytes = bytes_beyond(bytes, n * (uint64_t)m->geo.group[g].chunk_bytes);
             n_lane += n > 0;
             n_chunk += n;
@@ -376,7 +367,11 @@ void vti_spare_return_ahead(vt_manager *m)
 {
     uint64_t surplus = surplus_bytes(m), pooled = vti_pset_bytes(&m->pset, VTI_POOLED);
     if (surplus == 0 || m->job.in_flight) return;
-    destroy_ahead(m, surplus);
+    uint32_t cls = pooled_class(m, UINT32_MAX);
+    if (cls < m->pset.n_class) {
+        uint32_t n = plan_destroy(m, cls, count_for(surplus, m->pset.cls[cls].chunk_bytes));
+        if (vti_destroy_post(m, n) != VT_OK) vti_plan_drop(m, cls, m->job_plan, 0, n);
+    }
     if (pooled >= surplus) return;
     if (m->vset.mapped_free_bytes[VTI_SPAN_IDLE] > 0)
         unmap_more_ahead(m, surplus - pooled);

@@ -59,9 +59,7 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
 {
     vt_manager *m = s->m;
     const vti_lane_geo *gr = &m->geo.group[group];
-    vti_lane *l = &s->span->lane[group];
     const uint32_t p = vti_group_whole(gr, from->n_tok);
-    const vti_job_spec alias = {VTI_JOB_BACK, p, 1, VT_VMM_ALIAS, 0};
     uint32_t copy;
     VT_TRY(vti_surplus_unmap(m, s->span, group, p)); // mapped-free chunks of an earlier sequence
     VT_TRY(vti_chunk_make(m, group, &copy));
@@ -69,16 +67,7 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
         vti_chunk_drop(m, copy);
         return VT_OK;
     }
-    vt_status st = vti_lane_make_job_room(l, p, 1);
-    if (st == VT_OK) {
-        l->plan[0] = vti_plan_of(m, from->at[group][p]);
-        st = vti_runs_make(m, s->span, vti_plan_runs(m, s->span, group, p, l->plan, 1));
-    }
-    if (st == VT_OK) {
-        l->n_owned = p + 1;
-        st = vti_job_now(m, s->span, group, &alias);
-        if (st != VT_OK && !s->span->is_lost) l->n_owned = p;
-    }
+    vt_status st = vti_lane_share(m, s->span, group, from->at[group], p, p + 1, VT_VMM_ALIAS);
     if (st == VT_OK) st = vti_lane_store(m, s->span, group, p, copy);
     if (st != VT_OK) {
         vti_chunk_drop(m, copy);

@@ -402,7 +402,7 @@ static vt_status team_arrived(vt_team_seq *s, vt_status st)
     return st;
 }
 
-static void set_out(vt_team_seq *s, team_way way)
+static void set_way(vt_team_seq *s, team_way way)
 {
     if (s->way == way) return;
     s->had_none = !s->is_swapped;
@@ -411,32 +411,33 @@ static void set_out(vt_team_seq *s, team_way way)
     s->owed = VT_OK;
 }
 
-// Goes on in one direction; after a failure in the other, as far as ranks can (`turns`: whether
-// they should).
-static vt_status go_on(vt_team_seq *s, swap_fn *forth, swap_fn *back, bool turns)
+// Goes on in one direction; after a failure in the other, as far as ranks can. Where some were out
+// before a swap_out, they stay so.
+static vt_status go_on(vt_team_seq *s)
 {
+    const bool out = s->way == TEAM_GOES_OUT, turns = !out || s->had_none;
     vt_status st;
     if (s->owed == VT_OK) {
-        bool is_busy = ask_ranks(s, forth, &s->owed);
+        bool is_busy = ask_ranks(s, out ? vt_seq_swap_out : vt_seq_swap_in, &s->owed);
         if (s->owed == VT_OK) return is_busy ? VT_BUSY : team_arrived(s, VT_OK);
     }
-    if (turns && ask_ranks(s, back, &st)) return VT_BUSY;
+    if (turns && ask_ranks(s, out ? vt_seq_swap_in : vt_seq_swap_out, &st)) return VT_BUSY;
     return team_arrived(s, s->owed);
 }
 
 vt_status vt_team_seq_swap_out(vt_team_seq *s)
 {
     if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
-    set_out(s, TEAM_GOES_OUT);
-    return go_on(s, vt_seq_swap_out, vt_seq_swap_in, s->had_none);
+    set_way(s, TEAM_GOES_OUT);
+    return go_on(s);
 }
 
 vt_status vt_team_seq_swap_in(vt_team_seq *s)
 {
     if (!s->is_swapped) return VT_OK;
     if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
-    set_out(s, TEAM_COMES_IN);
-    return go_on(s, vt_seq_swap_in, vt_seq_swap_out, true);
+    set_way(s, TEAM_COMES_IN);
+    return go_on(s);
 }
 
 // ---- Ahead of need
@@ -448,22 +449,16 @@ vt_status vt_team_seq_prepare(vt_team_seq *s, uint32_t len_tok, uint32_t deadlin
     return VT_OK;
 }
 
-static vt_status await_arrival(vt_team_seq *s)
-{
-    swap_fn *forth = s->way == TEAM_GOES_OUT ? vt_seq_swap_out : vt_seq_swap_in;
-    swap_fn *back = s->way == TEAM_GOES_OUT ? vt_seq_swap_in : vt_seq_swap_out;
-    bool turns = s->way == TEAM_COMES_IN || s->had_none;
-    vt_status st;
-    while ((st = go_on(s, forth, back, turns)) == VT_BUSY)
-        for (uint32_t k = 0; k < s->t->n; k++) vti_seq_arrive(s->seq[k]);
-    return st;
-}
-
 vt_status vt_team_seq_wait(vt_team_seq *s)
 {
-    if (s->way != TEAM_STAYS) return await_arrival(s);
-    for (uint32_t k = 0; k < s->t->n; k++) VT_TRY(vt_seq_wait(s->seq[k]));
-    return VT_OK;
+    if (s->way == TEAM_STAYS) {
+        for (uint32_t k = 0; k < s->t->n; k++) VT_TRY(vt_seq_wait(s->seq[k]));
+        return VT_OK;
+    }
+    vt_status st;
+    while ((st = go_on(s)) == VT_BUSY)
+        for (uint32_t k = 0; k < s->t->n; k++) vti_seq_arrive(s->seq[k]);
+    return st;
 }
 
 // ---- Record
