@@ -35,9 +35,9 @@ static fxi_vocab *load_tokens(const small_token *own, size_t n)
 
 static void add_specials(fxi_vocab_spec *s)
 {
-    fxi_spec_token t = {.piece = str_of("<go>"), .type = CONTROL};
+    fxi_token t = {.piece = str_of("<go>"), .type = CONTROL};
     FUZZ_CHECK(fxi_spec_add_token(s, t));
-    t = (fxi_spec_token){.piece = str_of("<tool>"), .type = USER};
+    t = (fxi_token){.piece = str_of("<tool>"), .type = USER};
     FUZZ_CHECK(fxi_spec_add_token(s, t));
 }
 
@@ -59,7 +59,7 @@ static fxi_vocab *byte_merges(const char *pre)
         add_pair_of(&s, pairs[i][0], pairs[i][1]);
     add_specials(&s);
     add_pre(&s, pre);
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 // As rank files: bytes, scores, whole words first.
@@ -71,14 +71,14 @@ static fxi_vocab *load_ranks(void)
     s.unit_bytes = true;
     for (int i = 0; i < 256; i++) {
         char byte = (char)i;
-        fxi_spec_token t = {.piece = {&byte, 1}, .score = -i, .type = NORMAL};
+        fxi_token t = {.piece = {&byte, 1}, .score = -i, .type = NORMAL};
         FUZZ_CHECK(fxi_spec_add_token(&s, t));
     }
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         add_piece(&s, more[i], -256 - (double)i, NORMAL);
     add_specials(&s);
     add_pre(&s, "llama-bpe");
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 static fxi_vocab *load_unigram(void)
@@ -95,7 +95,7 @@ static fxi_vocab *load_unigram(void)
     add_specials(&s);
     add_norm_of(&s, FXI_NORM_REPLACE, " ", SP);
     add_split_of(&s, SP, FXI_SPLIT_MERGED_NEXT, false);
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 // Steps that change the text; characters in no piece are unknown.
@@ -111,7 +111,7 @@ static fxi_vocab *load_changed(void)
     add_pair_of(&s, "ab", "ab");
     add_specials(&s);
     for (size_t i = 0; i < s.n_tok; i++) {
-        fxi_spec_token *t = &s.tok[i];
+        fxi_token *t = &s.tok[i];
         if (t->type == USER) t->eats_left = t->whole_word = t->normalized = true;
         if (t->type == CONTROL) t->eats_right = t->normalized = true;
     }
@@ -124,7 +124,7 @@ static fxi_vocab *load_changed(void)
     s.norm[s.n_norm - 1].late = true;
     for (int how = 0; how < FXI_SPLIT_N; how++)
         add_split_of(&s, how & 1 ? "\\p{White_Space}|b*" : "[^a]", (fxi_split_how)how, how & 2);
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 // BERT's steps and model, a mark in front of every word after them, and words joined again.
@@ -149,7 +149,7 @@ static fxi_vocab *load_bert(void)
     FUZZ_CHECK(fxi_spec_add_split(&s, (fxi_split){.how = FXI_SPLIT_CHANGE, .change = mark}));
     add_split_of(&s, "a{3,}", FXI_SPLIT_ISOLATED, false);
     FUZZ_CHECK(fxi_spec_add_split(&s, (fxi_split){.how = FXI_SPLIT_CHANGE, .change = gone}));
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 // Characters without a token leave no trace.
@@ -166,7 +166,7 @@ static fxi_vocab *load_dropping(void)
     add_pair_of(&s, SP, "ab");
     add_specials(&s);
     add_norm_of(&s, FXI_NORM_REPLACE, " ", SP);
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 static const struct {

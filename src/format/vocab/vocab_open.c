@@ -202,13 +202,10 @@ fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_templa
     fxi_vocab_spec_init(&s, path);
     fx_status st = read_path(path, pre, &s, &text, err);
     fxi_buf_free(&text);
-    if (st == FX_OK) st = fxi_vocab_build(&s, out, err);
     if (st == FX_OK && chat_template &&
-        !fxi_buf_add(chat_template, s.chat_template.p, s.chat_template.n)) {
-        fxi_vocab_free(*out);
-        *out = NULL;
+        !fxi_buf_add(chat_template, s.chat_template.p, s.chat_template.n))
         st = fxi_fail(err, FX_ENOMEM, "%s: no memory for the chat template", path);
-    }
+    if (st == FX_OK) st = fxi_vocab_build(&s, out, err);
     fxi_vocab_spec_free(&s);
     return st;
 }

@@ -122,7 +122,7 @@ FX_TEST(test_of_patterns)
         add_pair_of(&s, "th", "e");
         if (i == 1) add_norm_of(&s, FXI_NORM_NFC, "", "");
         assert_int_equal(fxi_spec_add_pre(&s, str_of(pres[i]), NULL), FX_OK);
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         all_at_once(v, NULL);
         fxi_vocab_free(v);
     }

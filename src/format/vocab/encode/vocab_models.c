@@ -30,7 +30,7 @@
 
 static bool has_byte_tokens(const fxi_vocab *v, const char *p, size_t n)
 {
-    bool all = v->byte_fallback;
+    bool all = v->spec.byte_fallback;
     for (size_t i = 0; i < n && all; i++) all = v->byte_id[(unsigned char)p[i]] >= 0;
     return all;
 }
@@ -44,9 +44,9 @@ static fx_status put_unknown(fxi_encode_job *j, const char *p, size_t n)
         for (size_t i = 0; i < n; i++) FX_TRY(fxi_encode_put(j, v->byte_id[(unsigned char)p[i]]));
         return FX_OK;
     }
-    if (v->unk < 0) return FX_OK; // dropped, as in the library
-    if (v->fuse_unknown && j->after_unknown) return FX_OK;
-    FX_TRY(fxi_encode_put(j, v->unk));
+    if (v->spec.unk < 0) return FX_OK; // dropped, as in the library
+    if (v->spec.fuse_unknown && j->after_unknown) return FX_OK;
+    FX_TRY(fxi_encode_put(j, v->spec.unk));
     j->after_unknown = true;
     return FX_OK;
 }
@@ -69,7 +69,7 @@ static int32_t symbol_at(const fxi_vocab *v, const char *p, size_t n)
 
 static size_t unit_bytes(const fxi_vocab *v, const char *p)
 {
-    return v->unit_bytes ? 1 : (size_t)fxi_utf8_len((unsigned char)*p);
+    return v->spec.unit_bytes ? 1 : (size_t)fxi_utf8_len((unsigned char)*p);
 }
 
 // The symbol that two merge into, -1 (and *rank NONE) if they do not.
@@ -217,7 +217,7 @@ static void update_pair(fxi_encode_job *j, uint32_t i)
 
 static fx_status merge_long_word(fxi_encode_job *j, const char *p, size_t n)
 {
-    if (!reserve_symbols(j, j->v->unit_bytes ? n : fxi_utf8_count(p, n)))
+    if (!reserve_symbols(j, j->v->spec.unit_bytes ? n : fxi_utf8_count(p, n)))
         return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
     cut_long_word(j, p, n);
     while (j->n_heap) {
@@ -281,7 +281,7 @@ struct fxi_unigram_best { // the best path to a byte of the text
 static void offer_path(const fxi_vocab *v, fxi_unigram_best *target, uint32_t from, double score,
                        int32_t id)
 {
-    if (v->sums_float) score = (double)(float)score;
+    if (v->spec.sums_float) score = (double)(float)score;
     if (target->from != UINT32_MAX && !(score > target->score)) return;
     *target = (fxi_unigram_best){score, from, id};
 }
@@ -293,7 +293,7 @@ static void restart_sums(fxi_encode_job *j, size_t at, size_t end)
 {
     static const double lowest = -100000;
     const double base = j->best[at].score;
-    if (!j->v->sums_float || base >= lowest) return;
+    if (!j->v->spec.sums_float || base >= lowest) return;
     for (size_t i = at; i <= end; i++) j->best[i].score = (double)(float)(j->best[i].score - base);
 }
 
@@ -309,7 +309,7 @@ static void offer_pieces(fxi_encode_job *j, const char *p, size_t n, size_t at, 
     for (size_t i = at; i < n && (node = fxi_trie_step(&v->words, node, (uint8_t)p[i])); i++) {
         int32_t id = v->words.node[node].id;
         if (id < 0) continue;
-        offer_path(v, &j->best[i + 1], (uint32_t)at, v->token[id].score + so_far, id);
+        offer_path(v, &j->best[i + 1], (uint32_t)at, v->spec.tok[id].score + so_far, id);
         single |= i + 1 - at == n_char;
         if (i + 1 > *end) *end = i + 1;
     }
@@ -351,7 +351,8 @@ fx_status fxi_unigram_word(fxi_encode_job *j, const char *p, size_t n)
     for (size_t at = 0, to; at < n; at = to) {
         const int32_t id = j->best[at].id;
         to = j->best[at].from;
-        while (id < 0 && v->fuse_unknown && to < n && j->best[to].id < 0) to = j->best[to].from;
+        while (id < 0 && v->spec.fuse_unknown && to < n && j->best[to].id < 0)
+            to = j->best[to].from;
         FX_TRY(id < 0 ? put_unknown(j, p + at, to - at) : fxi_encode_put(j, id));
     }
     return FX_OK;
@@ -378,7 +379,8 @@ fx_status fxi_pieces_word(fxi_encode_job *j, const char *p, size_t n)
 {
     const fxi_vocab *v = j->v;
     const size_t n_before = j->out->n;
-    const bool too_long = v->max_word && n > v->max_word && fxi_utf8_count(p, n) > v->max_word;
+    const bool too_long =
+        v->spec.max_word && n > v->spec.max_word && fxi_utf8_count(p, n) > v->spec.max_word;
     size_t at = 0, end = too_long ? 0 : n;
     while (at < end) {
         int32_t id;

@@ -43,7 +43,7 @@ static fx_status largest_id(const fxi_hf *h, const fxi_json *vocab, size_t *n)
 
 static fx_status put_piece(const fxi_hf *h, fxi_str piece, size_t id)
 {
-    fxi_spec_token *t = &h->s->tok[id];
+    fxi_token *t = &h->s->tok[id];
     if (!piece.n) return FX_OK; // no text has it
     if (t->piece.n)
         return fxi_hf_fail(h, "model.vocab", "'%s' and '%s' both have id %zu",
@@ -58,7 +58,7 @@ static fx_status add_pieces(fxi_hf *h, const fxi_json *vocab)
     size_t n;
     FX_TRY(largest_id(h, vocab, &n));
     for (size_t i = 0; i < n; i++)
-        if (!fxi_spec_add_token(h->s, (fxi_spec_token){.type = FXI_TOKEN_UNUSED}))
+        if (!fxi_spec_add_token(h->s, (fxi_token){.type = FXI_TOKEN_UNUSED}))
             return fxi_hf_fail_memory(h);
     for (fxi_json_iter it = fxi_json_members(vocab); fxi_json_next(&it);)
         FX_TRY(put_piece(h, (fxi_str){it.key, it.key_bytes}, (size_t)fxi_json_int(it.value)));
@@ -182,7 +182,7 @@ static fx_status read_scored_piece(const fxi_hf *h, const fxi_json *pair, const 
     const fxi_json *score = fxi_json_at(pair, 1);
     if (!piece.p || !fxi_json_is_number(score) || fxi_json_array_size(pair) != 2)
         return fxi_hf_fail(h, path, "expected a piece and its score");
-    const fxi_spec_token t = {
+    const fxi_token t = {
         .piece = piece,
         .score = fxi_json_number(score),
         .type = piece.n ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
@@ -280,17 +280,17 @@ static fx_status fill_ids_up_to(const fxi_hf *h, size_t n, const char *path)
     if (n > h->s->n_tok + MAX_GAP)
         return fxi_hf_fail(h, path, "id %zu leaves a gap of more than %d ids", n, MAX_GAP);
     while (h->s->n_tok < n)
-        if (!fxi_spec_add_token(h->s, (fxi_spec_token){.type = FXI_TOKEN_UNUSED}))
+        if (!fxi_spec_add_token(h->s, (fxi_token){.type = FXI_TOKEN_UNUSED}))
             return fxi_hf_fail_memory(h);
     return FX_OK;
 }
 
-static fx_status put_added_token(const fxi_hf *h, fxi_spec_token t, int32_t id, const char *path)
+static fx_status put_added_token(const fxi_hf *h, fxi_token t, int32_t id, const char *path)
 {
     fxi_vocab_spec *s = h->s;
     FX_TRY(fill_ids_up_to(h, (size_t)id, path));
     if ((size_t)id == s->n_tok) return fxi_spec_add_token(s, t) ? FX_OK : fxi_hf_fail_memory(h);
-    fxi_spec_token *old = &s->tok[id];
+    fxi_token *old = &s->tok[id];
     if (old->piece.n && fxi_str_compare(old->piece, t.piece))
         return fxi_hf_fail(h, path, "id %d is '%s' already", (int)id,
                            fxi_show_text(old->piece.p, old->piece.n).s);
@@ -306,7 +306,7 @@ static fx_status put_added_token(const fxi_hf *h, fxi_spec_token t, int32_t id, 
 // Empty tokens are skipped, as in the library.
 static fx_status put_new_token(const fxi_hf *h, const fxi_json *of, const char *path, int32_t id)
 {
-    fxi_spec_token t = {.score = 0};
+    fxi_token t = {.score = 0};
     bool special;
     FX_TRY(fxi_hf_need_str(h, of, path, "content", &t.piece));
     FX_TRY(fxi_hf_get_bool(h, of, path, "special", false, &special));

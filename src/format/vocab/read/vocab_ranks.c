@@ -64,7 +64,7 @@ static const rank_family families[] = {
 static bool add_special(fxi_vocab_spec *s, const rank_family *f, const fxi_index *there,
                         const char *piece)
 {
-    const fxi_spec_token t = {.piece = {piece, strlen(piece)}, .type = FXI_TOKEN_CONTROL};
+    const fxi_token t = {.piece = {piece, strlen(piece)}, .type = FXI_TOKEN_CONTROL};
     int32_t id = fxi_index_find(there, t.piece.p, t.piece.n);
     const bool known = id >= 0;
     if (!known) id = (int32_t)s->n_tok;
@@ -152,7 +152,7 @@ static fx_status add_empty_tokens(fxi_vocab_spec *s, size_t n, fx_error *err)
     if (!n || n > MAX_RANKS)
         return fxi_fail(err, FX_EFORMAT, "%s: %zu ranks (1 to %d allowed)", s->name, n, MAX_RANKS);
     for (size_t i = 0; i < n; i++) {
-        const fxi_spec_token t = {.score = -(float)i, .type = FXI_TOKEN_NORMAL};
+        const fxi_token t = {.score = -(float)i, .type = FXI_TOKEN_NORMAL};
         if (!fxi_spec_add_token(s, t)) return fxi_spec_fail_memory(s, err);
     }
     return FX_OK;

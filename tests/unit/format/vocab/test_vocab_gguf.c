@@ -290,7 +290,7 @@ static fxi_vocab *make_vocab(const fxi_json *merges, const char *pre)
         add_pair_of(&s, fxi_json_text(fxi_json_at(m, 0)), fxi_json_text(fxi_json_at(m, 1)));
     }
     if (fxi_spec_add_pre(&s, str_of(pre), &err) != FX_OK) fail_msg("%s", err.text);
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 static void check_text(const char *pre, const fxi_vocab *v, const fxi_json *text, const char *want)

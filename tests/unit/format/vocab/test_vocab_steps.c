@@ -20,7 +20,7 @@ static void begin_bytes(fxi_vocab_spec *s)
     s->unit_bytes = true;
     for (int i = 0; i < 256; i++) {
         char byte = (char)i;
-        fxi_spec_token t = {.piece = {&byte, 1}, .type = FXI_TOKEN_NORMAL};
+        fxi_token t = {.piece = {&byte, 1}, .type = FXI_TOKEN_NORMAL};
         assert_true(fxi_spec_add_token(s, t));
     }
 }
@@ -73,7 +73,7 @@ FX_TEST(test_norm_steps)
         fxi_vocab_spec s;
         begin_bytes(&s);
         add_norm_of(&s, cases[i].kind, cases[i].from, cases[i].to);
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         fxi_buf got = seen(v, cases[i].text, strlen(cases[i].text), FXI_ENCODE_SPACE);
         if (strcmp(got.p, cases[i].want))
             fail_msg("case %zu: '%s' became '%s'", i, cases[i].text, got.p);
@@ -101,7 +101,7 @@ FX_TEST(test_steps_that_grow)
         begin_bytes(&s);
         add_norm_of(&s, cases[i].kind, cases[i].from, to);
         if (i) add_norm_of(&s, cases[i].kind, "b{4096}", "b"); // and shorter again
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         const size_t n = cases[i].kind == FXI_NORM_REPLACE ? N : 1000;
         fx_status st = fxi_vocab_encode(v, text, n, 0, &ids, &err);
         assert_int_equal(st, n == N ? FX_EINVAL : FX_OK);
@@ -151,7 +151,7 @@ FX_TEST(test_normal_forms_of_random_text)
         fxi_vocab_spec s;
         begin_bytes(&s);
         add_norm_of(&s, forms[f].kind, "", "");
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         for (int k = 0; k < 3000; k++) {
             utf8proc_uint8_t *want;
             size_t n = random_unicode(f, &i, text, 1 + fxi_rng_u64(f, 2, (uint64_t)k) % 40);
@@ -174,7 +174,7 @@ FX_TEST(test_marks_in_wrong_order)
     fxi_vocab_spec s;
     begin_bytes(&s);
     add_norm_of(&s, FXI_NORM_NFC, "", "");
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab *v = build_spec(&s);
     char *text = malloc(4 * N);
     for (size_t i = 0; i < N; i++) memcpy(text + 4 * i, "\u0301\u0316", 4);
     fxi_buf got = seen(v, text, 4 * N, 0);
@@ -211,7 +211,7 @@ FX_TEST(test_charsmap)
         begin_bytes(&s);
         assert_true(
             fxi_spec_add_norm(&s, (fxi_norm){.kind = FXI_NORM_CHARSMAP, .from = {map.p, map.n}}));
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         got = seen(v, "xAB", 3, 0);
         assert_string_equal(got.p, cases[i].want);
         fxi_buf_free(&got);
@@ -248,7 +248,7 @@ FX_TEST(test_late_steps)
     add_norm_of(&s, FXI_NORM_LOWERCASE, "", "");
     add_norm_of(&s, FXI_NORM_PREPEND_OTHER, "", "_");
     s.norm[1].late = true;
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab *v = build_spec(&s);
     fxi_buf got = seen(v, "A<m>B<M>", 8, FXI_ENCODE_SPACE);
     assert_string_equal(got.p, "_a<M>_b<M>");
     fxi_buf_free(&got);
@@ -281,7 +281,7 @@ static void expect_words(const char *const *pattern, fxi_split_how how, bool inv
     s.whole_words = true;
     add_words(&s, word, 0);
     for (; *pattern; pattern++) add_split_of(&s, *pattern, how, invert);
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab *v = build_spec(&s);
     fxi_buf got = pieces_of(v, ids_of(v, text, strlen(text), NULL, 0), "%.*s|", NULL);
     if (strncmp(got.p, want, got.n - 1) || want[got.n - 1])
         fail_msg("'%s', how %d%s: %s", text, (int)how, invert ? " inverted" : "", got.p);
@@ -331,7 +331,7 @@ static void expect_seen(const fxi_vocab *v, const char *text, const char *own, u
     fxi_buf_free(&got);
 }
 
-static fxi_spec_token *new_piece(fxi_vocab_spec *s, const char *piece, int type)
+static fxi_token *new_piece(fxi_vocab_spec *s, const char *piece, int type)
 {
     const int32_t id = add_piece(s, piece, 0, type);
     return &s->tok[id];
@@ -345,12 +345,12 @@ FX_TEST(test_special_tokens)
     new_piece(&s, "<r>", FXI_TOKEN_CONTROL)->eats_right = true;
     new_piece(&s, "word", FXI_TOKEN_USER)->whole_word = true;
     new_piece(&s, "<N>", FXI_TOKEN_CONTROL)->normalized = true;
-    fxi_spec_token *tabs = new_piece(&s, "\t\t", FXI_TOKEN_USER);
+    fxi_token *tabs = new_piece(&s, "\t\t", FXI_TOKEN_USER);
     tabs->eats_left = tabs->eats_right = true;
     new_piece(&s, "<\uFF5Cuser\uFF5C>", FXI_TOKEN_USER); // looks like a mark of a template
     add_piece(&s, "<l", 0, FXI_TOKEN_USER);
     add_norm_of(&s, FXI_NORM_LOWERCASE, "", "");
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab *v = build_spec(&s);
     const unsigned control = FXI_ENCODE_CONTROL;
     expect_seen(v, "a \u3000<l> b", NULL, 0, "a{<l>} b");
     expect_seen(v, " <l> <l>", NULL, 0, "{<l>}{<l>}");
@@ -400,7 +400,7 @@ FX_TEST(test_decoder)
         begin_bytes(&s);
         s.spelling = cases[i].marks ? FXI_SPELL_MARKS : FXI_SPELL_PLAIN;
         s.strips_space = cases[i].strips;
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         fxi_decoder d = fxi_decoder_begin(v, true), copy = {0};
         for (const char *const *t = cases[i].token; *t; t++) {
             assert_true(fxi_decoder_add(&d, *t, strlen(*t), &out));
@@ -422,7 +422,7 @@ FX_TEST(test_decode_random_bytes)
     static const unsigned char often[] = {0x41, 0xC3, 0xA9, 0xE2, 0x82, 0xAC, 0xF0, 0x9F, 0x98};
     fxi_vocab_spec s;
     begin_bytes(&s);
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab *v = build_spec(&s);
     for (uint64_t seed = 0; seed < 2000; seed++) {
         int32_t id[40];
         fxi_buf whole = {0}, parts = {0};
@@ -450,7 +450,7 @@ FX_TEST(test_decode_control_tokens)
     fxi_vocab_spec s;
     begin_bytes(&s);
     const int32_t id[] = {add_piece(&s, "<s>", 0, FXI_TOKEN_CONTROL), 'a', 9999, -1};
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab *v = build_spec(&s);
     fxi_buf out = {0};
     assert_true(fxi_vocab_decode(v, id, COUNT(id), 0, &out));
     assert_true(fxi_vocab_decode(v, id, COUNT(id), FXI_DECODE_CONTROL, &out));
@@ -479,7 +479,7 @@ FX_TEST(test_pre_names)
         end = at + strcspn(at, " ");
         begin_bytes(&s);
         assert_int_equal(fxi_spec_add_pre(&s, (fxi_str){at, (size_t)(end - at)}, NULL), FX_OK);
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         fxi_buf got = seen(v, "It's 1234 \u3042\n", 14, 0);
         assert_string_equal(got.p, "It's 1234 \u3042\n");
         fxi_buf_free(&got);
@@ -527,10 +527,9 @@ static void spoil_spec(fxi_vocab_spec *s, const spoilt_spec *c, char *many)
         must_be(fxi_spec_add_merge(s, (fxi_spec_merge){0, 1, c->merge_to}));
     }
     for (size_t i = 0; i < c->token.n; i++)
-        must_be(
-            fxi_spec_add_token(s, (fxi_spec_token){.piece = n ? (fxi_str){many, n} : str_of("x"),
-                                                   .score = c->token.score,
-                                                   .type = c->token.type}));
+        must_be(fxi_spec_add_token(s, (fxi_token){.piece = n ? (fxi_str){many, n} : str_of("x"),
+                                                  .score = c->token.score,
+                                                  .type = c->token.type}));
     if (c->n_to) norm.to = (fxi_str){many, c->n_to};
     if (c->has_norm) must_be(fxi_spec_add_norm(s, norm));
     if (c->split) add_split_of(s, c->split, FXI_SPLIT_ISOLATED, false);
@@ -580,7 +579,6 @@ FX_TEST(test_broken_specs)
         assert_null(v);
         if (strncmp(err.text, "test: ", 6) || !strstr(err.text, cases[i].says))
             fail_msg("\"%s\"", err.text);
-        fxi_vocab_spec_free(&s);
     }
 }
 
@@ -613,7 +611,7 @@ FX_TEST(test_threads_share_a_vocabulary)
     begin_bytes(&s);
     add_piece(&s, "<b>", 0, FXI_TOKEN_USER);
     assert_int_equal(fxi_spec_add_pre(&s, str_of("qwen2"), NULL), FX_OK);
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab *v = build_spec(&s);
     void *want = encode_often(v), *got;
     for (int i = 0; i < N; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, encode_often, v), 0);
