@@ -52,8 +52,8 @@ fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err);
 // what.
 void fxi_gguf_writer_abandon(fxi_gguf_writer *w, fx_error *err);
 
-// For a writer to memory, instead of finish: appends what was written up to the last declaration to
-// *out, frees w. Pre: no data was written.
+// For a writer to memory, instead of finish: *out gets what was written up to the last declaration,
+// w is freed. Pre: *out is empty; no data was written.
 fx_status fxi_gguf_writer_take_head(fxi_gguf_writer *w, fxi_buf *out, fx_error *err);
 
 #endif

@@ -350,10 +350,10 @@ static const fxi_hf_family families[] = {
     {"gpt_oss", "gpt-oss", HALVES, NULL, FXI_HF_PATTERN, gptoss_names, gptoss_keys, NULL},
 };
 
-const fxi_hf_family *fxi_hf_family_find(const char *model_type)
+const fxi_hf_family *fxi_hf_family_find(fxi_str model_type)
 {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (!strcmp(families[i].model_type, model_type)) return &families[i];
+        if (fxi_str_is(model_type, families[i].model_type)) return &families[i];
     return NULL;
 }
 

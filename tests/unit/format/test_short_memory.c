@@ -100,12 +100,10 @@ char *__real_strdup(const char *s);
 char *__real_strndup(const char *s, size_t n);
 char *__real_realpath(const char *path, char *room);
 FILE *__real_fopen(const char *path, const char *mode);
-FILE *__real_open_memstream(char **p, size_t *n);
 char *__wrap_strdup(const char *s);
 char *__wrap_strndup(const char *s, size_t n);
 char *__wrap_realpath(const char *path, char *room);
 FILE *__wrap_fopen(const char *path, const char *mode);
-FILE *__wrap_open_memstream(char **p, size_t *n);
 int __wrap_asprintf(char **out, const char *fmt, ...);
 int __wrap___asprintf_chk(char **out, int flag, const char *fmt, ...);
 
@@ -127,11 +125,6 @@ char *__wrap_realpath(const char *path, char *room)
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
     return fails() ? NULL : __real_fopen(path, mode);
-}
-
-FILE *__wrap_open_memstream(char **p, size_t *n)
-{
-    return fails() ? NULL : __real_open_memstream(p, n);
 }
 
 static int print_or_fail(char **out, const char *fmt, va_list ap)

@@ -25,6 +25,7 @@
 //   [a[^b]\W]      complements inside a class: alternatives, (?:[a]|[^b]|[^..])
 //   [a-z&&[^b]]    an intersection: a lookahead for each part but the last, (?:(?=[a-z])[^b])
 //   [^a[^b]]       the complement of what brackets cannot say: (?:(?!..)(?s:.))
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -412,11 +413,12 @@ static void rewrite_pattern(pattern_writer *w)
     }
 }
 
-static fx_status finish_pattern(fxi_hf *h, pattern_writer *w, const char *path, fxi_str *out)
+// at: the pattern's place.
+static fx_status finish_pattern(fxi_hf *h, pattern_writer *w, const fxi_members *at, fxi_str *out)
 {
     fx_status st = FX_OK;
     if (w->bad && !w->short_memory)
-        st = fxi_hf_fail(h, path, "%s", w->bad);
+        st = fxi_members_fail(at, NULL, "%s", w->bad);
     else if (w->short_memory || !fxi_spec_str(h->s, w->out.p, w->out.n, out))
         st = fxi_hf_fail_memory(h);
     fxi_buf_free(&w->out);
@@ -424,39 +426,30 @@ static fx_status finish_pattern(fxi_hf *h, pattern_writer *w, const char *path, 
     return st;
 }
 
-fx_status fxi_hf_read_pattern(fxi_hf *h, const fxi_json *pattern, const char *path, bool *literal,
-                              fxi_str *out)
+fx_status fxi_hf_read_pattern(fxi_hf *h, bool *literal, fxi_str *out)
 {
-    fxi_str regex;
-    FX_TRY(fxi_hf_get_str(h, pattern, path, "Regex", &regex));
-    FX_TRY(fxi_hf_get_str(h, pattern, path, "String", out));
+    const fxi_members at = fxi_members_part(&h->at, "pattern");
+    fxi_str regex = {0};
+    *out = (fxi_str){0};
+    FX_TRY(fxi_members_str(&at, "Regex", false, &regex));
+    FX_TRY(fxi_members_str(&at, "String", false, out));
     *literal = out->p;
-    if (!regex.p == !out->p) return fxi_hf_fail(h, path, "neither a String nor a Regex");
-    if (!regex.n && !out->n) return fxi_hf_fail(h, path, "empty");
+    if (!regex.p == !out->p) return fxi_members_fail(&at, NULL, "neither a String nor a Regex");
+    if (!regex.n && !out->n) return fxi_members_fail(&at, NULL, "empty");
     if (*literal) return FX_OK;
     pattern_writer w = {.begin = regex.p, .p = regex.p, .end = regex.p + regex.n};
     rewrite_pattern(&w);
-    return finish_pattern(h, &w, path, out);
+    return finish_pattern(h, &w, &at, out);
 }
 
-fx_status fxi_hf_quote(fxi_hf *h, const char *path, fxi_str text, fxi_str *out)
+fx_status fxi_hf_quote(fxi_hf *h, fxi_str text, fxi_str *out)
 {
     pattern_writer w = {.begin = text.p, .p = text.p, .end = text.p + text.n};
     // Every ASCII character that is neither letter nor digit may be escaped.
     for (; w.p < w.end; w.p++) {
-        const unsigned char c = (unsigned char)*w.p;
-        const bool plain =
-            c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-        if (!plain) put_pattern_text(&w, &w.out, "\\");
+        if ((unsigned char)*w.p < 0x80 && !isalnum((unsigned char)*w.p))
+            put_pattern_text(&w, &w.out, "\\");
         put_pattern(&w, &w.out, w.p, 1);
     }
-    return finish_pattern(h, &w, path, out);
-}
-
-fx_status fxi_hf_read_quoted_pattern(fxi_hf *h, const fxi_json *pattern, const char *path,
-                                     fxi_str *out)
-{
-    bool literal;
-    FX_TRY(fxi_hf_read_pattern(h, pattern, path, &literal, out));
-    return literal ? fxi_hf_quote(h, path, *out, out) : FX_OK;
+    return finish_pattern(h, &w, &h->at, out);
 }
