@@ -21,7 +21,9 @@ fx_status fxi_gguf_writer_open_memory(const char *name, fxi_gguf_writer **out, f
 void fxi_gguf_write_u32(fxi_gguf_writer *w, const char *key, uint32_t v);
 void fxi_gguf_write_f32(fxi_gguf_writer *w, const char *key, float v);
 void fxi_gguf_write_bool(fxi_gguf_writer *w, const char *key, bool v);
-void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, size_t n);
+// An array of n strings: each follows by fxi_gguf_put_str.
+void fxi_gguf_begin_strs(fxi_gguf_writer *w, const char *key, size_t n);
+void fxi_gguf_put_str(fxi_gguf_writer *w, fxi_str s);
 void fxi_gguf_write_text(fxi_gguf_writer *w, const char *key, fxi_str v); // not NUL-terminated
 // An array of numbers or bools.
 void fxi_gguf_write_array(fxi_gguf_writer *w, const char *key, fxi_gguf_type elem_type,

@@ -51,9 +51,7 @@ static fxi_vocab *byte_merges(const char *pre)
     static const char *const pairs[][2] = {{"a", "a"},   {"a", "b"},          {"aa", "b"},
                                            {"aa", "aa"}, {"\u0120", "a"},     {"\u00C3", "\u00A9"},
                                            {"1", "1"},   {"\u010A", "\u010A"}};
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "fuzz");
-    s.kind = FXI_VOCAB_MERGES;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_MERGES);
     add_printable_bytes(&s);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         add_pair_of(&s, pairs[i][0], pairs[i][1]);
@@ -66,8 +64,7 @@ static fxi_vocab *byte_merges(const char *pre)
 static fxi_vocab *load_ranks(void)
 {
     static const char *const more[] = {"aa", "ab", " a", "aab", "\xC3\xA9", "\xE2\x82", "11"};
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "fuzz");
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_SCORES);
     s.unit_bytes = true;
     for (int i = 0; i < 256; i++) {
         char byte = (char)i;
@@ -84,9 +81,7 @@ static fxi_vocab *load_ranks(void)
 static fxi_vocab *load_unigram(void)
 {
     static const char *const pieces[] = {SP, "a", "b", "ab", SP "a", "aa", "\xC3\xA9", SP SP};
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "fuzz");
-    s.kind = FXI_VOCAB_UNIGRAM;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_UNIGRAM);
     s.spelling = FXI_SPELL_MARKS;
     s.sums_float = true;
     add_byte_tokens(&s);
@@ -101,9 +96,7 @@ static fxi_vocab *load_unigram(void)
 // Steps that change the text; characters in no piece are unknown.
 static fxi_vocab *load_changed(void)
 {
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "fuzz");
-    s.kind = FXI_VOCAB_MERGES;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_MERGES);
     s.fuse_unknown = true;
     s.unk = add_piece(&s, "<unk>", 0, UNKNOWN);
     for (const char *c = "abe -"; *c; c++) add_piece(&s, (char[]){*c, 0}, 0, NORMAL);
@@ -135,9 +128,7 @@ static fxi_vocab *load_bert(void)
     const fxi_bert how = {.cleans = true, .pads_han = true, .strips = true, .lowers = true};
     const fxi_norm mark = {.kind = FXI_NORM_PREPEND_FIRST, .to = str_of(SP)},
                    gone = {.kind = FXI_NORM_REPLACE_REGEX, .from = str_of("b+$")};
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "fuzz");
-    s.kind = FXI_VOCAB_WORDS;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_WORDS);
     s.unk = add_piece(&s, "[UNK]", 0, UNKNOWN);
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) add_piece(&s, pieces[i], 0, NORMAL);
     add_specials(&s);
@@ -155,9 +146,7 @@ static fxi_vocab *load_bert(void)
 // Characters without a token leave no trace.
 static fxi_vocab *load_dropping(void)
 {
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "fuzz");
-    s.kind = FXI_VOCAB_MERGES;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_MERGES);
     s.spelling = FXI_SPELL_MARKS;
     s.join = FXI_JOIN_MARKS;
     for (const char *c = "abe-"; *c; c++) add_piece(&s, (char[]){*c, 0}, 0, NORMAL);

@@ -71,7 +71,7 @@ static void put_u64(fxi_gguf_writer *w, uint64_t v)
     put_raw(w, &v, sizeof v);
 }
 
-static void put_str(fxi_gguf_writer *w, fxi_str s)
+void fxi_gguf_put_str(fxi_gguf_writer *w, fxi_str s)
 {
     put_u64(w, s.n);
     put_raw(w, s.p, s.n);
@@ -88,7 +88,7 @@ static void put_padding(fxi_gguf_writer *w)
 static void put_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type type)
 {
     if (w->st == FX_OK && w->stage != KEYS) fail_use(w, "a key after the tensors", key);
-    put_str(w, fxi_str_of(key));
+    fxi_gguf_put_str(w, fxi_str_of(key));
     put_u32(w, type);
     w->n_kv++;
 }
@@ -96,7 +96,7 @@ static void put_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type type)
 void fxi_gguf_write_kv(fxi_gguf_writer *w, const fxi_gguf_kv *kv)
 {
     if (w->st == FX_OK && w->stage != KEYS) fail_use(w, "a key after the tensors", "keys");
-    put_str(w, kv->key);
+    fxi_gguf_put_str(w, kv->key);
     put_u32(w, kv->type);
     if (kv->type == FXI_GGUF_ARRAY) {
         put_u32(w, kv->elem_type);
@@ -123,7 +123,7 @@ void fxi_gguf_write_array(fxi_gguf_writer *w, const char *key, fxi_gguf_type ele
 void fxi_gguf_write_text(fxi_gguf_writer *w, const char *key, fxi_str v)
 {
     put_key(w, key, FXI_GGUF_STR);
-    put_str(w, v);
+    fxi_gguf_put_str(w, v);
 }
 
 void fxi_gguf_write_u32(fxi_gguf_writer *w, const char *key, uint32_t v)
@@ -144,10 +144,9 @@ void fxi_gguf_write_bool(fxi_gguf_writer *w, const char *key, bool v)
     put_raw(w, v ? "\1" : "\0", 1);
 }
 
-void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, size_t n)
+void fxi_gguf_begin_strs(fxi_gguf_writer *w, const char *key, size_t n)
 {
     put_array_key(w, key, FXI_GGUF_STR, n);
-    for (size_t i = 0; i < n; i++) put_str(w, v[i]);
 }
 
 // ---- tensors ------------------------------------------------------------------------------------
@@ -172,7 +171,7 @@ void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype typ
     if (!shape_bytes(fxi_dtype_find(type), n_dim, ne, &size))
         return fail_use(w, "not a tensor's type and shape", name);
     w->stage = TENSORS;
-    put_str(w, fxi_str_of(name));
+    fxi_gguf_put_str(w, fxi_str_of(name));
     put_u32(w, n_dim);
     put_raw(w, ne, n_dim * sizeof *ne);
     put_u32(w, type);

@@ -368,21 +368,17 @@ static fx_status add_file(folder_reader *r, const char *name, fx_error *err)
     return FX_OK;
 }
 
-static fx_status find_file(const char *folder, const char *name, bool *there, fx_error *err)
+bool fxi_hf_has_file(const char *folder, const char *name)
 {
-    char *path;
-    if (asprintf(&path, "%s/%s", folder, name) < 0) return files_memory(folder, err);
-    *there = !access(path, F_OK);
-    free(path);
-    return FX_OK;
+    char path[4096];
+    return (size_t)snprintf(path, sizeof path, "%s/%s", folder, name) < sizeof path &&
+           !access(path, F_OK);
 }
 
 static fx_status open_listed(void *ud, const char *name, fx_error *err)
 {
     folder_reader *r = ud;
-    bool there;
-    FX_TRY(find_file(r->folder, name, &there, err));
-    if (!there)
+    if (!fxi_hf_has_file(r->folder, name))
         return fxi_fail(err, FX_EIO, "%s/%s: the file is missing, but listed in %s", r->folder,
                         fxi_show_text(name, strlen(name)).s, INDEX_NAME);
     return add_file(r, name, err);
@@ -437,9 +433,7 @@ fx_status fxi_hf_files_open(const char *folder, fxi_hf_files *out, fx_error *err
 {
     *out = (fxi_hf_files){0};
     folder_reader r = {.folder = folder, .f = out};
-    bool indexed, single, one, many;
-    FX_TRY(find_file(folder, INDEX_NAME, &indexed, err));
-    if (indexed) {
+    if (fxi_hf_has_file(folder, INDEX_NAME)) {
         fxi_config index;
         fx_status st = fxi_config_open(folder, INDEX_NAME, FXI_CONFIG_MUST, &index, err);
         if (st == FX_OK) st = fxi_hf_index_each(&index.all, open_listed, &r, err);
@@ -448,15 +442,14 @@ fx_status fxi_hf_files_open(const char *folder, fxi_hf_files *out, fx_error *err
         fxi_config_close(&index);
         return st;
     }
-    FX_TRY(find_file(folder, SINGLE_NAME, &single, err));
-    if (single) {
+    if (fxi_hf_has_file(folder, SINGLE_NAME)) {
         FX_TRY(add_file(&r, SINGLE_NAME, err));
         return index_files(out, folder, err);
     }
-    FX_TRY(find_file(folder, "pytorch_model.bin", &one, err));
-    FX_TRY(find_file(folder, "pytorch_model.bin.index.json", &many, err));
+    const bool has_program = fxi_hf_has_file(folder, "pytorch_model.bin") ||
+                             fxi_hf_has_file(folder, "pytorch_model.bin.index.json");
     return fxi_fail(err, FX_EIO, "%s: a directory without %s%s", folder, SINGLE_NAME,
-                    one || many ? "; pytorch_model.bin can hold programs and is never read"
+                    has_program ? "; pytorch_model.bin can hold programs and is never read"
                                 : " or " INDEX_NAME);
 }
 

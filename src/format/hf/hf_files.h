@@ -94,6 +94,7 @@ typedef struct fxi_hf_files { // all zero: closed
 fx_status fxi_hf_files_open(const char *folder, fxi_hf_files *out, fx_error *err);
 void fxi_hf_files_close(fxi_hf_files *f);
 
+bool fxi_hf_has_file(const char *folder, const char *name);
 const fxi_st_tensor *fxi_hf_files_find(const fxi_hf_files *f, const char *name); // NULL: none
 
 // The names of the files that an index lists, each once, ascending: calls fn for each. Errors:

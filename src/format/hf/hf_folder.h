@@ -84,6 +84,7 @@ typedef struct fxi_hf_family {
     const fxi_hf_name *names;      // ends with from = NULL; NULL: none
     const fxi_hf_key *keys;        // the same
     const fxi_hf_neutral *neutral; // the same
+    const char *defaults;          // members that config.json may leave out, as JSON; NULL: none
 } fxi_hf_family;
 
 const fxi_hf_family *fxi_hf_family_find(fxi_str model_type); // NULL: not one we read

@@ -62,22 +62,15 @@ static fx_status read_original(const rope_reader *r, uint32_t *out)
 
 // ---- kinds of scaling --------------------------------------------------------------------------
 
-static fx_status write_linear(rope_reader *r)
+// linear, dynamic
+static fx_status write_factor(rope_reader *r, const char *type)
 {
     double factor;
     FX_TRY(need_factor(r, &factor));
-    write_str(r->f, "rope.scaling.type", "linear");
+    write_str(r->f, "rope.scaling.type", type);
     write_f32(r->f, "rope.scaling.factor", factor);
-    return FX_OK;
-}
-
-static fx_status write_dynamic(rope_reader *r)
-{
-    double factor;
-    FX_TRY(need_factor(r, &factor));
-    write_str(r->f, "rope.scaling.type", "dynamic");
-    write_f32(r->f, "rope.scaling.factor", factor);
-    write_u32(r->f, "rope.scaling.original_context_length", r->f->ctx_tok);
+    if (!strcmp(type, "dynamic"))
+        write_u32(r->f, "rope.scaling.original_context_length", r->f->ctx_tok);
     return FX_OK;
 }
 
@@ -99,7 +92,7 @@ static fx_status read_yarn_attention(const rope_reader *r, double factor, double
     return fxi_members_f64(&r->p, "attention_factor", false, out);
 }
 
-static fx_status write_yarn(rope_reader *r)
+static fx_status write_yarn(rope_reader *r, const char *type)
 {
     double factor, attention, fast = 32, slow = 1;
     uint32_t original;
@@ -110,7 +103,7 @@ static fx_status write_yarn(rope_reader *r)
     FX_TRY(fxi_members_f64(&r->p, "beta_fast", false, &fast));
     FX_TRY(fxi_members_f64(&r->p, "beta_slow", false, &slow));
     FX_TRY(fxi_members_bool(&r->p, "truncate", &truncate));
-    write_str(r->f, "rope.scaling.type", "yarn");
+    write_str(r->f, "rope.scaling.type", type);
     write_f32(r->f, "rope.scaling.factor", factor);
     write_u32(r->f, "rope.scaling.original_context_length", original);
     write_f32(r->f, "rope.scaling.yarn_beta_fast", fast);
@@ -123,8 +116,9 @@ static fx_status write_yarn(rope_reader *r)
 }
 
 // Llama 3.1's: low frequencies are divided by the factor, those between are blended.
-static fx_status write_llama3(rope_reader *r)
+static fx_status write_llama3(rope_reader *r, const char *type)
 {
+    (void)type;
     double factor, low = 1, high = 4;
     uint32_t original;
     FX_TRY(need_factor(r, &factor));
@@ -160,8 +154,9 @@ static fx_status write_factors(rope_reader *r, const char *key, const char *name
     return fxi_hf_plan_vector(r->f, name, v, n);
 }
 
-static fx_status write_longrope(rope_reader *r)
+static fx_status write_longrope(rope_reader *r, const char *type)
 {
+    (void)type; // "su" is an older name
     uint32_t original;
     FX_TRY(read_original(r, &original));
     double factor = (double)r->f->ctx_tok / original;
@@ -177,9 +172,9 @@ static fx_status write_longrope(rope_reader *r)
 
 static const struct rope_kind {
     const char *name;
-    fx_status (*write)(rope_reader *r); // NULL: nothing to write
+    fx_status (*write)(rope_reader *r, const char *type); // NULL: nothing to write
 } rope_kinds[] = {
-    {"default", NULL},      {"linear", write_linear}, {"dynamic", write_dynamic},
+    {"default", NULL},      {"linear", write_factor}, {"dynamic", write_factor},
     {"yarn", write_yarn},   {"llama3", write_llama3}, {"longrope", write_longrope},
     {"su", write_longrope},
 };
@@ -192,7 +187,7 @@ static fx_status write_scaling(rope_reader *r)
     FX_TRY(fxi_members_str(&r->p, "rope_type", false, &type));
     for (size_t i = 0; i < sizeof rope_kinds / sizeof *rope_kinds; i++)
         if (fxi_str_is(type, rope_kinds[i].name))
-            return rope_kinds[i].write ? rope_kinds[i].write(r) : FX_OK;
+            return rope_kinds[i].write ? rope_kinds[i].write(r, rope_kinds[i].name) : FX_OK;
     return fxi_members_fail(&r->p, "rope_type", "'%s' is not supported",
                             fxi_show_text(type.p, type.n).s);
 }

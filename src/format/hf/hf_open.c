@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "format/gguf/gguf_made.h"
 #include "format/hf/hf_folder.h"
@@ -72,24 +71,15 @@ static fx_status write_named_templates(const fxi_folder *f)
 
 // ---- the tokenizer: its keys --------------------------------------------------------------------
 
-static bool has_tokenizer(const fxi_folder *f)
-{
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
-    char path[4096];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if ((size_t)snprintf(path, sizeof path, "%s/%s", f->path, names[i]) < sizeof path &&
-            !access(path, F_OK))
-            return true;
-    return false;
-}
-
 // A folder without a tokenizer opens; only its vocabulary is missing. One with nothing but files
 // that are not read is refused.
 static fx_status write_tokenizer(fxi_folder *f)
 {
     fxi_ids ends = {0};
     uint32_t n_row = 0;
-    if (!has_tokenizer(f)) return FX_OK;
+    if (!fxi_hf_has_file(f->path, "tokenizer.json") &&
+        !fxi_hf_has_file(f->path, "tokenizer.model") && !fxi_hf_has_file(f->path, "vocab.json"))
+        return FX_OK;
     FX_TRY(fxi_members_u32(&f->config, "vocab_size", false, &n_row));
     fx_status st = read_ends(f, &ends);
     if (st == FX_OK) st = fxi_vocab_describe(f->path, n_row, &ends, f->w, f->err);
@@ -326,21 +316,17 @@ fx_status fxi_hf_open(const char *folder, fxi_gguf **out, fx_error *err)
 
 // ---- a path: the reader by what is there --------------------------------------------------------
 
-static bool ends_in(const char *path, const char *end)
-{
-    const size_t n = strlen(path), k = strlen(end);
-    return n >= k && !strcmp(path + n - k, end);
-}
-
 fx_status fxi_model_file_open(const char *path, fxi_gguf **out, fx_error *err)
 {
+    static const char *const names[] = {".safetensors", ".safetensors.index.json", "/config.json"};
     struct stat file;
     *out = NULL;
     if (stat(path, &file)) return fxi_gguf_open(path, out, err);
     if (S_ISDIR(file.st_mode)) return fxi_hf_open(path, out, err);
-    if (!ends_in(path, ".safetensors") && !ends_in(path, ".safetensors.index.json") &&
-        !ends_in(path, "/config.json") && strcmp(path, "config.json") != 0)
-        return fxi_gguf_open(path, out, err);
+    bool of_folder = !strcmp(path, "config.json");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        of_folder |= fxi_str_ends_in(fxi_str_of(path), names[i]);
+    if (!of_folder) return fxi_gguf_open(path, out, err);
     const char *slash = strrchr(path, '/'); // the file stands for its folder
     char *folder = slash ? strndup(path, (size_t)(slash - path) + !(slash - path)) : strdup(".");
     if (!folder) return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);

@@ -14,12 +14,6 @@ static fx_status plan_memory(const fxi_folder *f)
     return fxi_fail(f->err, FX_ENOMEM, "%s: no memory for the list of tensors", f->path);
 }
 
-static bool has_ending(const char *name, const char *end)
-{
-    const size_t n = strlen(name), k = strlen(end);
-    return n >= k && !strcmp(name + n - k, end);
-}
-
 // ---- recipes -----------------------------------------------------------------------------------
 
 // *out is valid until the next recipe is added.
@@ -79,7 +73,7 @@ static fx_status set_type(const fxi_folder *f, fxi_recipe *r)
     if (r->type == FXI_DTYPE_END)
         return fxi_st_fail(f->err, t, "weights of type %s are not supported", t->type_name);
     if (is_kept_f32(r)) r->type = FXI_F32;
-    const bool norm = strstr(r->name, "norm") && has_ending(r->name, ".weight");
+    const bool norm = strstr(r->name, "norm") && fxi_str_ends_in(fxi_str_of(r->name), ".weight");
     if (norm && (f->family->flags & FXI_HF_PLUS_1)) {
         r->plus = 1;
         r->type = FXI_F32;
@@ -371,7 +365,7 @@ static bool is_aside(const fxi_folder *f, const fxi_st_tensor *t)
     static const char *const begin[] = {"vision_", "model.vision_", "multi_modal_projector.",
                                         "model.multi_modal_projector."};
     for (size_t i = 0; i < sizeof end / sizeof *end; i++)
-        if (has_ending(t->name, end[i])) return true;
+        if (fxi_str_ends_in(fxi_str_of(t->name), end[i])) return true;
     for (size_t i = 0; f->config.root != f->whole.doc.root && i < sizeof begin / sizeof *begin; i++)
         if (!strncmp(t->name, begin[i], strlen(begin[i]))) return true;
     return false;

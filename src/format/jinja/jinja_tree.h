@@ -85,8 +85,6 @@ _Static_assert(sizeof(fxi_jpair) == 2 * sizeof(fxi_jval), "a pair can be a tuple
 typedef struct fxi_jdict {
     const fxi_jpair *e; // [n] in order
     size_t n;
-    const uint32_t *by_key; // [n] strings first, sorted; NULL: few enough for a linear search
-    size_t n_str;           // size of by_key
 } fxi_jdict;
 
 typedef enum fxi_jview_kind { FXI_JVIEW_ITEMS, FXI_JVIEW_KEYS, FXI_JVIEW_VALUES } fxi_jview_kind;

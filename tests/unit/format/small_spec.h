@@ -21,6 +21,14 @@ static inline fxi_str str_of(const char *text)
     return (fxi_str){text, strlen(text)};
 }
 
+static inline fxi_vocab_spec spec_of(fxi_vocab_kind kind)
+{
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, "test");
+    s.kind = kind;
+    return s;
+}
+
 static inline int32_t add_piece(fxi_vocab_spec *s, const char *piece, double score, int type)
 {
     fxi_token t = {.piece = str_of(piece), .score = score, .type = (uint8_t)type};

@@ -186,8 +186,9 @@ static fxi_str token_word(const void *of, int32_t id)
 
 static bool make_indexes(fxi_vocab *v)
 {
-    bool ok = fxi_index_make(&v->by_piece, (size_t)v->n, fxi_spec_piece, &v->spec) &&
-              fxi_index_make(&v->by_word, (size_t)v->n, token_word, v);
+    bool ok = true;
+    v->by_piece = fxi_index_make(fxi_spec_piece, &v->spec);
+    v->by_word = fxi_index_make(token_word, v);
     for (int32_t id = 0; ok && id < v->n; id++) {
         fxi_token *t = &v->spec.tok[id];
         t->merges &= fxi_token_word(v, id).n > 0;

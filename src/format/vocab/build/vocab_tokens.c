@@ -318,7 +318,7 @@ static bool make_table(fxi_merges *m, const pair_list *l)
     m->mask = ((uint64_t)1 << bits) - 1;
     m->shift = 64 - bits;
     m->sieve_shift = m->shift - SIEVE_BITS;
-    m->factor = fxi_hash_seed() | 1;
+    m->factor = fxi_secret_make().key[0] | 1;
     for (size_t i = 0; i < l->n; i++) {
         fxi_merge_pair *slot = fxi_merge_slot(m, l->pair[i].key);
         if (slot->to < 0) *slot = l->pair[i]; // the first of equal pairs stays

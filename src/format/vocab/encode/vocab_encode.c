@@ -78,8 +78,9 @@ static fx_status encode_stretch(fxi_encode_job *j, const char *p, size_t n)
 {
     if (!j->known || n > KNOWN_BYTES) return encode_by_model(j, p, n);
     fxi_known_word key = word_key(p, n);
-    uint64_t h = fxi_hash_mix(key.w[0] ^ key.n, key.w[1] + 0x9E3779B97F4A7C15u);
-    h ^= fxi_hash_mix(key.w[2], 0x8EBC6AF09C88C6E3u);
+    static const fxi_secret fixed = {{0x9E3779B97F4A7C15u, 0x8EBC6AF09C88C6E3u}};
+    uint64_t h = fxi_secret_mix(fixed, key.w[0] ^ key.n, 0);
+    h = fxi_secret_mix(fixed, fxi_secret_mix(fixed, h, key.w[1]), key.w[2]);
     fxi_known_word *k = &j->known[h & j->known_mask];
     if (k->n == key.n && !memcmp(k->w, key.w, sizeof key.w)) {
         for (size_t i = 0; i < k->n_ids; i++)

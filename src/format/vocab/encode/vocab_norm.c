@@ -420,12 +420,6 @@ static fx_status strip_spaces(const norm_run *r, fxi_str text, fxi_buf *out, boo
     return status_of(r, *same || fxi_buf_add(out, text.p + from, to - from));
 }
 
-static bool ends_with(const fxi_buf *b, const char *s)
-{
-    size_t n = strlen(s);
-    return b->n >= n && !memcmp(b->p + b->n - n, s, n);
-}
-
 // Marks at the end of the text are removed like spaces.
 static fx_status collapse_spaces(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
 {
@@ -435,8 +429,15 @@ static fx_status collapse_spaces(const norm_run *r, fxi_str text, fxi_buf *out, 
         if (text.p[i] != ' ' || !space) ok = fxi_buf_add(out, text.p + i, 1);
         space = text.p[i] == ' ';
     }
-    while (ends_with(out, " ") || ends_with(out, FXI_SPACE_MARK))
-        out->n -= ends_with(out, " ") ? 1 : FXI_SPACE_MARK_BYTES;
+    for (;;) {
+        const fxi_str left = {out->p, out->n};
+        if (fxi_str_ends_in(left, " "))
+            out->n--;
+        else if (fxi_str_ends_in(left, FXI_SPACE_MARK))
+            out->n -= FXI_SPACE_MARK_BYTES;
+        else
+            break;
+    }
     return status_of(r, ok);
 }
 

@@ -331,13 +331,13 @@ static fx_status read_added_tokens(const fxi_hf *h, const fxi_members *file)
 
 // ---- the file -----------------------------------------------------------------------------------
 
-fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
+fx_status fxi_vocab_read_hf(fxi_str json, fxi_vocab_spec *s, fx_error *err)
 {
     static const fxi_json_rules rules = {.nul_texts = true, .nul_keys = true};
     fxi_json_doc doc = {0};
     fxi_members file;
     fxi_hf h = {.s = s, .err = err};
-    fx_status st = fxi_members_parse((fxi_str){json, n}, &rules, false, s->name, &doc, &file, err);
+    fx_status st = fxi_members_parse(json, &rules, false, s->name, &doc, &file, err);
     if (st == FX_OK) st = read_hf_model(&h, &file);
     if (st == FX_OK) st = read_added_tokens(&h, &file);
     if (st == FX_OK) st = fxi_hf_read_steps(&h, &file);
@@ -392,13 +392,13 @@ static fx_status read_config_root(fxi_vocab_spec *s, const fxi_members *file)
                : fxi_spec_fail_memory(s, file->err);
 }
 
-fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
+fx_status fxi_vocab_read_config(fxi_str json, fxi_vocab_spec *s, fx_error *err)
 {
     // Integers as real numbers: model_max_length is 10^30 by default.
     static const fxi_json_rules rules = {.reals = true, .nul_texts = true, .nul_keys = true};
     fxi_json_doc doc = {0};
     fxi_members file;
-    fx_status st = fxi_members_parse((fxi_str){json, n}, &rules, false, s->name, &doc, &file, err);
+    fx_status st = fxi_members_parse(json, &rules, false, s->name, &doc, &file, err);
     if (st == FX_OK) st = read_config_root(s, &file);
     fxi_json_doc_free(&doc);
     return st;

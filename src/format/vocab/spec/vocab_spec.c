@@ -128,7 +128,8 @@ fxi_str fxi_spec_piece(const void *of, int32_t id)
 
 bool fxi_spec_index(const fxi_vocab_spec *s, fxi_index *x)
 {
-    bool ok = fxi_index_make(x, s->n_tok, fxi_spec_piece, s);
+    bool ok = true;
+    *x = fxi_index_make(fxi_spec_piece, s);
     for (int normal = 0; normal < 2; normal++)
         for (size_t i = 0; ok && i < s->n_tok; i++) {
             uint8_t type = s->tok[i].type;

@@ -392,7 +392,7 @@ static const char three[] = "YQ== 0\nYg== 1\nYWI= 2\n"; // a, b, ab
 static fx_status read_ranks(const char *text, const char *pre, fxi_vocab_spec *s, fx_error *err)
 {
     fxi_vocab_spec_init(s, "t.tiktoken");
-    return fxi_vocab_read_ranks(text, strlen(text), pre, s, err);
+    return fxi_vocab_read_ranks(fxi_str_of(text), pre, s, err);
 }
 
 FX_TEST(test_ranks)

@@ -83,9 +83,7 @@ static void compare_merges(uint64_t seed, bool bytes)
     dice d = {.seed = seed};
     char text[MAX_TEXT + 1];
     fxi_vocab *v;
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
-    s.kind = FXI_VOCAB_MERGES;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_MERGES);
     s.unit_bytes = bytes;
     for (const char *c = "abc"; *c; c++) add_piece(&s, (char[]){*c, 0}, 0, FXI_TOKEN_NORMAL);
     random_merges(&d, &s);
@@ -159,8 +157,7 @@ static void compare_scores(uint64_t seed)
     dice d = {.seed = seed};
     char text[MAX_TEXT + 1];
     fxi_vocab *v;
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_SCORES);
     s.byte_fallback = true;
     for (size_t i = 0; i < 6; i++) add_piece(&s, bytes[i], 0, FXI_TOKEN_BYTE);
     while (s.n_tok < N_PIECE) {
@@ -189,8 +186,7 @@ FX_TEST(test_scores)
 // Ranks of a rank file: the joined text must be a piece, whatever its halves are.
 FX_TEST(test_scores_of_bytes)
 {
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_SCORES);
     s.unit_bytes = true;
     const char *const pieces[] = {"\xC3", "\xA9", "a", "\xC3\xA9", "\xA9\xC3", "a\xC3\xA9"};
     for (int i = 0; i < 6; i++) add_piece(&s, pieces[i], -i, FXI_TOKEN_NORMAL);
@@ -205,9 +201,7 @@ FX_TEST(test_scores_of_bytes)
 // No text becomes a control token by merges.
 FX_TEST(test_no_merge_makes_a_control_token)
 {
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
-    s.kind = FXI_VOCAB_MERGES;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_MERGES);
     for (const char *c = "<s>"; *c; c++) add_piece(&s, (char[]){*c, 0}, 0, FXI_TOKEN_NORMAL);
     add_pair_of(&s, "<", "s");
     const int32_t bos = add_piece(&s, "<s>", 0, FXI_TOKEN_CONTROL);
@@ -244,9 +238,7 @@ static void compare_unigram(uint64_t seed)
     dice d = {.seed = seed};
     char text[MAX_TEXT + 1], piece[8];
     fxi_vocab *v;
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
-    s.kind = FXI_VOCAB_UNIGRAM;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_UNIGRAM);
     for (const char *c = "abc"; *c; c++) add_piece(&s, (char[]){*c, 0}, -9, FXI_TOKEN_NORMAL);
     for (int i = 0; i < N_PIECE; i++) {
         random_text(&d, 2 + roll(&d, 4), piece);
@@ -280,9 +272,7 @@ FX_TEST(test_unigram)
 // worst piece, and adjacent ones are one unknown token.
 FX_TEST(test_unigram_ties_and_unknowns)
 {
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
-    s.kind = FXI_VOCAB_UNIGRAM;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_UNIGRAM);
     s.fuse_unknown = true;
     s.unk = add_piece(&s, "<unk>", 0, FXI_TOKEN_UNKNOWN);
     add_piece(&s, "a", -2, FXI_TOKEN_NORMAL);
@@ -308,10 +298,8 @@ enum { LONG = 1 << 20 };
 // Every doubling of a letter is a piece, up to 2^6 of them.
 static fxi_vocab *doubling(fxi_vocab_kind kind, bool bytes, const char *pattern)
 {
-    fxi_vocab_spec s;
+    fxi_vocab_spec s = spec_of(kind);
     char piece[17], half[9];
-    fxi_vocab_spec_init(&s, "test");
-    s.kind = kind;
     s.unit_bytes = bytes;
     add_piece(&s, "a", -1, FXI_TOKEN_NORMAL);
     for (size_t n = 2; n <= 16; n *= 2) {
@@ -383,9 +371,7 @@ static void add_pieces(fxi_vocab_spec *s, const char *const *piece, size_t n)
 static fxi_vocab *words_of(const char *inside, size_t max_word, bool unk)
 {
     static const char *const pieces[] = {"un", "unable", "##able", "##ab", "##\u00E9", "a", "u"};
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
-    s.kind = FXI_VOCAB_WORDS;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_WORDS);
     if (unk) s.unk = add_piece(&s, "[UNK]", 0, FXI_TOKEN_UNKNOWN);
     add_pieces(&s, pieces, COUNT(pieces));
     if (inside) s.inside = str_of(inside);
@@ -425,9 +411,7 @@ FX_TEST(test_longest_pieces)
 FX_TEST(test_dropped_characters)
 {
     for (int bytes = 0; bytes < 2; bytes++) {
-        fxi_vocab_spec s;
-        fxi_vocab_spec_init(&s, "test");
-        s.kind = FXI_VOCAB_MERGES;
+        fxi_vocab_spec s = spec_of(FXI_VOCAB_MERGES);
         add_pieces(&s, (const char *const[]){"a", "b"}, 2);
         add_pair_of(&s, "a", "b");
         s.byte_fallback = bytes;
@@ -444,9 +428,7 @@ FX_TEST(test_dropped_characters)
 // Unknown neighbours are one before byte tokens are tried, in a unigram model that fuses them.
 FX_TEST(test_fused_unknown)
 {
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
-    s.kind = FXI_VOCAB_UNIGRAM;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_UNIGRAM);
     s.byte_fallback = s.fuse_unknown = true;
     s.unk = add_piece(&s, "[UNK]", -3, FXI_TOKEN_UNKNOWN);
     add_piece(&s, "a", -1, FXI_TOKEN_NORMAL);
@@ -463,9 +445,7 @@ FX_TEST(test_fused_unknown)
 
 FX_TEST(test_changed_words)
 {
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
-    s.kind = FXI_VOCAB_WORDS;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_WORDS);
     s.inside = str_of("");
     add_pieces(&s, (const char *const[]){"a", "b", "-", SP}, 4);
     add_split_of(&s, "\\p{White_Space}", FXI_SPLIT_REMOVED, false);
@@ -506,9 +486,7 @@ FX_TEST(test_front)
          SP "| |" SP "|\u4E2D|" SP "| |a|"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab_spec s;
-        fxi_vocab_spec_init(&s, "test");
-        s.kind = FXI_VOCAB_WORDS;
+        fxi_vocab_spec s = spec_of(FXI_VOCAB_WORDS);
         s.inside = str_of("");
         add_pieces(&s, (const char *const[]){"a", "b", "-", SP, " ", "\u4E2D"}, 6);
         add_norm_of(&s, cases[i].kind, cases[i].from, cases[i].to);
@@ -555,9 +533,7 @@ static fxi_vocab *joined(fxi_join_kind join, const char *inside, bool tidies)
 {
     static const char *const pieces[] = {"un",     "##able",         ".", "'s", "n't",
                                          "do not", SP SP "a" SP "b", SP,  "##", "'"};
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
-    s.kind = FXI_VOCAB_WORDS;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_WORDS);
     s.spelling = join == FXI_JOIN_MARKS ? FXI_SPELL_MARKS : FXI_SPELL_PLAIN;
     s.join = join;
     s.join_inside = str_of(inside);

@@ -1,7 +1,6 @@
 // The steps before and after the model: norm steps, split steps, special tokens, decoding; and
 // specs that cannot be built.
 #include <math.h>
-#include <pthread.h>
 #include <utf8proc.h>
 
 #include "base/number/rng.h"
@@ -14,15 +13,16 @@
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
 // Every byte is a token and nothing merges: the ids are the bytes that the model sees.
-static void begin_bytes(fxi_vocab_spec *s)
+static fxi_vocab_spec byte_spec(void)
 {
-    fxi_vocab_spec_init(s, "test");
-    s->unit_bytes = true;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_SCORES);
+    s.unit_bytes = true;
     for (int i = 0; i < 256; i++) {
         char byte = (char)i;
         fxi_token t = {.piece = {&byte, 1}, .type = FXI_TOKEN_NORMAL};
-        assert_true(fxi_spec_add_token(s, t));
+        assert_true(fxi_spec_add_token(&s, t));
     }
+    return s;
 }
 
 static fxi_buf seen(const fxi_vocab *v, const char *text, size_t n, unsigned flags)
@@ -70,8 +70,7 @@ FX_TEST(test_norm_steps)
         {FXI_NORM_PREPEND_FIRST, "", "_", "a", "_a"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab_spec s;
-        begin_bytes(&s);
+        fxi_vocab_spec s = byte_spec();
         add_norm_of(&s, cases[i].kind, cases[i].from, cases[i].to);
         fxi_vocab *v = build_spec(&s);
         fxi_buf got = seen(v, cases[i].text, strlen(cases[i].text), FXI_ENCODE_SPACE);
@@ -95,10 +94,9 @@ FX_TEST(test_steps_that_grow)
     memset(to, 'b', N_TO);
     to[N_TO] = 0;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab_spec s;
+        fxi_vocab_spec s = byte_spec();
         fxi_ids ids = {0};
         fx_error err;
-        begin_bytes(&s);
         add_norm_of(&s, cases[i].kind, cases[i].from, to);
         if (i) add_norm_of(&s, cases[i].kind, "b{4096}", "b"); // and shorter again
         fxi_vocab *v = build_spec(&s);
@@ -148,8 +146,7 @@ FX_TEST(test_normal_forms_of_random_text)
     char text[4 * 40];
     for (size_t f = 0; f < COUNT(forms); f++) {
         uint64_t i = 0;
-        fxi_vocab_spec s;
-        begin_bytes(&s);
+        fxi_vocab_spec s = byte_spec();
         add_norm_of(&s, forms[f].kind, "", "");
         fxi_vocab *v = build_spec(&s);
         for (int k = 0; k < 3000; k++) {
@@ -171,8 +168,7 @@ FX_TEST(test_normal_forms_of_random_text)
 FX_TEST(test_marks_in_wrong_order)
 {
     enum { N = 1 << 18 };
-    fxi_vocab_spec s;
-    begin_bytes(&s);
+    fxi_vocab_spec s = byte_spec();
     add_norm_of(&s, FXI_NORM_NFC, "", "");
     fxi_vocab *v = build_spec(&s);
     char *text = malloc(4 * N);
@@ -206,9 +202,8 @@ FX_TEST(test_charsmap)
         {0, "xbcB"}, {3, "x\u00E9B"}, {4, "xAB"}, {99, "xAB"}, // inside a character; beyond the end
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab_spec s;
+        fxi_vocab_spec s = byte_spec();
         fxi_buf map = small_charsmap(cases[i].value), got;
-        begin_bytes(&s);
         assert_true(
             fxi_spec_add_norm(&s, (fxi_norm){.kind = FXI_NORM_CHARSMAP, .from = {map.p, map.n}}));
         fxi_vocab *v = build_spec(&s);
@@ -241,8 +236,7 @@ FX_TEST(test_broken_charsmaps)
 // Steps of a pre-tokenizer come after the tokens that are looked for normalized.
 FX_TEST(test_late_steps)
 {
-    fxi_vocab_spec s;
-    begin_bytes(&s);
+    fxi_vocab_spec s = byte_spec();
     const int32_t mark = add_piece(&s, "<M>", 0, FXI_TOKEN_USER);
     s.tok[mark].normalized = true;
     add_norm_of(&s, FXI_NORM_LOWERCASE, "", "");
@@ -276,8 +270,7 @@ static void expect_words(const char *const *pattern, fxi_split_how how, bool inv
                          const char *text, const char *want)
 {
     char word[MAX_WORD + 1];
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_SCORES);
     s.whole_words = true;
     add_words(&s, word, 0);
     for (; *pattern; pattern++) add_split_of(&s, *pattern, how, invert);
@@ -339,8 +332,7 @@ static fxi_token *new_piece(fxi_vocab_spec *s, const char *piece, int type)
 
 FX_TEST(test_special_tokens)
 {
-    fxi_vocab_spec s;
-    begin_bytes(&s);
+    fxi_vocab_spec s = byte_spec();
     new_piece(&s, "<l>", FXI_TOKEN_USER)->eats_left = true;
     new_piece(&s, "<r>", FXI_TOKEN_CONTROL)->eats_right = true;
     new_piece(&s, "word", FXI_TOKEN_USER)->whole_word = true;
@@ -395,9 +387,8 @@ FX_TEST(test_decoder)
         {true, true, {"", " a"}, "a"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab_spec s;
+        fxi_vocab_spec s = byte_spec();
         fxi_buf out = {0};
-        begin_bytes(&s);
         s.spelling = cases[i].marks ? FXI_SPELL_MARKS : FXI_SPELL_PLAIN;
         s.strips_space = cases[i].strips;
         fxi_vocab *v = build_spec(&s);
@@ -420,8 +411,7 @@ FX_TEST(test_decoder)
 FX_TEST(test_decode_random_bytes)
 {
     static const unsigned char often[] = {0x41, 0xC3, 0xA9, 0xE2, 0x82, 0xAC, 0xF0, 0x9F, 0x98};
-    fxi_vocab_spec s;
-    begin_bytes(&s);
+    fxi_vocab_spec s = byte_spec();
     fxi_vocab *v = build_spec(&s);
     for (uint64_t seed = 0; seed < 2000; seed++) {
         int32_t id[40];
@@ -447,8 +437,7 @@ FX_TEST(test_decode_random_bytes)
 
 FX_TEST(test_decode_control_tokens)
 {
-    fxi_vocab_spec s;
-    begin_bytes(&s);
+    fxi_vocab_spec s = byte_spec();
     const int32_t id[] = {add_piece(&s, "<s>", 0, FXI_TOKEN_CONTROL), 'a', 9999, -1};
     fxi_vocab *v = build_spec(&s);
     fxi_buf out = {0};
@@ -475,9 +464,8 @@ static const char known_pre[] =
 FX_TEST(test_pre_names)
 {
     for (const char *at = known_pre, *end; *at; at = end + (*end == ' ')) {
-        fxi_vocab_spec s;
+        fxi_vocab_spec s = byte_spec();
         end = at + strcspn(at, " ");
-        begin_bytes(&s);
         assert_int_equal(fxi_spec_add_pre(&s, (fxi_str){at, (size_t)(end - at)}, NULL), FX_OK);
         fxi_vocab *v = build_spec(&s);
         fxi_buf got = seen(v, "It's 1234 \u3042\n", 14, 0);
@@ -487,9 +475,8 @@ FX_TEST(test_pre_names)
     }
     static const char *const unknown[] = {"gpt-3", "", "gpt", "qwen", "gpt-2 ", "no\n"};
     for (size_t i = 0; i < COUNT(unknown); i++) {
-        fxi_vocab_spec s;
+        fxi_vocab_spec s = byte_spec();
         fx_error err;
-        begin_bytes(&s);
         assert_int_equal(fxi_spec_add_pre(&s, str_of(unknown[i]), &err), FX_EFORMAT);
         assert_non_null(strstr(err.text, "unknown pre-tokenizer '"));
         fxi_vocab_spec_free(&s);
@@ -570,56 +557,15 @@ FX_TEST(test_broken_specs)
     char many[MANY];
     memset(many, 'a', sizeof many);
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab_spec s;
+        fxi_vocab_spec s = byte_spec();
         fxi_vocab *v = NULL;
         fx_error err;
-        begin_bytes(&s);
         spoil_spec(&s, &cases[i], many);
         assert_int_equal(fxi_vocab_build(&s, &v, &err), FX_EFORMAT);
         assert_null(v);
         if (strncmp(err.text, "test: ", 6) || !strstr(err.text, cases[i].says))
             fail_msg("\"%s\"", err.text);
     }
-}
-
-//
-// Threads
-//
-
-static const char thread_text[] =
-    "It's a text, of 12 words or so: \u3042\u3044e\u0301 and <b> more.";
-
-static void *encode_often(void *arg)
-{
-    fxi_ids ids = {0};
-    for (int i = 0; i < 200; i++) {
-        ids.n = 0;
-        if (fxi_vocab_encode(arg, thread_text, sizeof thread_text - 1, 0, &ids, NULL) != FX_OK)
-            abort();
-    }
-    uint64_t sum = ids.n;
-    for (size_t i = 0; i < ids.n; i++) sum = sum * 31 + (uint64_t)ids.id[i];
-    fxi_ids_free(&ids);
-    return (void *)(uintptr_t)sum;
-}
-
-FX_TEST(test_threads_share_a_vocabulary)
-{
-    enum { N = 3 };
-    pthread_t thread[N];
-    fxi_vocab_spec s;
-    begin_bytes(&s);
-    add_piece(&s, "<b>", 0, FXI_TOKEN_USER);
-    assert_int_equal(fxi_spec_add_pre(&s, str_of("qwen2"), NULL), FX_OK);
-    fxi_vocab *v = build_spec(&s);
-    void *want = encode_often(v), *got;
-    for (int i = 0; i < N; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, encode_often, v), 0);
-    for (int i = 0; i < N; i++) {
-        assert_int_equal(pthread_join(thread[i], &got), 0);
-        assert_ptr_equal(got, want);
-    }
-    fxi_vocab_free(v);
 }
 
 FX_RUN(test_vocab_steps)
