@@ -131,27 +131,21 @@ static fx_status read_entry(const st_cursor *c, const char *name, const fxi_json
 
 // ---- safetensors: all tensors -------------------------------------------------------------------
 
-static int compare_st_names(const void *a, const void *b)
-{
-    return strcmp(((const fxi_st_tensor *)a)->name, ((const fxi_st_tensor *)b)->name);
-}
-
 static int compare_data(const void *a, const void *b)
 {
-    const fxi_st_tensor *x = *(const fxi_st_tensor *const *)a,
-                        *y = *(const fxi_st_tensor *const *)b;
+    const fxi_st_tensor *x = a, *y = b;
     if (x->data != y->data) return x->data < y->data ? -1 : 1;
     return (x->size_bytes > y->size_bytes) - (x->size_bytes < y->size_bytes);
 }
 
-static fx_status check_gaps(const st_cursor *c, const fxi_st_tensor *const *by_data)
+static fx_status check_gaps(const st_cursor *c)
 {
     const unsigned char *at = c->data;
     for (size_t i = 0; i < c->s->n_tensor; i++) {
-        const fxi_st_tensor *t = by_data[i];
+        const fxi_st_tensor *t = &c->s->tensor[i];
         if (t->data < at)
             return fxi_st_fail(c->err, t, "overlaps tensor '%s'",
-                               fxi_show_text(by_data[i - 1]->name, strlen(by_data[i - 1]->name)).s);
+                               fxi_show_text(t[-1].name, strlen(t[-1].name)).s);
         if (t->data > at)
             return fxi_st_fail(c->err, t, "%zu bytes before it belong to no tensor",
                                (size_t)(t->data - at));
@@ -171,14 +165,8 @@ static fx_status read_entries(const st_cursor *c)
     for (fxi_json_iter it = fxi_json_members(s->header.root); fxi_json_next(&it);)
         if (strcmp(it.key, "__metadata__"))
             FX_TRY(read_entry(c, it.key, it.value, &s->tensor[s->n_tensor++]));
-    qsort(s->tensor, s->n_tensor, sizeof *s->tensor, compare_st_names);
-    const fxi_st_tensor **by_data = malloc((c->s->n_tensor + 1) * sizeof *by_data);
-    if (!by_data) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", c->s->path);
-    for (size_t i = 0; i < c->s->n_tensor; i++) by_data[i] = &c->s->tensor[i];
-    qsort(by_data, c->s->n_tensor, sizeof *by_data, compare_data);
-    fx_status st = check_gaps(c, by_data);
-    free(by_data);
-    return st;
+    qsort(s->tensor, s->n_tensor, sizeof *s->tensor, compare_data);
+    return check_gaps(c);
 }
 
 // ---- safetensors: the file ----------------------------------------------------------------------

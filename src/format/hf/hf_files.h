@@ -33,7 +33,7 @@ typedef enum fxi_st_type { // the types that weights are read from, and others
 #define FXI_ST_MAX_DIM 8
 
 typedef struct fxi_st_tensor {
-    const char *name; // first: tensors are sorted by it
+    const char *name;
     const char *file; // its file's path
     const char *type_name;
     fxi_st_type type;
@@ -49,7 +49,7 @@ typedef struct fxi_safetensors { // all zero: closed
     char *path;
     fxi_mapping map;
     fxi_json_doc header;   // owns the names
-    fxi_st_tensor *tensor; // [n_tensor], by name, ascending
+    fxi_st_tensor *tensor; // [n_tensor], in the order of their data
     size_t n_tensor;
 } fxi_safetensors;
 

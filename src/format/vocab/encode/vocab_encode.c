@@ -23,7 +23,7 @@ enum {
 };
 
 struct fxi_known_word {
-    uint64_t w[KNOWN_BYTES / 8]; // its bytes, see word_key()
+    uint64_t w[KNOWN_BYTES / 8]; // its bytes, then zeros
     uint32_t at;                 // where its ids are in the output, from j->n_before on
     uint8_t n_ids, n;            // n = 0: an empty slot
 };
@@ -50,34 +50,11 @@ static fx_status encode_by_model(fxi_encode_job *j, const char *p, size_t n)
     return fxi_merge_word(j, p, n);
 }
 
-// One to eight bytes as a number, unique among those of the same n.
-static uint64_t pack_bytes(const char *p, size_t n)
-{
-    uint32_t first, last;
-    uint64_t all;
-    if (n == 8) {
-        memcpy(&all, p, 8);
-        return all;
-    }
-    if (n < 4)
-        return (uint64_t)(uint8_t)p[0] | (uint64_t)(uint8_t)p[n / 2] << 8 |
-               (uint64_t)(uint8_t)p[n - 1] << 16;
-    memcpy(&first, p, 4);
-    memcpy(&last, p + n - 4, 4);
-    return first | (uint64_t)last << 32;
-}
-
-static fxi_known_word word_key(const char *p, size_t n)
-{
-    fxi_known_word key = {.n = (uint8_t)n};
-    for (size_t i = 0; i < n; i += 8) key.w[i / 8] = pack_bytes(p + i, n - i < 8 ? n - i : 8);
-    return key;
-}
-
 static fx_status encode_stretch(fxi_encode_job *j, const char *p, size_t n)
 {
     if (!j->known || n > KNOWN_BYTES) return encode_by_model(j, p, n);
-    fxi_known_word key = word_key(p, n);
+    fxi_known_word key = {.n = (uint8_t)n};
+    memcpy(key.w, p, n);
     static const fxi_secret fixed = {{0x9E3779B97F4A7C15u, 0x8EBC6AF09C88C6E3u}};
     uint64_t h = fxi_secret_mix(fixed, key.w[0] ^ key.n, 0);
     h = fxi_secret_mix(fixed, fxi_secret_mix(fixed, h, key.w[1]), key.w[2]);
