@@ -17,15 +17,21 @@ enum { SLAB_BYTES = 16 << 10, WORK_PER_INTERSECTION = 100, PAIRS_PER_WORK = 4 };
 
 void *fxi_schema_alloc(fxi_schema *r, size_t n, size_t elem_bytes)
 {
-    void *p = fxi_arena_take(&r->arena, n * elem_bytes, SLAB_BYTES);
-    if (p) memset(p, 0, n * elem_bytes);
+    void *p = r->failed ? NULL : fxi_arena_take(&r->arena, n * elem_bytes, SLAB_BYTES);
+    if (fxi_schema_need(r, p)) memset(p, 0, n * elem_bytes);
     return p;
+}
+
+bool fxi_schema_need(fxi_schema *r, bool got)
+{
+    if (!got && !r->failed) r->failed = fxi_fail_memory(r->err);
+    return got;
 }
 
 bool fxi_schema_grow(fxi_schema *r, void *list, size_t elem_bytes, size_t n, size_t *cap)
 {
     void **at = list;
-    if (n < *cap) return true;
+    if (n < *cap || r->failed) return !r->failed;
     const size_t want = 2 * *cap + 4;
     void *more = fxi_schema_alloc(r, want, elem_bytes);
     if (!more) return false;
@@ -35,15 +41,16 @@ bool fxi_schema_grow(fxi_schema *r, void *list, size_t elem_bytes, size_t n, siz
     return true;
 }
 
-fx_status fxi_schema_charge(fxi_schema *r, size_t n)
+void fxi_schema_charge(fxi_schema *r, size_t n)
 {
-    if ((r->n_work += n) <= FXI_SCHEMA_MAX_WORK) return FX_OK;
-    return fxi_fail(r->err, FX_EINVAL, "schema: its alternatives are too many to be written down");
+    if ((r->n_work += n) > FXI_SCHEMA_MAX_WORK && !r->failed)
+        r->failed =
+            fxi_fail(r->err, FX_EINVAL, "schema: its alternatives are too many to be written down");
 }
 
-fx_status fxi_schema_charge_pairs(fxi_schema *r, size_t n, size_t n_pair)
+void fxi_schema_charge_pairs(fxi_schema *r, size_t n, size_t n_pair)
 {
-    return fxi_schema_charge(r, n * WORK_PER_INTERSECTION + n_pair / PAIRS_PER_WORK);
+    fxi_schema_charge(r, n * WORK_PER_INTERSECTION + n_pair / PAIRS_PER_WORK);
 }
 
 bool fxi_schema_has(const fxi_schema_set *s, const fxi_json *schema)
@@ -53,22 +60,18 @@ bool fxi_schema_has(const fxi_schema_set *s, const fxi_json *schema)
     return i < s->n;
 }
 
-fx_status fxi_schema_put(fxi_schema *r, fxi_schema_bag *b, const fxi_json *schema)
+void fxi_schema_put(fxi_schema *r, fxi_schema_bag *b, const fxi_json *schema)
 {
     if (fxi_json_is_bool(schema)) schema = fxi_json_bool(fxi_json_is_true(schema)); // one of each
-    if (fxi_schema_has(&b->set, schema)) return FX_OK;
-    if (!fxi_schema_grow(r, &b->set.at, sizeof *b->set.at, b->set.n, &b->cap))
-        return fxi_fail_memory(r->err);
-    b->set.at[b->set.n++] = schema;
-    return FX_OK;
+    if (fxi_schema_has(&b->set, schema)) return;
+    if (fxi_schema_grow(r, &b->set.at, sizeof *b->set.at, b->set.n, &b->cap))
+        b->set.at[b->set.n++] = schema;
 }
 
-fx_status fxi_schema_add_alt(fxi_schema *r, fxi_schema_alts *alts, uint32_t node)
+void fxi_schema_add_alt(fxi_schema *r, fxi_schema_alts *alts, uint32_t node)
 {
-    if (!fxi_schema_grow(r, &alts->node, sizeof *alts->node, alts->n, &alts->cap))
-        return fxi_fail_memory(r->err);
-    alts->node[alts->n++] = node;
-    return FX_OK;
+    if (fxi_schema_grow(r, &alts->node, sizeof *alts->node, alts->n, &alts->cap))
+        alts->node[alts->n++] = node;
 }
 
 // ---- keywords -----------------------------------------------------------------------------------
@@ -160,19 +163,19 @@ static bool find_schema_path(const fxi_json *v, const fxi_json *what, fxi_buf *p
     return false;
 }
 
-fx_status fxi_schema_refuse(fxi_schema *r, const fxi_json *at, const char *fmt, ...)
+void fxi_schema_refuse(fxi_schema *r, const fxi_json *at, const char *fmt, ...)
 {
     char what[300];
     fxi_buf path = {0};
     va_list ap;
+    if (r->failed) return;
     va_start(ap, fmt);
     fxi_utf8_vprint(what, sizeof what, fmt, ap);
     va_end(ap);
     const bool found = fxi_buf_str(&path, "#") && find_schema_path(r->root, at, &path);
-    (void)fxi_fail(r->err, FX_EINVAL, "schema: %s at %.*s", what,
-                   FXI_UTF8_HEAD(found ? path.p : "#", 160));
+    r->failed = fxi_fail(r->err, FX_EINVAL, "schema: %s at %.*s", what,
+                         FXI_UTF8_HEAD(found ? path.p : "#", 160));
     fxi_buf_free(&path);
-    return FX_EINVAL;
 }
 
 // ---- checks -------------------------------------------------------------------------------------
@@ -243,19 +246,17 @@ static const char *want_of(keyword_value kind, const fxi_json *v)
     }
 }
 
-fx_status fxi_schema_check(fxi_schema *r, const fxi_json *schema)
+void fxi_schema_check(fxi_schema *r, const fxi_json *schema)
 {
     for (fxi_json_iter it = fxi_json_members(schema); fxi_json_next(&it);) {
         size_t k = 0;
         while (k < N_KEYWORD && strcmp(keyword_rows[k].name, it.key) != 0) k++;
         if (k == N_KEYWORD && !strncmp(it.key, "x-", 2)) continue;
         const char *want = want_of(k < N_KEYWORD ? keyword_rows[k].value : NO_VALUE, it.value);
-        if (want)
-            return fxi_schema_refuse(r, schema, "\"%.*s\" %s", FXI_UTF8_HEAD(it.key, 60), want);
+        if (want) fxi_schema_refuse(r, schema, "\"%.*s\" %s", FXI_UTF8_HEAD(it.key, 60), want);
     }
     if (schema != r->root && fxi_json_get(schema, "$id"))
-        return fxi_schema_refuse(r, schema, "\"$id\" inside of a schema is not supported");
-    return FX_OK;
+        fxi_schema_refuse(r, schema, "\"$id\" inside of a schema is not supported");
 }
 
 // ---- lists --------------------------------------------------------------------------------------
@@ -351,40 +352,38 @@ static const fxi_json *find_anchor(const fxi_json *v, const char *name, size_t *
     return found;
 }
 
-fx_status fxi_schema_at(fxi_schema *r, const char *at, const fxi_json **out)
+const fxi_json *fxi_schema_at(fxi_schema *r, const char *at)
 {
     fxi_buf step = {0};
     const fxi_json *v = r->root;
-    bool ok = true;
-    while (ok && v && *at == '/') {
+    while (v && *at == '/') {
         char *end;
         at++;
-        ok = take_pointer_step(&at, &step);
-        if (!ok) break;
+        if (!fxi_schema_need(r, take_pointer_step(&at, &step))) break;
         const size_t i = strtoul(step.p, &end, 10);
         v = fxi_json_is_object(v) ? fxi_json_get(v, step.p)
             : step.n && !*end     ? fxi_json_at(v, i)
                                   : NULL;
     }
     fxi_buf_free(&step);
-    *out = v;
-    return ok ? FX_OK : fxi_fail_memory(r->err);
+    return v;
 }
 
-fx_status fxi_schema_resolve(fxi_schema *r, const fxi_json *schema, const fxi_json **out)
+const fxi_json *fxi_schema_resolve(fxi_schema *r, const fxi_json *schema)
 {
     const char *ref = fxi_json_text(fxi_json_get(schema, "$ref"));
     size_t n_look = 0;
-    *out = NULL;
-    if (ref[0] != '#')
-        return fxi_schema_refuse(r, schema, "a \"$ref\" to another document (\"%.*s\")",
-                                 FXI_UTF8_HEAD(ref, 100));
-    if (!ref[1] || ref[1] == '/')
-        FX_TRY(fxi_schema_at(r, ref + 1, out));
-    else
-        *out = find_anchor(r->root, ref + 1, &n_look);
-    FX_TRY(fxi_schema_charge(r, n_look / FXI_SCHEMA_LOOKS));
-    if (fxi_json_is_object(*out) || fxi_json_is_bool(*out)) return FX_OK;
-    return fxi_schema_refuse(r, schema, "\"$ref\" names \"%.*s\", which is not there",
-                             FXI_UTF8_HEAD(ref, 100));
+    if (r->failed) return NULL;
+    if (ref[0] != '#') {
+        fxi_schema_refuse(r, schema, "a \"$ref\" to another document (\"%.*s\")",
+                          FXI_UTF8_HEAD(ref, 100));
+        return NULL;
+    }
+    const fxi_json *named = !ref[1] || ref[1] == '/' ? fxi_schema_at(r, ref + 1)
+                                                     : find_anchor(r->root, ref + 1, &n_look);
+    fxi_schema_charge(r, n_look / FXI_SCHEMA_LOOKS);
+    if (!is_schema_value(named))
+        fxi_schema_refuse(r, schema, "\"$ref\" names \"%.*s\", which is not there",
+                          FXI_UTF8_HEAD(ref, 100));
+    return named;
 }
