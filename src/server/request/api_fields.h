@@ -33,7 +33,8 @@ struct fxi_field {
     const char *about;
     const char *preset; // the value by default, as JSON; NULL: none
     const char *words;  // " a b ": what a string may be; NULL: anything
-    const char *shape;  // its JSON schema, where types and bounds do not say all; NULL: they do
+    const char *shape;  // its JSON schema, as fxi_json_fmt takes it, where types and bounds do not
+                        // say all; NULL: they do
 };
 
 enum {

@@ -34,83 +34,59 @@
 #define R          FXI_T_REQUIRED
 #define MAX        FXI_NO_MAX
 
-#define ID      "{\"type\":\"integer\",\"minimum\":0}"
-#define IDS     "{\"type\":\"array\",\"items\":" ID "}"
-#define STRINGS "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"
-#define SCHEMA  "{\"type\":[\"object\",\"boolean\"]}"
-#define CHOICES "{\"type\":\"array\",\"maxItems\":10000,\"items\":{\"type\":\"string\"}}"
-#define FORMAT                                                                                     \
-    "{\"type\":\"object\",\"required\":[\"type\"],\"anyOf\":[{\"properties\":{\"type\":{\"enum\":" \
-    "["                                                                                            \
-    "\"text\",\"json_object\"]}}},{\"required\":[\"json_schema\"],\"properties\":{\"type\":{"      \
-    "\"const\":"                                                                                   \
-    "\"json_schema\"},\"json_schema\":{\"type\":\"object\",\"required\":[\"schema\"],"             \
-    "\"properties\":{"                                                                             \
-    "\"schema\":" SCHEMA "}}}}]}"
-#define OUTPUTS                                                                                   \
-    "{\"type\":\"object\",\"properties\":{\"json\":{\"type\":[\"object\",\"boolean\",\"string\"," \
-    "\"null\"]},\"regex\":{\"type\":[\"string\",\"null\"]},\"choice\":{\"type\":[\"array\","      \
-    "\"null\"]},"                                                                                 \
-    "\"grammar\":{\"type\":[\"string\",\"null\"]},\"json_object\":{\"type\":[\"boolean\","        \
-    "\"null\"]}}}"
-#define INPUTS                                                                                     \
-    "{\"anyOf\":[{\"type\":\"string\"}," STRINGS "," IDS ",{\"type\":\"array\",\"items\":" IDS "}" \
-    "]"                                                                                            \
-    "}"
+#define ID      "{'type':'integer','minimum':0}"
+#define IDS     "{'type':'array','items':" ID "}"
+#define STRINGS "{'type':'array','items':{'type':'string'}}"
+#define SCHEMA  "{'type':['object','boolean']}"
+#define CHOICES "{'type':'array','maxItems':10000,'items':{'type':'string'}}"
+#define FORMAT                                                                                   \
+    "{'type':'object','required':['type'],'anyOf':[{'properties':{'type':{'enum':['text',"       \
+    "'json_object']}}},{'required':['json_schema'],'properties':{'type':{"                       \
+    "'const':'json_schema'},'json_schema':{'type':'object','required':['schema'],'properties':{" \
+    "'schema':" SCHEMA "}}}}]}"
+#define OUTPUTS                                                                            \
+    "{'type':'object','properties':{'json':{'type':['object','boolean','string','null']}," \
+    "'regex':{'type':['string','null']},'choice':{'type':['array','null']},'grammar':{"    \
+    "'type':['string','null']},'json_object':{'type':['boolean','null']}}}"
+#define INPUTS "{'anyOf':[{'type':'string'}," STRINGS "," IDS ",{'type':'array','items':" IDS "}]}"
 #define TEXT_PART                                                                                \
-    "{\"type\":\"object\",\"required\":[\"type\",\"text\"],\"properties\":{\"type\":{\"const\":" \
-    "\"text\"},\"text\":{\"type\":\"string\"}}}"
-#define CONTENT                                                                                 \
-    "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"minItems\":1,\"items\":" TEXT_PART \
-    "}]}"
-#define CALL                                                                                       \
-    "{\"type\":\"object\",\"required\":[\"function\"],\"properties\":{\"id\":{\"type\":["          \
-    "\"string\","                                                                                  \
-    "\"null\"]},\"type\":{\"const\":\"function\"},\"function\":{\"type\":\"object\",\"required\":" \
-    "["                                                                                            \
-    "\"name\"],\"properties\":{\"name\":{\"type\":\"string\"},\"arguments\":{\"type\":["           \
-    "\"string\","                                                                                  \
-    "\"object\",\"null\"]}}}}}"
-#define MESSAGES                                                                                  \
-    "{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"required\":[\"role\"],"  \
-    "\"properties\":{\"role\":{\"enum\":[\"system\",\"developer\",\"user\",\"assistant\","        \
-    "\"tool\",\"function\"]},\"name\":{\"type\":[\"string\",\"null\"]},\"tool_call_id\":{"        \
-    "\"type\":"                                                                                   \
-    "[\"string\",\"null\"]},\"reasoning_content\":{\"type\":[\"string\",\"null\"]}},\"anyOf\":[{" \
-    "\"required\":[\"content\"],\"properties\":{\"content\":" CONTENT                             \
-    ",\"tool_calls\":{\"anyOf\":[{"                                                               \
-    "\"type\":\"null\"},{\"type\":\"array\",\"items\":" CALL                                      \
-    "}]}}},{\"required\":[\"tool_calls\"],"                                                       \
-    "\"properties\":{\"content\":{\"anyOf\":[{\"type\":\"null\"}," CONTENT "]},\"tool_calls\":{"  \
-    "\"type\":\"array\",\"minItems\":1,\"items\":" CALL "}}}]}}"
-#define TOOLS                                                                                  \
-    "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"type\",\"function\"]," \
-    "\"properties\":{\"type\":{\"const\":\"function\"},\"function\":{\"type\":\"object\","     \
-    "\"required\":[\"name\"],\"properties\":{\"name\":{\"type\":\"string\"},\"parameters\":{"  \
-    "\"type\":[\"object\",\"null\"]}}}}}}"
-#define SYSTEM_TEXT \
-    "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"items\":" TEXT_PART "}]}"
-#define RESPONSE_INPUT                                                                          \
-    "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":" \
-    "\"object\"}}]}"
-#define RESPONSE_TOOLS                                                                     \
-    "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"type\",\"name\"]," \
-    "\"properties\":{"                                                                     \
-    "\"type\":{\"const\":\"function\"},\"name\":{\"type\":\"string\"}}}}"
-#define TURNS                                                                                   \
-    "{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"required\":[\"role\"," \
-    "\"content\"],"                                                                             \
-    "\"properties\":{\"role\":{\"enum\":[\"user\",\"assistant\",\"system\"]},\"content\":{"     \
-    "\"type\":[\"string\","                                                                     \
-    "\"array\"]}}}}"
-#define MESSAGE_TOOLS                                                                              \
-    "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"name\",\"input_schema\"]," \
-    "\"properties\":{\"name\":{\"type\":\"string\"},\"input_schema\":{\"type\":\"object\"}}}}"
+    "{'type':'object','required':['type','text'],'properties':{'type':{'const':'text'},'text':{" \
+    "'type':'string'}}}"
+#define CONTENT "{'anyOf':[{'type':'string'},{'type':'array','minItems':1,'items':" TEXT_PART "}]}"
+#define CALL                                                                                     \
+    "{'type':'object','required':['function'],'properties':{'id':{'type':['string','null']},"    \
+    "'type':{'const':'function'},'function':{'type':'object','required':['name'],'properties':{" \
+    "'name':{'type':'string'},'arguments':{'type':['string','object','null']}}}}}"
+#define MESSAGES                                                                                   \
+    "{'type':'array','minItems':1,'items':{'type':'object','required':['role'],'properties':{"     \
+    "'role':{'enum':['system','developer','user','assistant','tool','function']},'name':{"         \
+    "'type':['string','null']},'tool_call_id':{'type':['string','null']},'reasoning_content':{"    \
+    "'type':['string','null']}},'anyOf':[{'required':['content'],'properties':{'content':" CONTENT \
+    ",'tool_calls':{'anyOf':[{'type':'null'},{'type':'array','items':" CALL                        \
+    "}]}}},{'required':['tool_calls'],'properties':{'content':{'anyOf':[{'type':'null'}," CONTENT  \
+    "]},'tool_calls':{'type':'array','minItems':1,'items':" CALL "}}}]}}"
+#define TOOLS                                                                                    \
+    "{'type':'array','items':{'type':'object','required':['type','function'],'properties':{"     \
+    "'type':{'const':'function'},'function':{'type':'object','required':['name'],'properties':{" \
+    "'name':{'type':'string'},'parameters':{'type':['object','null']}}}}}}"
+#define SYSTEM_TEXT "{'anyOf':[{'type':'string'},{'type':'array','items':" TEXT_PART "}]}"
+#define RESPONSE_INPUT \
+    "{'anyOf':[{'type':'string'},{'type':'array','minItems':1,'items':{'type':'object'}}]}"
+#define RESPONSE_TOOLS                                                                           \
+    "{'type':'array','items':{'type':'object','required':['type','name'],'properties':{'type':{" \
+    "'const':'function'},'name':{'type':'string'}}}}"
+#define TURNS                                                                                  \
+    "{'type':'array','minItems':1,'items':{'type':'object','required':['role','content'],"     \
+    "'properties':{'role':{'enum':['user','assistant','system']},'content':{'type':['string'," \
+    "'array']}}}}"
+#define MESSAGE_TOOLS                                                                            \
+    "{'type':'array','items':{'type':'object','required':['name','input_schema'],'properties':{" \
+    "'name':{'type':'string'},'input_schema':{'type':'object'}}}}"
 
 // clang-format off
 static const fxi_field rows[] = {
     {"model", RUNS | TOK | DETOK | COUNT, S, 0, 0, fxi_set_model, 0, "the served model, by any of its names", NULL, NULL, NULL},
-    {"request_id", RUNS, S, 1, 64, fxi_set_text, AT(request_id), "becomes part of the answer's id: letters, digits and _.-", NULL, NULL, "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9_.-]{1,64}$\"}"},
+    {"request_id", RUNS, S, 1, 64, fxi_set_text, AT(request_id), "becomes part of the answer's id: letters, digits and _.-", NULL, NULL, "{'type':'string','pattern':'^[A-Za-z0-9_.-]{1,64}$'}"},
     {"user", RUNS, S, 0, 0, fxi_set_nothing, 0, "ignored", NULL, NULL, NULL},
 
     // What the model reads.
@@ -139,15 +115,15 @@ static const fxi_field rows[] = {
     {"max_tokens", CHAT, I, 0, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context", NULL, NULL, NULL},
     {"max_completion_tokens", CHAT, I, 0, MAX, fxi_set_integer, AT(max_completion_tok), "the same; it overrides max_tokens", NULL, NULL, NULL},
     {"min_tokens", GEN, I, 0, INT32_MAX, fxi_set_integer, AT(min_tok), "the answer does not end before it has this many", "0", NULL, NULL},
-    {"stop", BOTH, S | A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{\"anyOf\":[{\"type\":\"string\",\"minLength\":1},{\"type\":\"array\",\"maxItems\":16,\"items\":{\"type\":\"string\",\"minLength\":1}}]}"},
+    {"stop", BOTH, S | A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{'anyOf':[{'type':'string','minLength':1},{'type':'array','maxItems':16,'items':{'type':'string','minLength':1}}]}"},
     {"stop_token_ids", GEN, A, 0, 1024, fxi_set_ids, AT(stop_token), "tokens that end the answer", NULL, NULL, IDS},
     {"include_stop_str_in_output", BOTH, B, 0, 0, fxi_set_bool, AT(include_stop), "the answer includes the stop string, or the text of the stop token", "false", NULL, NULL},
     {"ignore_eos", GEN, B, 0, 0, fxi_set_bool, AT(ignore_eos), "continue after the model's end-of-text token", "false", NULL, NULL},
 
     // How a token is chosen.
     {"allowed_token_ids", GEN, A, 1, MAX, fxi_set_ids, AT(allow), "only these tokens are drawn", NULL, NULL, IDS},
-    {"bad_words", GEN, A, 0, 256, fxi_set_bad_words, 0, "the tokens of these words, with or without a space in front, are never drawn in a row", NULL, NULL, "{\"type\":\"array\",\"maxItems\":256,\"items\":{\"type\":\"string\",\"minLength\":1}}"},
-    {"logit_bias", GEN, O, 0, 0, fxi_set_bias, 0, "added to the logit of a token", NULL, NULL, "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"number\",\"minimum\":-100,\"maximum\":100}}"},
+    {"bad_words", GEN, A, 0, 256, fxi_set_bad_words, 0, "the tokens of these words, with or without a space in front, are never drawn in a row", NULL, NULL, "{'type':'array','maxItems':256,'items':{'type':'string','minLength':1}}"},
+    {"logit_bias", GEN, O, 0, 0, fxi_set_bias, 0, "added to the logit of a token", NULL, NULL, "{'type':'object','additionalProperties':{'type':'number','minimum':-100,'maximum':100}}"},
     {"repetition_penalty", GEN, N | FXI_T_ABOVE, 0, 1e30, fxi_set_number, AT(repetition_penalty), "over prompt and answer", "1", NULL, NULL},
     {"presence_penalty", GEN, N, -2, 2, fxi_set_number, AT(presence_penalty), "over the answer", "0", NULL, NULL},
     {"frequency_penalty", GEN, N, -2, 2, fxi_set_number, AT(frequency_penalty), "over the answer", "0", NULL, NULL},
@@ -177,7 +153,7 @@ static const fxi_field rows[] = {
 
     // What an answer says.
     {"stream", GEN, B, 0, 0, fxi_set_bool, AT(stream), "server-sent events", "false", NULL, NULL},
-    {"stream_options", BOTH, O, 0, 0, fxi_set_json, AT(stream_options), "with stream only", NULL, NULL, "{\"type\":\"object\",\"properties\":{\"include_usage\":{\"type\":\"boolean\"},\"continuous_usage_stats\":{\"type\":\"boolean\"}}}"},
+    {"stream_options", BOTH, O, 0, 0, fxi_set_json, AT(stream_options), "with stream only", NULL, NULL, "{'type':'object','properties':{'include_usage':{'type':'boolean'},'continuous_usage_stats':{'type':'boolean'}}}"},
     {"echo", TEXT, B, 0, 0, fxi_set_bool, AT(echo), "the text begins with the prompt, logprobs with those of the prompt", "false", NULL, NULL},
     {"logprobs", TEXT, I, 0, FX_MAX_TOP, fxi_set_integer, AT(n_logprob), "logprobs of the tokens, and this many of the likeliest", NULL, NULL, NULL},
     {"logprobs", CHAT, B, 0, 0, fxi_set_bool, AT(logprobs), "logprobs of the tokens", "false", NULL, NULL},
@@ -217,10 +193,10 @@ static const fxi_field rows[] = {
     {"messages", MSG | COUNT, A | R, 0, 0, fxi_set_nothing, 0, "the conversation: text, tool_use and tool_result, thinking", NULL, NULL, TURNS},
     {"system", MSG | COUNT, S | A, 0, 0, fxi_set_nothing, 0, "a text, or blocks of text", NULL, NULL, SYSTEM_TEXT},
     {"max_tokens", MSG, I | R, 1, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context", NULL, NULL, NULL},
-    {"stop_sequences", MSG, A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{\"type\":\"array\",\"maxItems\":16,\"items\":{\"type\":\"string\",\"minLength\":1}}"},
+    {"stop_sequences", MSG, A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{'type':'array','maxItems':16,'items':{'type':'string','minLength':1}}"},
     {"tools", MSG | COUNT, A, 0, 0, fxi_set_nothing, 0, "functions that the model may call", NULL, NULL, MESSAGE_TOOLS},
-    {"tool_choice", MSG | COUNT, O, 0, 0, fxi_set_messages_choice, 0, "auto, any, tool with a name, none; disable_parallel_tool_use", NULL, NULL, "{\"type\":\"object\",\"required\":[\"type\"],\"properties\":{\"type\":{\"enum\":[\"auto\",\"any\",\"tool\",\"none\"]}}}"},
-    {"thinking", MSG | COUNT, O, 0, 0, fxi_set_thinking, 0, "enabled, adaptive or disabled: for templates that read enable_thinking or thinking", NULL, NULL, "{\"type\":\"object\",\"required\":[\"type\"],\"properties\":{\"type\":{\"enum\":[\"enabled\",\"adaptive\",\"disabled\"]}}}"},
+    {"tool_choice", MSG | COUNT, O, 0, 0, fxi_set_messages_choice, 0, "auto, any, tool with a name, none; disable_parallel_tool_use", NULL, NULL, "{'type':'object','required':['type'],'properties':{'type':{'enum':['auto','any','tool','none']}}}"},
+    {"thinking", MSG | COUNT, O, 0, 0, fxi_set_thinking, 0, "enabled, adaptive or disabled: for templates that read enable_thinking or thinking", NULL, NULL, "{'type':'object','required':['type'],'properties':{'type':{'enum':['enabled','adaptive','disabled']}}}"},
     {"metadata", MSG, O, 0, 0, fxi_set_nothing, 0, "ignored", NULL, NULL, NULL},
     {"mcp_servers", MSG, A, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
     {"container", MSG, S | O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},

@@ -127,18 +127,18 @@ static bool add_mirror(fxi_parse *p)
                                              {"max_output_tokens", "null"},
                                              {"metadata", "{}"},
                                              {"parallel_tool_calls", "true"},
-                                             {"reasoning", "{\"effort\":null,\"summary\":null}"},
+                                             {"reasoning", "{'effort':null,'summary':null}"},
                                              {"temperature", "1.0"},
-                                             {"text", "{\"format\":{\"type\":\"text\"}}"},
-                                             {"tool_choice", "\"auto\""},
+                                             {"text", "{'format':{'type':'text'}}"},
+                                             {"tool_choice", "'auto'"},
                                              {"tools", "[]"},
                                              {"top_p", "1.0"}};
     fxi_buf *b = &p->par->mirror;
     bool ok = true;
     for (size_t i = 0; ok && i < sizeof members / sizeof members[0]; i++) {
         const fxi_json *v = fxi_json_get(p->par->root, members[i][0]);
-        ok = fxi_buf_fmt(b, ",\"%s\":", members[i][0]) &&
-             (v && !fxi_json_is_null(v) ? fxi_json_value(b, v) : fxi_buf_str(b, members[i][1]));
+        ok = fxi_json_fmt(b, ",%q:", members[i][0]) &&
+             fxi_json_fmt(b, v && !fxi_json_is_null(v) ? "%v" : members[i][1], v);
     }
     return (ok || fxi_no_memory(p)) && fxi_charge_list(p, 2 * b->cap);
 }
