@@ -132,33 +132,18 @@ static uint32_t read_plain(fxi_schema *r, const fxi_schema_ask *ask)
     return fxi_gram_alt(r->g, alts.node, alts.n);
 }
 
-static fx_status read_asked(fxi_schema r, const fxi_schema_ask *ask, uint32_t *node)
+fx_status fxi_schema_add(fxi_gram *g, const fxi_gram_json *json, const fxi_schema_ask *ask,
+                         uint32_t *node, fx_error *err)
 {
-    r.root = ask->schema ? ask->schema : fxi_json_bool(true);
-    *node = (r.spelling == FXI_SPELL_UTF8 ? read_plain : read_values)(&r, ask);
+    fxi_schema r = {.g = g,
+                    .json = json,
+                    .root = ask->schema ? ask->schema : fxi_json_bool(true),
+                    .err = err,
+                    .spelling = json ? FXI_SPELL_JSON : FXI_SPELL_UTF8};
+    *node = (json ? read_values : read_plain)(&r, ask);
     for (size_t i = 0; i < r.one_of.n; i++) check_one_of(&r, r.one_of.at[i]);
     free(r.rule);
     free(r.one_of.at);
     fxi_arena_free(&r.arena);
     return r.failed;
-}
-
-fx_status fxi_schema_add_part(fxi_gram *g, const fxi_gram_json *json, const fxi_schema_ask *ask,
-                              uint32_t *node, fx_error *err)
-{
-    const fxi_schema r = {.g = g, .json = json, .err = err, .spelling = FXI_SPELL_JSON};
-    return read_asked(r, ask, node);
-}
-
-fx_status fxi_schema_add(fxi_gram *g, const fxi_gram_json *json, const fxi_json *schema,
-                         uint32_t *node, fx_error *err)
-{
-    return fxi_schema_add_part(g, json, &(fxi_schema_ask){.schema = schema}, node, err);
-}
-
-fx_status fxi_schema_add_plain(fxi_gram *g, const fxi_schema_ask *ask, uint32_t *node,
-                               fx_error *err)
-{
-    const fxi_schema r = {.g = g, .err = err, .spelling = FXI_SPELL_UTF8};
-    return read_asked(r, ask, node);
 }

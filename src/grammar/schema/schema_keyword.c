@@ -74,79 +74,6 @@ void fxi_schema_add_alt(fxi_schema *r, fxi_schema_alts *alts, uint32_t node)
         alts->node[alts->n++] = node;
 }
 
-// ---- keywords -----------------------------------------------------------------------------------
-
-// What a keyword's value must be.
-typedef enum keyword_value {
-    ANY_VALUE, // an annotation, or `const`
-    A_SCHEMA,
-    SCHEMA_LIST,
-    SCHEMA_MAP,
-    A_STRING,
-    STRING_LIST,
-    A_NUMBER,
-    A_COUNT,
-    A_LIST,
-    A_TYPE,
-    ONLY_FALSE, // nothing else is supported
-    NO_VALUE,   // the keyword is not supported
-} keyword_value;
-
-static const struct keyword_row {
-    const char *name;
-    keyword_value value;
-} keyword_rows[] = {
-    {"type", A_TYPE},
-    {"enum", A_LIST},
-    {"const", ANY_VALUE},
-    {"anyOf", SCHEMA_LIST},
-    {"oneOf", SCHEMA_LIST},
-    {"allOf", SCHEMA_LIST},
-    {"$ref", A_STRING},
-    {"minimum", A_NUMBER},
-    {"maximum", A_NUMBER},
-    {"exclusiveMinimum", A_NUMBER},
-    {"exclusiveMaximum", A_NUMBER},
-    {"multipleOf", A_NUMBER},
-    {"minLength", A_COUNT},
-    {"maxLength", A_COUNT},
-    {"pattern", A_STRING},
-    {"format", A_STRING},
-    {"prefixItems", SCHEMA_LIST},
-    {"items", A_SCHEMA},
-    {"minItems", A_COUNT},
-    {"maxItems", A_COUNT},
-    {"uniqueItems", ONLY_FALSE},
-    {"properties", SCHEMA_MAP},
-    {"patternProperties", SCHEMA_MAP},
-    {"additionalProperties", A_SCHEMA},
-    {"required", STRING_LIST},
-    {"minProperties", A_COUNT},
-    {"maxProperties", A_COUNT},
-    {"$defs", SCHEMA_MAP},
-    {"definitions", SCHEMA_MAP},
-    {"$anchor", A_STRING},
-    {"$schema", ANY_VALUE},
-    {"$id", ANY_VALUE},
-    {"id", ANY_VALUE}, // of draft 4
-    {"$comment", ANY_VALUE},
-    {"$vocabulary", ANY_VALUE},
-    {"title", ANY_VALUE},
-    {"description", ANY_VALUE},
-    {"default", ANY_VALUE},
-    {"examples", ANY_VALUE},
-    {"example", ANY_VALUE},
-    {"deprecated", ANY_VALUE},
-    {"readOnly", ANY_VALUE},
-    {"writeOnly", ANY_VALUE},
-    {"contentEncoding", ANY_VALUE},
-    {"contentMediaType", ANY_VALUE},
-    {"contentSchema", ANY_VALUE},
-    {"discriminator", ANY_VALUE},
-};
-
-enum { N_KEYWORD = sizeof keyword_rows / sizeof *keyword_rows };
-
 // ---- where a schema stands ----------------------------------------------------------------------
 
 // Finds `what` by its address below v and writes the path to it.
@@ -220,31 +147,95 @@ static bool is_count_value(const fxi_json *v)
     return fxi_json_is_number(v) && d >= 0 && d == floor(d);
 }
 
-static const char *want_of(keyword_value kind, const fxi_json *v)
+static bool is_schema_list(const fxi_json *v)
 {
-    switch (kind) {
-    case A_SCHEMA: return is_schema_value(v) ? NULL : "must be a schema";
-    case SCHEMA_LIST:
-        return fxi_json_array_size(v) && each_is(v, is_schema_value) ? NULL : "must list schemas";
-    case SCHEMA_MAP:
-        return fxi_json_is_object(v) && each_is(v, is_schema_value)
-                   ? NULL
-                   : "must be an object of schemas";
-    case A_STRING: return fxi_json_is_string(v) ? NULL : "must be a string";
-    case STRING_LIST:
-        return fxi_json_is_array(v) && each_is(v, fxi_json_is_string) ? NULL : "must list strings";
-    case A_NUMBER: return fxi_json_is_number(v) ? NULL : "must be a number";
-    case A_COUNT: return is_count_value(v) ? NULL : "must be an integer of at least 0";
-    case A_LIST: return fxi_json_is_array(v) ? NULL : "must be an array";
-    case A_TYPE:
-        return is_type_name(v) || (fxi_json_array_size(v) && each_is(v, is_type_name))
-                   ? NULL
-                   : "must be the name of a type, or list such names";
-    case ONLY_FALSE: return fxi_json_is_false(v) ? NULL : "is not supported";
-    case NO_VALUE: return "is not supported";
-    default: return NULL;
-    }
+    return fxi_json_array_size(v) && each_is(v, is_schema_value);
 }
+
+static bool is_schema_map(const fxi_json *v)
+{
+    return fxi_json_is_object(v) && each_is(v, is_schema_value);
+}
+
+static bool is_string_list(const fxi_json *v)
+{
+    return fxi_json_is_array(v) && each_is(v, fxi_json_is_string);
+}
+
+static bool is_type_value(const fxi_json *v)
+{
+    return is_type_name(v) || (fxi_json_array_size(v) && each_is(v, is_type_name));
+}
+
+// What a keyword's value must be.
+static const struct value_kind {
+    bool (*is)(const fxi_json *v);
+    const char *want;
+} a_schema = {is_schema_value, "must be a schema"},
+  schema_list = {is_schema_list, "must list schemas"},
+  schema_map = {is_schema_map, "must be an object of schemas"},
+  a_string = {fxi_json_is_string, "must be a string"},
+  string_list = {is_string_list, "must list strings"},
+  a_number = {fxi_json_is_number, "must be a number"},
+  a_count = {is_count_value, "must be an integer of at least 0"},
+  a_list = {fxi_json_is_array, "must be an array"},
+  a_type = {is_type_value, "must be the name of a type, or list such names"},
+  only_false = {fxi_json_is_false, "is not supported"}, unknown = {NULL, "is not supported"};
+
+static const struct keyword_row {
+    const char *name;
+    const struct value_kind *value; // NULL: any, of an annotation or `const`
+} keyword_rows[] = {
+    {"type", &a_type},
+    {"enum", &a_list},
+    {"const", NULL},
+    {"anyOf", &schema_list},
+    {"oneOf", &schema_list},
+    {"allOf", &schema_list},
+    {"$ref", &a_string},
+    {"minimum", &a_number},
+    {"maximum", &a_number},
+    {"exclusiveMinimum", &a_number},
+    {"exclusiveMaximum", &a_number},
+    {"multipleOf", &a_number},
+    {"minLength", &a_count},
+    {"maxLength", &a_count},
+    {"pattern", &a_string},
+    {"format", &a_string},
+    {"prefixItems", &schema_list},
+    {"items", &a_schema},
+    {"minItems", &a_count},
+    {"maxItems", &a_count},
+    {"uniqueItems", &only_false},
+    {"properties", &schema_map},
+    {"patternProperties", &schema_map},
+    {"additionalProperties", &a_schema},
+    {"required", &string_list},
+    {"minProperties", &a_count},
+    {"maxProperties", &a_count},
+    {"$defs", &schema_map},
+    {"definitions", &schema_map},
+    {"$anchor", &a_string},
+    {"$schema", NULL},
+    {"$id", NULL},
+    {"id", NULL}, // of draft 4
+    {"$comment", NULL},
+    {"$vocabulary", NULL},
+    {"title", NULL},
+    {"description", NULL},
+    {"default", NULL},
+    {"examples", NULL},
+    {"example", NULL},
+    {"deprecated", NULL},
+    {"readOnly", NULL},
+    {"writeOnly", NULL},
+    {"contentEncoding", NULL},
+    {"contentMediaType", NULL},
+    {"contentSchema", NULL},
+    {"discriminator", NULL},
+};
+
+enum { N_KEYWORD = sizeof keyword_rows / sizeof *keyword_rows };
 
 void fxi_schema_check(fxi_schema *r, const fxi_json *schema)
 {
@@ -252,8 +243,9 @@ void fxi_schema_check(fxi_schema *r, const fxi_json *schema)
         size_t k = 0;
         while (k < N_KEYWORD && strcmp(keyword_rows[k].name, it.key) != 0) k++;
         if (k == N_KEYWORD && !strncmp(it.key, "x-", 2)) continue;
-        const char *want = want_of(k < N_KEYWORD ? keyword_rows[k].value : NO_VALUE, it.value);
-        if (want) fxi_schema_refuse(r, schema, "\"%.*s\" %s", FXI_UTF8_HEAD(it.key, 60), want);
+        const struct value_kind *kind = k < N_KEYWORD ? keyword_rows[k].value : &unknown;
+        if (kind && (kind == &unknown || !kind->is(it.value)))
+            fxi_schema_refuse(r, schema, "\"%.*s\" %s", FXI_UTF8_HEAD(it.key, 60), kind->want);
     }
     if (schema != r->root && fxi_json_get(schema, "$id"))
         fxi_schema_refuse(r, schema, "\"$id\" inside of a schema is not supported");

@@ -74,7 +74,7 @@ static fx_status compile_schema(fxi_gram *g, const void *source, uint32_t *node,
 {
     fxi_gram_json json;
     const fx_status st = fxi_gram_json_add(g, &json, err);
-    return st ? st : fxi_schema_add(g, &json, source, node, err);
+    return st ? st : fxi_schema_add(g, &json, &(fxi_schema_ask){.schema = source}, node, err);
 }
 
 static fx_status compile_regex(fxi_gram *g, const void *source, uint32_t *node, fx_error *err)
