@@ -290,8 +290,6 @@ static bool write_embeddings(fxi_buf *b, const fxi_reply *r)
                               r->model, n_tok, n_tok);
 }
 
-// ---- prompts that are kept ----------------------------------------------------------------------
-
 static bool write_retained(fxi_buf *b, const fxi_reply *r)
 {
     bool ok = fxi_json_fmt(b, "{'object':'list','data':[");

@@ -7,8 +7,6 @@
 #include "base/json/json.h"
 #include "server/reply/api_reply.h"
 
-// ---- blocks -------------------------------------------------------------------------------------
-
 static bool add_message_block(fxi_buf *b, const fxi_content_part *p, bool whole)
 {
     const fxi_str text = {p->text.p, whole ? p->text.n : 0};
@@ -166,12 +164,6 @@ static bool write_finish(fxi_reply *r, int k, fx_finish finish)
            begin_event(r, "message_stop") && end_event(r);
 }
 
-static bool write_nothing(fxi_reply *r)
-{
-    (void)r;
-    return true;
-}
-
 static bool write_error(fxi_reply *r, const fxi_http_error *e)
 {
     return fxi_buf_str(&r->out, "event: error\ndata: ") &&
@@ -180,9 +172,7 @@ static bool write_error(fxi_reply *r, const fxi_http_error *e)
 
 const fxi_writer fxi_messages_writer = {.keeps = true,
                                         .ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
-                                        .head = write_nothing,
                                         .begin = begin_message_stream,
                                         .content = write_content,
                                         .finish = write_finish,
-                                        .end = write_nothing,
                                         .error = write_error};

@@ -225,12 +225,6 @@ static bool write_finish(fxi_reply *r, int k, fx_finish finish)
            add_response_event(r, cut ? "response.incomplete" : "response.completed");
 }
 
-static bool write_end(fxi_reply *r)
-{
-    (void)r;
-    return true;
-}
-
 static bool write_error(fxi_reply *r, const fxi_http_error *e)
 {
     (void)e; // r->err
@@ -239,9 +233,7 @@ static bool write_error(fxi_reply *r, const fxi_http_error *e)
 
 const fxi_writer fxi_responses_writer = {.keeps = true,
                                          .ping = ": ping\n\n",
-                                         .head = write_end,
                                          .begin = begin_response,
                                          .content = write_content,
                                          .finish = write_finish,
-                                         .end = write_end,
                                          .error = write_error};

@@ -1,21 +1,10 @@
 // dialect.c - see dialect.h: a chat while it is written.
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json/json.h"
-#include "base/text/utf8.h" // defines: fxi_utf8_vprint
+#include "base/text/utf8.h" // defines: FXI_UTF8_HEAD
 #include "server/request/dialect.h"
-
-fxi_place fxi_place_at(const char *fmt, ...)
-{
-    fxi_place at;
-    va_list ap;
-    va_start(ap, fmt);
-    fxi_utf8_vprint(at.text, sizeof at.text, fmt, ap);
-    va_end(ap);
-    return at;
-}
 
 // ok: what was written.
 static bool draft_written(fxi_chat_draft *d, bool ok)
@@ -136,18 +125,34 @@ bool fxi_chat_draft_close(fxi_chat_draft *d)
     return draft_written(d, ok);
 }
 
-// ---- tools --------------------------------------------------------------------------------------
+// ---- tools and the whole ------------------------------------------------------------------------
 
-bool fxi_chat_draft_tool(fxi_chat_draft *d, const fxi_json *name, const fxi_json *about,
-                         const fxi_json *parameters, bool strict)
+bool fxi_chat_draft_tool(fxi_chat_draft *d, size_t i, const fxi_json *tool, const char *type,
+                         const char *schema)
 {
     fxi_buf *b = &d->tools;
+    const bool is_function = !strcmp(type, "function");
+    const fxi_json *kind = fxi_json_get(tool, "type"), *name = fxi_json_get(tool, "name"),
+                   *about = fxi_json_get(tool, "description"),
+                   *parameters = fxi_json_get(tool, schema);
+    const char *word = fxi_json_is_string(kind) ? fxi_json_text(kind) : "?";
+    const bool has_kind = is_function || (kind && !fxi_json_is_null(kind));
+    if (is_function && !fxi_json_is_string(kind))
+        return fxi_bad_type(d->p, fxi_place_at("tools[%zu].type", i).text, "a string");
+    if (has_kind && strcmp(word, type) != 0)
+        return fxi_bad_value(d->p, fxi_place_at("tools[%zu].type", i).text,
+                             "tools of type '%.*s' are not supported", FXI_UTF8_HEAD(word, 40));
+    if (!fxi_json_is_string(name))
+        return fxi_bad_type(d->p, fxi_place_at("tools[%zu].name", i).text, "a string");
+    if (!is_function && !fxi_json_is_object(parameters))
+        return fxi_bad_type(d->p, fxi_place_at("tools[%zu].%s", i, schema).text, "an object");
+    const bool is_strict = fxi_json_is_true(fxi_json_get(tool, "strict"));
     return draft_written(
         d,
         fxi_json_fmt(b, "%s{'type':'function','function':{'name':%v", comma_before(b), name) &&
             (!fxi_json_is_string(about) || fxi_json_fmt(b, ",'description':%v", about)) &&
             (!fxi_json_is_object(parameters) || fxi_json_fmt(b, ",'parameters':%v", parameters)) &&
-            fxi_json_fmt(b, strict ? ",'strict':true}}" : "}}"));
+            fxi_json_fmt(b, is_strict ? ",'strict':true}}" : "}}"));
 }
 
 // ---- the whole ----------------------------------------------------------------------------------
