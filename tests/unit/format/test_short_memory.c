@@ -14,6 +14,7 @@
 #include "format/vocab/read/vocab_read.h"
 #include "json_doc.h"
 #include "unit/cmocka_all.h"
+#include "unit/wrapped_memory.h"
 
 #define FOLDER       FX_SOURCE_DIR "/tests/vectors/tokenizers/"
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -57,42 +58,14 @@ static struct {
     long n, at;
 } failing;
 
-static bool fails(void)
+static bool fails_now(size_t n_bytes)
 {
+    (void)n_bytes;
     if (!failing.on) return false;
     const long i = failing.n++;
     const bool yes = i == failing.at || (failing.all && i > failing.at);
     if (yes) errno = ENOMEM;
     return yes;
-}
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void *__real_reallocarray(void *p, size_t n, size_t size);
-void *__wrap_reallocarray(void *p, size_t n, size_t size);
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
-
-void *__wrap_reallocarray(void *p, size_t n, size_t size)
-{
-    return fails() ? NULL : __real_reallocarray(p, n, size);
 }
 
 // What libc allocates for its callers; the names with _chk are those of fortified builds.
@@ -111,33 +84,33 @@ int __wrap___asprintf_chk(char **out, int flag, const char *fmt, ...);
 
 char *__wrap_strdup(const char *s)
 {
-    return fails() ? NULL : __real_strdup(s);
+    return fails_now(0) ? NULL : __real_strdup(s);
 }
 
 char *__wrap_strndup(const char *s, size_t n)
 {
-    return fails() ? NULL : __real_strndup(s, n);
+    return fails_now(0) ? NULL : __real_strndup(s, n);
 }
 
 char *__wrap_realpath(const char *path, char *room)
 {
-    return fails() ? NULL : __real_realpath(path, room);
+    return fails_now(0) ? NULL : __real_realpath(path, room);
 }
 
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
-    return fails() ? NULL : __real_fopen(path, mode);
+    return fails_now(0) ? NULL : __real_fopen(path, mode);
 }
 
 FILE *__wrap_open_memstream(char **p, size_t *n)
 {
-    return fails() ? NULL : __real_open_memstream(p, n);
+    return fails_now(0) ? NULL : __real_open_memstream(p, n);
 }
 
 static int print_or_fail(char **out, const char *fmt, va_list ap)
 {
     *out = (char *)(uintptr_t)-1; // undefined, then
-    return fails() ? -1 : vasprintf(out, fmt, ap);
+    return fails_now(0) ? -1 : vasprintf(out, fmt, ap);
 }
 
 int __wrap_asprintf(char **out, const char *fmt, ...)
