@@ -68,8 +68,8 @@ static bool fails_now(size_t n_bytes)
     return yes;
 }
 
-// What libc allocates for its callers, and what fails in its place; the names with _chk are those of
-// fortified builds.
+// What libc allocates for its callers, and what fails in its place; the names with _chk are those
+// of fortified builds.
 #define FAILING(type, name, params, args)                \
     type __real_##name params;                           \
     type __wrap_##name params;                           \
