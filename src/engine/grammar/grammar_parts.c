@@ -136,7 +136,7 @@ static fx_status read_schema_part(part_reader *r, const fx_part *p, uint32_t *no
     FX_TRY(read_schema_text(r, p, &ask.schema));
     FX_TRY(copy_text(r, p, at, sizeof at));
     FX_TRY(need_json(r));
-    return fxi_schema_add_part(r->g, &r->json, &ask, node, r->err);
+    return fxi_schema_add(r->g, &r->json, &ask, node, r->err);
 }
 
 static fx_status read_string_part(part_reader *r, const fx_part *p, uint32_t *node)
@@ -159,7 +159,7 @@ static fx_status read_string_part(part_reader *r, const fx_part *p, uint32_t *no
         patterns[ask.n_pattern] = pattern[ask.n_pattern];
         ask.n_pattern++;
     }
-    return fxi_schema_add_plain(r->g, &ask, node, r->err);
+    return fxi_schema_add(r->g, NULL, &ask, node, r->err);
 }
 
 static fx_status read_rules_part(part_reader *r, const fx_part *p, uint32_t *node)
