@@ -1,4 +1,4 @@
-// json_cases.h - what the tests of recorded vectors read from JSON files: cases, and lists of tokens.
+// json_cases.h - what tests of recorded vectors read from JSON files: cases, and lists of tokens.
 #ifndef TESTS_JSON_CASES_H
 #define TESTS_JSON_CASES_H
 
