@@ -82,17 +82,26 @@ static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, fx
     return st;
 }
 
-// Runs a request (this sets its callback fields), writes its text to stdout as it arrives and
-// collects it in *out, whose text the caller frees. A signal cancels the request. Errors: those of
-// fx_submit; FX_EIO (stdout); FX_EINTERNAL (the request failed); FX_ENOMEM.
-static fx_status run_completion(fx_engine *eng, fx_request *req, completion *out, fx_error *err)
+// Completes the prompt up to the text `stop`, NULL: to its end. Writes the text to stdout as it
+// arrives and collects it in *out, whose text the caller frees. A signal cancels the request.
+// Errors: those of fx_submit; FX_EIO (stdout); FX_EINTERNAL (the request failed); FX_ENOMEM.
+static fx_status run_completion(fx_engine *eng, const fxi_cli_options *o, const fx_tokens *prompt,
+                                const char *stop, completion *out, fx_error *err)
 {
     text_stream s = {.mu = PTHREAD_MUTEX_INITIALIZER, .out = out};
+    fx_request req = fx_request_default();
     *out = (completion){.finish = FX_FINISH_NONE, .start_s = fxi_now_s()};
-    req->on_event = add_event_text;
-    req->ud = &s;
+    req.prompt = prompt->id;
+    req.n_prompt = prompt->n;
+    req.max_tok = o->max_tok;
+    req.sampling = o->sampling;
+    req.ignore_eos = o->ignore_eos;
+    req.stop = &stop;
+    req.n_stop = stop != NULL;
+    req.on_event = add_event_text;
+    req.ud = &s;
     uint64_t id;
-    fx_status st = fx_submit(eng, req, &id, err);
+    fx_status st = fx_submit(eng, &req, &id, err);
     if (st == FX_OK) st = write_until_end(&s, eng, id, err);
     if (st == FX_OK && out->finish == FX_FINISH_ERROR)
         st = fxi_fail(err, FX_EINTERNAL, "%s", s.error);
@@ -101,15 +110,6 @@ static fx_status run_completion(fx_engine *eng, fx_request *req, completion *out
     fxi_buf_free(&s.pending);
     pthread_mutex_destroy(&s.mu);
     return st;
-}
-
-static fx_request sampled_request(const fxi_cli_options *o)
-{
-    fx_request req = fx_request_default();
-    req.max_tok = o->max_tok;
-    req.sampling = o->sampling;
-    req.ignore_eos = o->ignore_eos;
-    return req;
 }
 
 static void print_figures(const fx_engine *eng, const completion *a)
@@ -183,31 +183,18 @@ static void run_chat_command(conversation *c, const char *line)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static fx_status ask_model(conversation *c, completion *a, fx_error *err)
-{
-    static const char *const turn[] = {
-        "\nUser:"}; // where a model without a template would make up the user's next line
-    fx_tokens prompt = {0};
-    FX_TRY(fx_chat_tokenize(c->eng, c->msg, c->n_msg, &prompt, err));
-    fx_request req = sampled_request(c->o);
-    req.prompt = prompt.id;
-    req.n_prompt = prompt.n;
-    if (!fx_engine_info(c->eng)->has_chat_template) {
-        req.stop = turn;
-        req.n_stop = 1;
-    }
-    fx_status st = run_completion(c->eng, &req, a, err);
-    fx_tokens_free(&prompt);
-    return st;
-}
-
 static fx_status answer_message(conversation *c, const char *line, size_t n_bytes, fx_error *err)
 {
+    // Where a model without a template would make up the user's next line.
+    const char *turn = fx_engine_info(c->eng)->has_chat_template ? NULL : "\nUser:";
     completion a = {.finish = FX_FINISH_NONE};
+    fx_tokens prompt = {0};
     size_t before = c->n_msg;
     fx_status st = add_message(c, "user", line, n_bytes, err);
-    if (st == FX_OK) st = ask_model(c, &a, err);
+    if (st == FX_OK) st = fx_chat_tokenize(c->eng, c->msg, c->n_msg, &prompt, err);
+    if (st == FX_OK) st = run_completion(c->eng, c->o, &prompt, turn, &a, err);
     if (st == FX_OK) st = add_message(c, "assistant", a.text.p, a.text.n, err);
+    fx_tokens_free(&prompt);
     fxi_buf_free(&a.text);
     if (st != FX_OK) {
         drop_messages_from(c, before);
@@ -284,12 +271,7 @@ static int run_once(fx_engine *eng, const fxi_cli_options *o)
     fx_tokens prompt = {0};
     fx_status st =
         fx_tokenize(eng, o->prompt, strlen(o->prompt), FX_TOKENIZE_PROMPT, &prompt, &err);
-    if (st == FX_OK) {
-        fx_request req = sampled_request(o);
-        req.prompt = prompt.id;
-        req.n_prompt = prompt.n;
-        st = run_completion(eng, &req, &a, &err);
-    }
+    if (st == FX_OK) st = run_completion(eng, o, &prompt, NULL, &a, &err);
     fx_tokens_free(&prompt);
     fxi_buf_free(&a.text);
     if (st != FX_OK) return fxi_cli_fail("%s", err.text);

@@ -58,10 +58,10 @@ typedef struct fxi_opt_section {
     unsigned command; // its bit
 } fxi_opt_section;
 
-// What was called otherwise in the version before: `name` is the old name of the option `now`, or,
-// with an old_value, the option of which that value is called `now`.
+// A value of the option `name` that was called `old` in the version before. (An option's old name
+// is a row without help.)
 typedef struct fxi_opt_renamed {
-    const char *name, *old_value, *now;
+    const char *name, *old, *now;
 } fxi_opt_renamed;
 
 typedef struct fxi_opt_table {
