@@ -3,7 +3,7 @@
 #include "base/json/json.h"
 #include "base/system/regions.h"
 #include "base/text/str.h"
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
 #include "lab/kv_reserve.h"
 #include "lab/replay.h"

@@ -3,7 +3,6 @@
 #include "base/number/rng.h"
 #include "base/system/clock.h"
 #include "cli/cli.h" // defines: fxi_cli_options, fxi_opt_ints
-#include "cli/command.h"
 #include "cli/terminal/terminal.h"
 
 #include "base/json/json.h"

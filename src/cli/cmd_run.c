@@ -1,7 +1,7 @@
 // cmd_run.c - `flexinfer run`: one completion, or a chat in the terminal or from a pipe.
 #include "base/system/clock.h"
 #include "base/system/grow.h"
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
 
 #include <errno.h>

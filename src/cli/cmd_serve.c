@@ -5,7 +5,7 @@
 #include "base/system/memory.h"  // defines: fxi_core_dump_shrink
 #include "base/system/regions.h" // defines: fxi_heap_map_large
 #include "base/text/utf8.h"      // defines: fxi_utf8_vprint
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
 #include "server/log/log.h"
 #include "server/server.h"
@@ -295,7 +295,8 @@ static int run_server(serve_run *r)
     r->opt.log_dropped = count_dropped;
     if (fxi_server_open(&r->opt, &r->srv, &err) != FX_OK) return fail_run(r, err.text);
     if (r->o->server.key_file || (manager && *manager)) fxi_signals_catch_hup();
-    if (fxi_cli_open(r->o, &eng, &err) != FX_OK) return fail_run(r, err.text);
+    if (fxi_cli_open_engine(fxi_cli_engine_options(r->o), &eng, &err) != FX_OK)
+        return fail_run(r, err.text);
     // Until now a signal ended the process: nothing was running.
     const int rc =
         fxi_signals_catch() ? serve_engine(r, eng) : fail_run(r, "out of file descriptors");

@@ -164,19 +164,8 @@ static bool is_below_mount(const cgroup_dir *g)
 
 typedef uint64_t group_bytes_fn(const cgroup_dir *g);
 
-// The least of the group and its ancestors; its path is cut on the way up.
-static uint64_t line_bytes(cgroup_dir *g, group_bytes_fn *bytes_of)
-{
-    if (!is_below_mount(g)) g->path[0] = 0;
-    uint64_t least = bytes_of(g);
-    while (g->path[0]) {
-        *strrchr(g->path, '/') = 0;
-        least = smaller_of(least, bytes_of(g));
-    }
-    return least;
-}
-
-// The least of the group in a line: "4:cpu,memory:/path" (version 1) or "0::/path" (version 2).
+// The least of the group in a line and its ancestors: "4:cpu,memory:/path" (version 1) or
+// "0::/path" (version 2), which is cut on the way up.
 static uint64_t named_bytes(const char *root, char *line, group_bytes_fn *bytes_of)
 {
     strsep(&line, ":");
@@ -189,7 +178,13 @@ static uint64_t named_bytes(const char *root, char *line, group_bytes_fn *bytes_
         if (!name) return NO_LIMIT;
         g.kind = &version_1;
     }
-    return line_bytes(&g, bytes_of);
+    if (!is_below_mount(&g)) g.path[0] = 0;
+    uint64_t least = bytes_of(&g);
+    while (g.path[0]) {
+        *strrchr(g.path, '/') = 0;
+        least = smaller_of(least, bytes_of(&g));
+    }
+    return least;
 }
 
 static uint64_t cgroups_bytes(const char *root, group_bytes_fn *bytes_of)
