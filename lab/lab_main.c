@@ -234,14 +234,6 @@ static void print_replay_row(const trace_job *j, const fxi_replay_figures *f)
     printf("\n");
 }
 
-static void print_replay_timeline(const trace_job *j, const fxi_replay_figures *f)
-{
-    for (const fxi_replay_sample *s = f->sample; s < f->sample + f->n_sample; s++)
-        fprintf(j->timeline, "%s,%.6g,%d,%d,%.6g,%.6g,%.6g\n", j->manager, s->at_s,
-                s->state.n_running, s->state.n_waiting, to_gb(s->state.kv.mapped),
-                to_gb(s->state.kv.live), to_gb(s->state.kv.cached));
-}
-
 static bool show_progress(void *ud, size_t n_done, size_t n_row)
 {
     fxi_progress_draw(ud, n_done, n_row);
@@ -343,7 +335,12 @@ static fx_status run_manager(trace_job *j, const lab_way *way, const char *manag
     fx_status st = way->run(j, &f, err);
     fxi_progress_end(&j->bar);
     if (st == FX_OK) print_replay_row(j, &f);
-    if (st == FX_OK && j->timeline) print_replay_timeline(j, &f);
+    for (size_t i = 0; st == FX_OK && j->timeline && i < f.n_sample; i++) {
+        const fxi_replay_sample *s = &f.sample[i];
+        fprintf(j->timeline, "%s,%.6g,%d,%d,%.6g,%.6g,%.6g\n", j->manager, s->at_s,
+                s->state.n_running, s->state.n_waiting, to_gb(s->state.kv.mapped),
+                to_gb(s->state.kv.live), to_gb(s->state.kv.cached));
+    }
     fxi_replay_figures_free(&f);
     fflush(stdout);
     return st;
@@ -381,16 +378,6 @@ static fx_status run_trace(trace_job *j, const lab_way *way, fx_error *err)
     return run_managers(j, way, err);
 }
 
-static fx_status close_timeline(trace_job *j, fx_error *err)
-{
-    FILE *f = j->timeline;
-    if (!f) return FX_OK;
-    const bool failed = ferror(f);
-    if (fclose(f) != 0 || failed)
-        return fxi_fail(err, FX_EIO, "%s: %s", j->o->timeline, strerror(errno));
-    return FX_OK;
-}
-
 static int run_job(const fxi_cli_options *cli, const char *path, const lab_way *way)
 {
     const lab_options *o = (const lab_options *)cli;
@@ -403,9 +390,11 @@ static int run_job(const fxi_cli_options *cli, const char *path, const lab_way *
                            .progress_ud = &j.bar}};
     fx_error err;
     fx_status st = run_trace(&j, way, &err);
-    fx_status closed = close_timeline(&j, st == FX_OK ? &err : NULL);
+    const bool failed = j.timeline && ferror(j.timeline);
+    if (j.timeline && (fclose(j.timeline) != 0 || failed) && st == FX_OK)
+        st = fxi_fail(&err, FX_EIO, "%s: %s", o->timeline, strerror(errno));
     fxi_trace_free(&j.trace);
-    if (st == FX_OK && closed == FX_OK) return 0;
+    if (st == FX_OK) return 0;
     return fxi_signals_stop() ? FXI_EXIT_SIGNAL + fxi_signals_stop() : fxi_cli_fail("%s", err.text);
 }
 

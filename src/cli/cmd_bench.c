@@ -417,18 +417,6 @@ static fx_status check_fits(const bench *b, const char *option, int n_tok, fx_er
                     option, n_tok, b->o->n_gen, b->model.ctx_tok);
 }
 
-// The options with room for the largest batch, and with no time cap on prompt work while others
-// decode.
-static fxi_cli_options with_room(const fxi_cli_options *o)
-{
-    fxi_cli_options with = *o;
-    const int longest = largest_of(&o->contexts, largest_of(&o->prompts, DEFAULT_PROMPT));
-    with.engine.max_seq = largest_of(&o->batch, o->engine.max_seq);
-    with.engine.max_queue_tok = (int64_t)with.engine.max_seq * longest + 1;
-    if (!o->engine.step_ms) with.engine.step_ms = 1 << 20;
-    return with;
-}
-
 static fx_status measure_machine(bench *b, fx_error *err)
 {
     fx_machine now, *most = &b->machine;
@@ -458,11 +446,16 @@ static fx_status measure_engine(bench *b, fx_error *err)
     return run_bench(b, err);
 }
 
-// With a trace of whatever was run, even where a run failed.
+// With room for the largest batch, and with no time cap on prompt work while others decode; with a
+// trace of whatever was run, even where a run failed.
 static fx_status measure_all(bench *b, fx_error *err)
 {
     FILE *trace;
-    const fxi_cli_options with = with_room(b->o);
+    fxi_cli_options with = *b->o;
+    const int longest = largest_of(&with.contexts, largest_of(&with.prompts, DEFAULT_PROMPT));
+    with.engine.max_seq = largest_of(&with.batch, with.engine.max_seq);
+    with.engine.max_queue_tok = (int64_t)with.engine.max_seq * longest + 1;
+    if (!with.engine.step_ms) with.engine.step_ms = 1 << 20;
     FX_TRY(fxi_cli_trace_open(b->o->trace, &trace, err));
     fx_status st = fxi_cli_open_generator(&with, &b->eng, err);
     if (st == FX_OK) st = measure_engine(b, err);

@@ -19,33 +19,28 @@
 // their text is printed.
 
 typedef struct completion {
-    fxi_buf text;
+    fxi_buf text;       // written
+    pthread_mutex_t mu; // guards what follows, until the request has ended
+    fxi_buf pending;    // text not yet written
+    bool last;          // the request has ended, and nothing below changes any more
+    bool no_memory;     // an event's text was lost
     fx_finish finish;
     int n_prompt, n_generated;
     double start_s, first_s, end_s; // of the clock; first_s 0: no token has come
-} completion;
-
-typedef struct text_stream {
-    pthread_mutex_t mu;
-    fxi_buf pending; // guarded by mu: text not yet written
-    bool last;       // guarded by mu: the request has ended, and nothing below changes any more
-    bool no_memory;  // an event's text was lost
-    completion *out; // guarded by mu, but for its text
     char error[FX_ERROR_TEXT_BYTES];
-} text_stream;
+} completion;
 
 static void add_event_text(void *ud, const fx_event *ev)
 {
-    text_stream *s = ud;
-    completion *out = s->out;
+    completion *s = ud;
     pthread_mutex_lock(&s->mu);
-    if (ev->token >= 0 && out->first_s == 0) out->first_s = fxi_now_s();
+    if (ev->token >= 0 && s->first_s == 0) s->first_s = fxi_now_s();
     if (ev->text_bytes && !fxi_buf_add(&s->pending, ev->text, ev->text_bytes)) s->no_memory = true;
-    out->n_prompt = ev->n_prompt;
-    out->n_generated = ev->n_generated;
+    s->n_prompt = ev->n_prompt;
+    s->n_generated = ev->n_generated;
     if (ev->finish != FX_FINISH_NONE) {
-        out->end_s = fxi_now_s();
-        out->finish = ev->finish;
+        s->end_s = fxi_now_s();
+        s->finish = ev->finish;
         if (ev->error) snprintf(s->error, sizeof s->error, "%s", ev->error);
     }
     s->last = ev->last;
@@ -55,7 +50,7 @@ static void add_event_text(void *ud, const fx_event *ev)
 
 // Writes until the request has ended, and waits for that end even after a failure: the engine holds
 // our callback.
-static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, fx_error *err)
+static fx_status write_until_end(completion *s, fx_engine *eng, uint64_t id, fx_error *err)
 {
     fxi_buf text = {0};
     fx_status st = FX_OK;
@@ -72,7 +67,7 @@ static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, fx
         if (st == FX_OK && text.n &&
             (fwrite(text.p, 1, text.n, stdout) != text.n || fflush(stdout) != 0))
             st = fxi_fail(err, FX_EIO, "cannot write to stdout: %s", strerror(errno));
-        if (text.n && !fxi_buf_add(&s->out->text, text.p, text.n)) s->no_memory = true;
+        if (text.n && !fxi_buf_add(&s->text, text.p, text.n)) s->no_memory = true;
         if (!is_cancelled && (st != FX_OK || fxi_signals_stop())) {
             fx_cancel(eng, id);
             is_cancelled = true;
@@ -88,9 +83,8 @@ static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, fx
 static fx_status run_completion(fx_engine *eng, const fxi_cli_options *o, const fx_tokens *prompt,
                                 const char *stop, completion *out, fx_error *err)
 {
-    text_stream s = {.mu = PTHREAD_MUTEX_INITIALIZER, .out = out};
     fx_request req = fx_request_default();
-    *out = (completion){.finish = FX_FINISH_NONE, .start_s = fxi_now_s()};
+    *out = (completion){.mu = PTHREAD_MUTEX_INITIALIZER, .start_s = fxi_now_s()};
     req.prompt = prompt->id;
     req.n_prompt = prompt->n;
     req.max_tok = o->max_tok;
@@ -99,16 +93,16 @@ static fx_status run_completion(fx_engine *eng, const fxi_cli_options *o, const 
     req.stop = &stop;
     req.n_stop = stop != NULL;
     req.on_event = add_event_text;
-    req.ud = &s;
+    req.ud = out;
     uint64_t id;
     fx_status st = fx_submit(eng, &req, &id, err);
-    if (st == FX_OK) st = write_until_end(&s, eng, id, err);
+    if (st == FX_OK) st = write_until_end(out, eng, id, err);
     if (st == FX_OK && out->finish == FX_FINISH_ERROR)
-        st = fxi_fail(err, FX_EINTERNAL, "%s", s.error);
-    else if (st == FX_OK && s.no_memory)
+        st = fxi_fail(err, FX_EINTERNAL, "%s", out->error);
+    else if (st == FX_OK && out->no_memory)
         st = fxi_fail(err, FX_ENOMEM, "out of memory for the answer's text");
-    fxi_buf_free(&s.pending);
-    pthread_mutex_destroy(&s.mu);
+    fxi_buf_free(&out->pending);
+    pthread_mutex_destroy(&out->mu);
     return st;
 }
 

@@ -330,7 +330,7 @@ static fxi_body_step object_text(fxi_output_parser *o, char c)
     return body_go_on(o, O_NEXT);
 }
 
-fxi_body_step fxi_call_object(fxi_output_parser *o, char c)
+static fxi_body_step object_byte(fxi_output_parser *o, char c)
 {
     switch (o->call.step) {
     case O_OPEN: return expect_byte(o, c, '{', O_FIRST);
@@ -393,7 +393,7 @@ static fxi_body_step head_name(fxi_output_parser *o, char c)
     return o->call.mark[0] == '{' ? FXI_BODY_AGAIN : FXI_BODY_MORE;
 }
 
-fxi_body_step fxi_call_head(fxi_output_parser *o, char c)
+static fxi_body_step head_byte(fxi_output_parser *o, char c)
 {
     if (o->call.step == H_NAME) return head_name(o, c);
     if (o->call.step == H_OPEN) {
@@ -539,16 +539,6 @@ static fxi_body_step tags_value(fxi_output_parser *o, char c)
     if (match != 2) return FXI_BODY_MORE;
     fxi_buf_clear(&d->word);
     return end_value(o);
-}
-
-fxi_body_step fxi_call_tags(fxi_output_parser *o, char c)
-{
-    static fxi_body_step (*const take[])(fxi_output_parser *, char) = {[T_NAME] = tags_name,
-                                                                       [T_NEXT] = tags_next,
-                                                                       [T_KEY] = tags_key,
-                                                                       [T_GAP] = tags_gap,
-                                                                       [T_VALUE] = tags_value};
-    return take[o->call.step](o, c);
 }
 
 // ---- Python's notation --------------------------------------------------------------------------
@@ -719,12 +709,23 @@ static fxi_body_step python_end(fxi_output_parser *o, char c)
     return emit_and_go_on(o, ": ", P_VALUE);
 }
 
-fxi_body_step fxi_call_python(fxi_output_parser *o, char c)
+// ---- all ----------------------------------------------------------------------------------------
+
+fxi_body_step fxi_call_byte(fxi_output_parser *o, char c)
 {
-    static fxi_body_step (*const take[])(fxi_output_parser *, char) = {
+    static fxi_body_step (*const of_tags[])(fxi_output_parser *, char) = {
+        [T_NAME] = tags_name, [T_NEXT] = tags_next,   [T_KEY] = tags_key,
+        [T_GAP] = tags_gap,   [T_VALUE] = tags_value,
+    };
+    static fxi_body_step (*const of_python[])(fxi_output_parser *, char) = {
         [P_NAME] = python_name, [P_KEY] = python_key,           [P_VALUE] = python_value,
         [P_WORD] = python_word, [P_STRING] = python_string,     [P_ESCAPE] = python_escape,
         [P_HEX] = python_hex,   [P_DICT_KEY] = python_dict_key, [P_AFTER] = python_end,
     };
-    return take[o->call.step](o, c);
+    switch (o->call.body) {
+    case FXI_BODY_OBJECT: return object_byte(o, c);
+    case FXI_BODY_TAGS: return of_tags[o->call.step](o, c);
+    case FXI_BODY_PYTHON: return of_python[o->call.step](o, c);
+    default: return head_byte(o, c);
+    }
 }

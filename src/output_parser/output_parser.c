@@ -270,13 +270,7 @@ static byte_step end_call(fxi_output_parser *o)
 
 static byte_step state_call(fxi_output_parser *o)
 {
-    static fxi_body_step (*const bodies[])(fxi_output_parser *, char) = {
-        [FXI_BODY_OBJECT] = fxi_call_object,
-        [FXI_BODY_HEAD] = fxi_call_head,
-        [FXI_BODY_TAGS] = fxi_call_tags,
-        [FXI_BODY_PYTHON] = fxi_call_python,
-    };
-    switch (bodies[o->call.body](o, o->in.p[o->at])) {
+    switch (fxi_call_byte(o, o->in.p[o->at])) {
     case FXI_BODY_DONE: return end_call(o);
     case FXI_BODY_AGAIN: o->mark = o->at = o->at + 1 - o->n_back; return BYTE_SETTLED;
     case FXI_BODY_BAD: return break_call(o, o->at + 1 - o->n_back);

@@ -83,9 +83,6 @@ void fxi_call_begin(fxi_call_draft *d, fxi_call_body body);
 // The call of harmony's message to "functions.NAME".
 void fxi_call_begin_named(fxi_output_parser *o, fxi_str recipient);
 void fxi_call_free(fxi_call_draft *d);
-fxi_body_step fxi_call_object(fxi_output_parser *o, char c);
-fxi_body_step fxi_call_head(fxi_output_parser *o, char c);
-fxi_body_step fxi_call_tags(fxi_output_parser *o, char c);
-fxi_body_step fxi_call_python(fxi_output_parser *o, char c);
+fxi_body_step fxi_call_byte(fxi_output_parser *o, char c);
 
 #endif
