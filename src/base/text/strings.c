@@ -117,6 +117,16 @@ bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n)
     return false;
 }
 
+bool fxi_str_is_plain(fxi_str s, const char *more)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        const char c = s.p[i], low = (char)(c | 0x20);
+        const bool is_alnum = (low >= 'a' && low <= 'z') || (c >= '0' && c <= '9');
+        if (!is_alnum && (!c || !strchr(more, c))) return false;
+    }
+    return true;
+}
+
 bool fxi_str_next_line(fxi_str *rest, fxi_str *line)
 {
     if (rest->n == 0) return false;

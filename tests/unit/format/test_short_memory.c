@@ -14,6 +14,7 @@
 #include "format/vocab/read/vocab_read.h"
 #include "json_doc.h"
 #include "unit/cmocka_all.h"
+#include "unit/wrapped_memory.h"
 
 #define FOLDER       FX_SOURCE_DIR "/tests/vectors/tokenizers/"
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -57,8 +58,9 @@ static struct {
     long n, at;
 } failing;
 
-static bool fails(void)
+static bool fails_now(size_t n_bytes)
 {
+    (void)n_bytes;
     if (!failing.on) return false;
     const long i = failing.n++;
     const bool yes = i == failing.at || (failing.all && i > failing.at);
@@ -66,20 +68,16 @@ static bool fails(void)
     return yes;
 }
 
-// A function of libc that allocates, and one that fails in its place. The names with _chk are those
+// What libc allocates for its callers, and what fails in its place; the names with _chk are those
 // of fortified builds.
-#define FAILING(type, name, params, args)           \
-    type __real_##name params;                      \
-    type __wrap_##name params;                      \
-    type __wrap_##name params                       \
-    {                                               \
-        return fails() ? NULL : __real_##name args; \
+#define FAILING(type, name, params, args)                \
+    type __real_##name params;                           \
+    type __wrap_##name params;                           \
+    type __wrap_##name params                            \
+    {                                                    \
+        return fails_now(0) ? NULL : __real_##name args; \
     }
 
-FAILING(void *, malloc, (size_t n), (n))
-FAILING(void *, calloc, (size_t n, size_t size), (n, size))
-FAILING(void *, realloc, (void *p, size_t n), (p, n))
-FAILING(void *, reallocarray, (void *p, size_t n, size_t size), (p, n, size))
 FAILING(char *, strdup, (const char *s), (s))
 FAILING(char *, strndup, (const char *s, size_t n), (s, n))
 FAILING(char *, realpath, (const char *path, char *room), (path, room))
@@ -91,7 +89,7 @@ int __wrap___asprintf_chk(char **out, int flag, const char *fmt, ...);
 static int print_or_fail(char **out, const char *fmt, va_list ap)
 {
     *out = (char *)(uintptr_t)-1; // undefined, then
-    return fails() ? -1 : vasprintf(out, fmt, ap);
+    return fails_now(0) ? -1 : vasprintf(out, fmt, ap);
 }
 
 int __wrap_asprintf(char **out, const char *fmt, ...)
