@@ -90,14 +90,14 @@ static void close_nothing(void *ud)
 
 static fx_status write_vocab(fxi_buf *head, fx_error *err)
 {
-    static const fxi_str token[] = {{"a", 1}};
     static const float score[] = {0};
     static const int32_t type[] = {1};
     fxi_gguf_writer *w;
     FX_TRY(fxi_gguf_writer_open_memory(what, &w, err));
     fxi_gguf_write_str(w, "general.architecture", "none");
     fxi_gguf_write_str(w, "tokenizer.ggml.model", "llama");
-    fxi_gguf_write_strs(w, "tokenizer.ggml.tokens", token, 1);
+    fxi_gguf_begin_strs(w, "tokenizer.ggml.tokens", 1);
+    fxi_gguf_put_str(w, fxi_str_of("a"));
     fxi_gguf_write_array(w, "tokenizer.ggml.scores", FXI_GGUF_F32, score, 1);
     fxi_gguf_write_array(w, "tokenizer.ggml.token_type", FXI_GGUF_I32, type, 1);
     return fxi_gguf_writer_take_head(w, head, err);

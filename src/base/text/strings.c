@@ -104,6 +104,12 @@ bool fxi_str_is(fxi_str s, const char *text)
     return s.n == strlen(text) && !memcmp(s.p, text, s.n);
 }
 
+bool fxi_str_ends_in(fxi_str s, const char *end)
+{
+    const size_t n = strlen(end);
+    return s.n >= n && (!n || !memcmp(s.p + s.n - n, end, n));
+}
+
 bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -68,44 +68,23 @@ static bool fails_now(size_t n_bytes)
     return yes;
 }
 
-// What libc allocates for its callers; the names with _chk are those of fortified builds.
-char *__real_strdup(const char *s);
-char *__real_strndup(const char *s, size_t n);
-char *__real_realpath(const char *path, char *room);
-FILE *__real_fopen(const char *path, const char *mode);
-FILE *__real_open_memstream(char **p, size_t *n);
-char *__wrap_strdup(const char *s);
-char *__wrap_strndup(const char *s, size_t n);
-char *__wrap_realpath(const char *path, char *room);
-FILE *__wrap_fopen(const char *path, const char *mode);
-FILE *__wrap_open_memstream(char **p, size_t *n);
+// A function of libc that allocates, and one that fails in its place. The names with _chk are those
+// of fortified builds.
+#define FAILING(type, name, params, args)                \
+    type __real_##name params;                           \
+    type __wrap_##name params;                           \
+    type __wrap_##name params                            \
+    {                                                    \
+        return fails_now(0) ? NULL : __real_##name args; \
+    }
+
+FAILING(char *, strdup, (const char *s), (s))
+FAILING(char *, strndup, (const char *s, size_t n), (s, n))
+FAILING(char *, realpath, (const char *path, char *room), (path, room))
+FAILING(FILE *, fopen, (const char *path, const char *mode), (path, mode))
+
 int __wrap_asprintf(char **out, const char *fmt, ...);
 int __wrap___asprintf_chk(char **out, int flag, const char *fmt, ...);
-
-char *__wrap_strdup(const char *s)
-{
-    return fails_now(0) ? NULL : __real_strdup(s);
-}
-
-char *__wrap_strndup(const char *s, size_t n)
-{
-    return fails_now(0) ? NULL : __real_strndup(s, n);
-}
-
-char *__wrap_realpath(const char *path, char *room)
-{
-    return fails_now(0) ? NULL : __real_realpath(path, room);
-}
-
-FILE *__wrap_fopen(const char *path, const char *mode)
-{
-    return fails_now(0) ? NULL : __real_fopen(path, mode);
-}
-
-FILE *__wrap_open_memstream(char **p, size_t *n)
-{
-    return fails_now(0) ? NULL : __real_open_memstream(p, n);
-}
 
 static int print_or_fail(char **out, const char *fmt, va_list ap)
 {
@@ -137,7 +116,7 @@ static fx_status open_json(const char *path, const char *pre, fxi_vocab **out, f
 {
     fxi_vocab_spec s;
     fxi_vocab_spec_init(&s, path);
-    fx_status st = fxi_vocab_read_hf(pre, strlen(pre), &s, err);
+    fx_status st = fxi_vocab_read_hf(fxi_str_of(pre), &s, err);
     if (st == FX_OK) st = fxi_vocab_build(&s, out, err);
     fxi_vocab_spec_free(&s);
     return st;
