@@ -68,7 +68,7 @@ static bool fails_now(size_t n_bytes)
     return yes;
 }
 
-// A function of libc that allocates, and one that fails in its place. The names with _chk are those
+// What libc allocates for its callers, and what fails in its place; the names with _chk are those
 // of fortified builds.
 #define FAILING(type, name, params, args)                \
     type __real_##name params;                           \
