@@ -26,13 +26,13 @@ static void wait_sent(const fixture *f, uint64_t n_sent)
     WAIT_UNTIL(counts_of(f).n_sent == n_sent);
 }
 
-// How many could take a text at once, if no round runs.
+// How many could take a text at once, if none is being made.
 static int count_ready(const fixture *f)
 {
     int n = 0;
     pthread_mutex_lock(&f->srv->publisher.mu);
-    for (fxi_subscriber *s = f->srv->publisher.first; s; s = s->next)
-        n += fxi_http_job_waits(s->job);
+    for (const fxi_http_job *job = f->srv->publisher.first; job; job = job->kv.next)
+        n += !job->kv.text && !fxi_transport_queued_bytes(job->conn->io.fd);
     if (f->srv->publisher.is_busy) n = 0;
     pthread_mutex_unlock(&f->srv->publisher.mu);
     return n;

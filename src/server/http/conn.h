@@ -13,7 +13,7 @@
 //
 // All of it belongs to the I/O thread, but for the members of fxi_loop that say otherwise. Other
 // threads post a job to the loop when it has something to send, and the loop looks at its
-// connection; they may ask the kernel what job->fd has sent, under job.mu.
+// connection.
 #ifndef FXI_SERVER_CONN_H
 #define FXI_SERVER_CONN_H
 
@@ -62,7 +62,7 @@ typedef struct fxi_conn {
     double last_out_s;   // when it took the last ones
     double window_s;     // since when it has not taken all there was; 0: it has
     uint64_t window_ack; // bytes that the client's machine had acknowledged by then
-    double look_s;       // of fxi_kv_stream_look; INFINITY: not before the job is posted
+    double look_s;       // when to look for more to send; INFINITY: not before the job is posted
 
     char in[FXI_CONN_IN_BYTES], out[FXI_CONN_OUT_BYTES];
 } fxi_conn;

@@ -35,7 +35,6 @@
 #include "server/guard/keys.h"
 #include "server/guard/origin.h"
 #include "server/http/conn.h"
-#include "server/http/kv_stream.h"
 #include "server/metrics/metrics.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
@@ -48,6 +47,28 @@
 #define FXI_MAX_ALIAS 16 // further names of the model
 
 typedef struct fxi_http_job fxi_http_job;
+typedef struct fxi_kv_text fxi_kv_text; // a snapshot, written once for all subscribers
+
+// ---- subscribers of snapshots -----------------------------------------------------------------
+
+#define FXI_MAX_SUBSCRIBER 64
+
+typedef struct fxi_publisher_counts { // so far, but for n_subscriber
+    uint64_t n_subscriber;
+    uint64_t n_made, n_sent; // texts made, and sent to a subscriber
+    uint64_t n_bytes;        // of those sent
+    uint64_t ns;             // CPU time for both
+} fxi_publisher_counts;
+
+typedef struct fxi_publisher {
+    pthread_mutex_t mu;  // taken after server.mu, before job.mu; guards what follows
+    fxi_http_job *first; // that watches
+    fxi_kv_text *newest; // a reference; NULL: there is none
+    bool is_stale;       // there is a newer snapshot
+    bool is_busy;        // a worker makes a text, or will
+    fxi_publisher_counts count;
+    fxi_work work; // the workers' queue's own
+} fxi_publisher;
 
 // ---- the server -------------------------------------------------------------------------------
 
@@ -72,8 +93,6 @@ struct fxi_server {
     fxi_origins origins;
     fxi_keyring *keys;
     fxi_metrics *metrics; // a reference
-    char no_memory[512];  // whole responses, made at start: 503 where no answer can be made,
-    char too_late[512];   // and 408
     fxi_quota *quota;     // what all requests hold
     fxi_workers *workers;
     fxi_spans *spans; // NULL: none are wanted
@@ -149,14 +168,17 @@ struct fxi_http_job {
     bool is_listed;
     fxi_http_job *prev, *next;
 
-    fxi_subscriber subscriber; // of snapshots; server.publisher.mu guards it
+    bool
+        watches; // it subscribes to snapshots, without requests in the engine; constant once listed
+    struct {     // as a subscriber; guarded by server.publisher.mu
+        fxi_http_job *prev, *next;
+        uint64_t seen;     // number of the snapshot that it was sent last; 0: none
+        fxi_kv_text *text; // that is being sent: a reference
+    } kv;
 
     // Guarded by mu.
     pthread_mutex_t mu;
-    bool watches;       // it subscribes to snapshots (kv_stream.h), without requests in the engine
-    int fd;             // the connection's; -1: it has gone
-    bool has_taken_all; // of the stream: the socket has got all that there was
-    char ignored[96];   // fxi_params.ignored
+    char ignored[96]; // fxi_params.ignored
     fxi_reply reply;
     size_t text_bytes;  // charged for the reply's text
     fxi_buf answer;     // a whole body; the reply has ended then, or there is none
@@ -193,12 +215,6 @@ bool fxi_http_job_hang_up(fxi_http_job *job); // the same because the client has
 void fxi_http_job_ping(fxi_http_job *job);
 // If the job's work still waits for a worker, it never runs: gives the body back. pre: it is over.
 void fxi_http_job_drop_work(fxi_http_job *job);
-
-// Adds text to the stream of a job that watches, and has it sent. ok false: there was no memory
-// for it, and the stream ends. False: it has ended.
-bool fxi_http_job_add(fxi_http_job *job, bool ok, const fxi_buf *text);
-// Whether such a stream's reader has taken everything: what lies in the socket has not been taken.
-bool fxi_http_job_waits(fxi_http_job *job);
 
 // The jobs that have been posted to a worker and are not finished. False: the server is closing.
 bool fxi_jobs_add(fxi_http_job *job);
@@ -241,10 +257,11 @@ void fxi_random_id(char *dst, size_t cap, const char *prefix);
 
 // ---- respond.c: responses. On the I/O thread ----------------------------------------------------
 
-// Makes the responses that need no memory later. False: out of memory.
-bool fxi_respond_prepare(fxi_server *srv);
-// Sends a whole response that needs no job, and closes the connection. The text must stay.
-void fxi_respond_static(fxi_conn *c, const char *text);
+// Sends an error without a job and without memory, and closes the connection. The texts must be the
+// same in JSON.
+void fxi_respond_bare(fxi_conn *c, int status, const char *code, const char *message);
+// The same where there is no memory, with a job or without.
+void fxi_respond_no_memory(fxi_conn *c);
 // Each begins the job's response. Where memory is short, it is 503.
 void fxi_respond_error(fxi_http_job *job, const fxi_http_error *e);
 // *body (taken over) with 200, if it could be made.
@@ -253,6 +270,19 @@ void fxi_respond_made(fxi_http_job *job, bool made, const char *type, fxi_buf *b
 void fxi_respond_file(fxi_http_job *job, const fxi_web_file *f);
 // What a page of this origin may send: a request with any headers.
 void fxi_respond_preflight(fxi_http_job *job);
+
+// ---- kv_stream.c: snapshots to subscribers. On the I/O thread -----------------------------------
+
+// The job watches from now on, until its connection calls fxi_kv_stream_leave. False: *err.
+bool fxi_kv_stream_begin(fxi_http_job *job, fxi_http_error *err);
+void fxi_kv_stream_leave(fxi_http_job *job);
+// The newest text, if the job has not been sent it and its client has taken all before: as a
+// server-sent event, which the two bytes of the end of a chunk follow, or the data of that event
+// alone. It stays until the next call. False: there is none now; the job is posted when there is,
+// or conn.look_s says when to ask again.
+bool fxi_kv_stream_next(fxi_http_job *job, bool is_event, fxi_str *out);
+// There is a new snapshot. ud: the server. On the engine's thread.
+void fxi_kv_stream_on_snapshot(void *ud);
 
 // ---- routes.c: what is served where -----------------------------------------------------------
 

@@ -31,7 +31,6 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, fxi_conn *conn)
     job->metrics = fxi_metrics_ref(srv->metrics);
     job->tenant = fxi_tenant_anonymous();
     job->conn = conn;
-    job->fd = conn->io.fd;
     job->started_s = fxi_now_s();
     return job;
 }
@@ -257,32 +256,6 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
     if (ev->last) fxi_http_job_unref(job);
 }
 
-// ---- streams without requests ------------------------------------------------------------------
-
-bool fxi_http_job_add(fxi_http_job *job, bool ok, const fxi_buf *text)
-{
-    fxi_http_error e;
-    pthread_mutex_lock(&job->mu);
-    const bool is_open = !job->reply.ended;
-    ok = is_open && ok && fxi_buf_add(&job->reply.out, text->p, text->n) && charge_text_locked(job);
-    if (is_open && !ok) {
-        (void)fxi_http_fail_memory(&e);
-        fxi_reply_fail(&job->reply, &e);
-    }
-    if (is_open) fxi_http_job_wake(job);
-    pthread_mutex_unlock(&job->mu);
-    return ok;
-}
-
-bool fxi_http_job_waits(fxi_http_job *job)
-{
-    pthread_mutex_lock(&job->mu);
-    const bool waits = job->fd >= 0 && job->has_taken_all && !fxi_reply_has_news(&job->reply) &&
-                       !fxi_transport_queued_bytes(job->fd);
-    pthread_mutex_unlock(&job->mu);
-    return waits;
-}
-
 void fxi_http_job_ping(fxi_http_job *job)
 {
     pthread_mutex_lock(&job->mu);
@@ -347,13 +320,9 @@ int fxi_jobs_abort(const fxi_http_job *but, const char *id)
 void fxi_jobs_end_locked(fxi_server *srv, bool only_watching)
 {
     fxi_http_error e;
-    fxi_http_fail(&e, 503, "draining", NULL, "the server is shutting down");
-    for (fxi_http_job *j = srv->jobs; j; j = j->next) {
-        pthread_mutex_lock(&j->mu);
-        const bool is_meant = !only_watching || j->watches;
-        pthread_mutex_unlock(&j->mu);
-        if (is_meant) (void)fxi_http_job_end(j, &e);
-    }
+    (void)fxi_http_fail_draining(&e);
+    for (fxi_http_job *j = srv->jobs; j; j = j->next)
+        if (!only_watching || j->watches) (void)fxi_http_job_end(j, &e);
 }
 
 bool fxi_jobs_list(fxi_server *srv, fxi_buf *b)

@@ -185,6 +185,30 @@ static void serve_web(fxi_http_job *job)
     fxi_respond_error(job, &err);
 }
 
+static void serve_subscriber(fxi_http_job *job, bool is_stream)
+{
+    fxi_http_error err;
+    bool ok = fxi_kv_stream_begin(job, &err);
+    if (ok && is_stream)
+        ok = fxi_buf_str(&job->reply.out, "retry: 2000\n\n") || fxi_http_fail_memory(&err);
+    job->reply.spec.stream = job->reply.begun = ok && is_stream;
+    if (ok && !fxi_jobs_add(job)) ok = fxi_http_fail_draining(&err);
+    if (ok)
+        fxi_respond_reply(job->conn);
+    else
+        fxi_respond_error(job, &err);
+}
+
+static void serve_kv_stream(fxi_http_job *job)
+{
+    serve_subscriber(job, true);
+}
+
+static void serve_kv_snapshot(fxi_http_job *job)
+{
+    serve_subscriber(job, false);
+}
+
 // ---- the table --------------------------------------------------------------------------------
 
 #define ACCESS(name)        .access = FXI_ACCESS_##name
@@ -230,8 +254,8 @@ static const fxi_route routes[] = {
     {"POST", "/abort", ACCESS(ADMIN), WORK_ANSWER(abort)},
     {"GET", "/slots", ACCESS(ADMIN), ANSWER(slots)},
     {"GET", "/kv", ACCESS(ADMIN), ENDPOINT(cache)},
-    {"GET", "/kv/stream", ACCESS(WATCH), .work = fxi_kv_stream_begin},
-    {"GET", "/kv/snapshot", ACCESS(WATCH), .work = fxi_kv_stream_poll},
+    {"GET", "/kv/stream", ACCESS(WATCH), .run = serve_kv_stream},
+    {"GET", "/kv/snapshot", ACCESS(WATCH), .run = serve_kv_snapshot},
     {"GET", "/limits", ACCESS(ADMIN), ANSWER(limits)},
     {"POST", "/sleep", ACCESS(ADMIN), ANSWER(sleep)},
     {"POST", "/wake_up", ACCESS(ADMIN), ANSWER(wake_up)},

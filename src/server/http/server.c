@@ -161,7 +161,6 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
                                      .ud = srv};
     if (spans.endpoint) FX_TRY(fxi_spans_start(&spans, &srv->spans, err));
     FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, trim_heap, srv, &srv->workers, err));
-    if (!fxi_respond_prepare(srv)) return fxi_fail(err, FX_ENOMEM, "out of memory");
     return fxi_loop_start(srv, err);
 }
 
@@ -177,7 +176,6 @@ static void free_server(fxi_server *srv)
     pthread_cond_destroy(&srv->empty);
     pthread_mutex_destroy(&srv->mu);
     pthread_mutex_destroy(&srv->publisher.mu);
-    fxi_buf_free(&srv->publisher.text);
     pthread_mutex_destroy(&srv->log_mu);
     fxi_keyring_close(srv->keys);
     fxi_metrics_unref(srv->metrics);

@@ -46,8 +46,7 @@ bool fxi_http_fail_loading(fxi_http_error *err)
 bool fxi_permit_work(fxi_server *srv, fxi_http_error *err)
 {
     if (!srv->eng) return fxi_http_fail_loading(err);
-    if (!srv->draining) return true;
-    return fxi_http_fail(err, 503, "draining", NULL, "the server is shutting down");
+    return !srv->draining || fxi_http_fail_draining(err);
 }
 
 bool fxi_permit_request(fxi_server *srv, fxi_http_error *err)
@@ -271,7 +270,7 @@ void fxi_http_job_post(fxi_http_job *job)
     job->work = (fxi_work){
         .run = run_job_work, .client = job->client, .large = job->body.n >= LARGE_BODY_BYTES};
     if (!fxi_jobs_add(job)) {
-        fxi_http_fail(&err, 503, "draining", NULL, "the server is shutting down");
+        (void)fxi_http_fail_draining(&err);
         fxi_respond_error(job, &err);
         return;
     }

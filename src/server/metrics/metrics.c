@@ -306,7 +306,7 @@ const fxi_metric fxi_metric_table[] = {
     {"kv_stream_events_made_total", ONE(FXI_COUNTER, server.n_kv_made), "Events made from snapshots, each once for all subscribers."},
     {"kv_stream_events_sent_total", ONE(FXI_COUNTER, server.n_kv_sent), "Events sent to subscribers."},
     {"kv_stream_sent_bytes_total", ONE(FXI_COUNTER, server.kv_sent_bytes), "Bytes of these events."},
-    {"kv_stream_send_seconds_total", FXI_COUNTER, false, IN(server.kv_send_ns), 0, 1e-9, NULL, NULL, "Processor time of workers for making and sending them."},
+    {"kv_stream_send_seconds_total", FXI_COUNTER, false, IN(server.kv_send_ns), 0, 1e-9, NULL, NULL, "Processor time for making and sending them."},
     {"spans_sent_total", ONE(FXI_COUNTER, server.spans.n_sent), "Spans of requests that the collector accepted."},
     {"spans_dropped_total", MANY(server.spans.n_lost, lost_label), "Spans lost: there was no room, the collector refused them, or it did not answer."},
     {"log_lines_dropped_total", ONE(FXI_COUNTER, server.n_log_dropped), "Log lines lost because stderr did not take them."},
