@@ -151,6 +151,7 @@ static bool continue_response(fxi_conn *c)
 static void answer_request(fxi_conn *c)
 {
     fxi_http_job *job = c->job;
+    fxi_http_error err;
     move_to(c, FXI_PHASE_BUSY);
     c->last_out_s = fxi_now_s();
     c->look_s = INFINITY;
@@ -158,10 +159,12 @@ static void answer_request(fxi_conn *c)
         fxi_respond_error(job, &job->early);
     else if (job->preflight)
         fxi_respond_preflight(job);
-    else if (job->route->run)
-        job->route->run(job);
-    else
+    else if (job->route->on_worker)
         fxi_http_job_post(job);
+    else if (!job->route->work(job, &err))
+        fxi_respond_error(job, &err);
+    else if (!c->is_answered)
+        fxi_respond_reply(c);
 }
 
 // True: the body is complete, or has been refused.

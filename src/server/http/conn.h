@@ -74,6 +74,7 @@ typedef struct fxi_loop {
     fxi_conn *dead;        // freed at the end of a round
     fxi_conn *spare;       // NULL: in use
     double accept_again_s; // no file was free for a connection; INFINITY: accepts
+    double trim_s;         // when the heap is trimmed; INFINITY: it has been
     int n_linger;
     double date_s; // when the text was made
     char date[32]; // of the Date header

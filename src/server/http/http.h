@@ -2,18 +2,18 @@
 //
 //   client -> loop.c, conn.c  one connection: the head and the body as they arrive
 //          -> admission.c     what a request must pass (head.h: how it is read)
-//          -> routes.c        the table of paths: `run` answers at once, or
+//          -> routes.c        the table of paths: an answer at once, or
 //             submit.c        a worker parses, renders and tokenizes, and submits to the engine
 //          -> job.c           one request; the engine's thread enters here with its events
 //          -> respond.c       its response, as the client's socket takes it
 //          -> request_metrics.c: what is counted, traced and logged of it
 //             kv_stream.c     snapshots of the memory to subscribers
 //
-// Threads. One I/O thread owns all connections (conn.h) and runs the `run` of routes: it moves
-// bytes and does nothing whose cost grows with a body. Workers run submit.c and the `work` of
-// routes, one piece of work per request. The engine's thread runs fxi_http_job_on_event. Whoever
-// changes what a job has to send posts it to the loop; events of the engine are sent together, once
-// its step is over.
+// Threads. One I/O thread owns all connections (conn.h) and does the work of routes that costs
+// nothing: it moves bytes and does nothing whose cost grows with a body. Workers do that of the
+// others (submit.c), one piece of work per request. The engine's thread runs fxi_http_job_on_event.
+// Whoever changes what a job has to send posts it to the loop; events of the engine are sent
+// together, once its step is over.
 //
 // Locks, in the order in which they are taken: server.mu, publisher.mu, job.mu; those of the loop,
 // the workers' queue and the log are leaves. None is ever held across fx_submit, fx_tokenize, a
@@ -53,20 +53,13 @@ typedef struct fxi_kv_text fxi_kv_text; // a snapshot, written once for all subs
 
 #define FXI_MAX_SUBSCRIBER 64
 
-typedef struct fxi_publisher_counts { // so far, but for n_subscriber
-    uint64_t n_subscriber;
-    uint64_t n_made, n_sent; // texts made, and sent to a subscriber
-    uint64_t n_bytes;        // of those sent
-    uint64_t ns;             // CPU time for both
-} fxi_publisher_counts;
-
 typedef struct fxi_publisher {
     pthread_mutex_t mu;  // taken after server.mu, before job.mu; guards what follows
     fxi_http_job *first; // that watches
     fxi_kv_text *newest; // a reference; NULL: there is none
     bool is_stale;       // there is a newer snapshot
     bool is_busy;        // a worker makes a text, or will
-    fxi_publisher_counts count;
+    fxi_stream_counts count;
     fxi_work work; // the workers' queue's own
 } fxi_publisher;
 
@@ -98,6 +91,7 @@ struct fxi_server {
     fxi_spans *spans; // NULL: none are wanted
     fxi_publisher publisher;
     fxi_loop loop;
+    fxi_work trim; // of the heap, once there have been no jobs for a while
 
     pthread_mutex_t mu;
     pthread_cond_t empty; // jobs has become NULL
@@ -257,15 +251,13 @@ void fxi_random_id(char *dst, size_t cap, const char *prefix);
 
 // ---- respond.c: responses. On the I/O thread ----------------------------------------------------
 
-// Sends an error without a job and without memory, and closes the connection. The texts must be the
-// same in JSON.
+// Sends an error without a job and without memory, and closes the connection. The texts must need
+// no escapes in JSON.
 void fxi_respond_bare(fxi_conn *c, int status, const char *code, const char *message);
 // The same where there is no memory, with a job or without.
 void fxi_respond_no_memory(fxi_conn *c);
 // Each begins the job's response. Where memory is short, it is 503.
 void fxi_respond_error(fxi_http_job *job, const fxi_http_error *e);
-// *body (taken over) with 200, if it could be made.
-void fxi_respond_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body);
 // A file of the web page, or 304.
 void fxi_respond_file(fxi_http_job *job, const fxi_web_file *f);
 // What a page of this origin may send: a request with any headers.
@@ -305,14 +297,17 @@ typedef struct fxi_route {
     const char *path;
     bool is_prefix; // path is only the start of what it serves
     fxi_access access;
-    void (*run)(fxi_http_job *job); // on the I/O thread, for answers that cost nothing; or NULL:
-    // On a worker, once the whole body has arrived: for whatever parses, renders or tokenizes.
-    // False: *err is the answer. True: the job has been submitted or answered.
+    // Runs once the request is complete. False: *err is the answer. True: the job has been
+    // submitted, answered, or watches.
     bool (*work)(fxi_http_job *job, fxi_http_error *err);
+    // On a worker, with the body: for whatever parses, renders or tokenizes. What costs nothing
+    // runs on the I/O thread; the body is dropped.
+    bool on_worker;
     fxi_api api; // of what `work` submits
-    // What `run` or `work` answers with, if there is nothing else to it: one of these.
+    // What `work` answers with, if there is nothing else to it: one of these.
     fxi_endpoint endpoint;
     bool (*answer)(fxi_http_job *job, fxi_buf *out, fxi_http_error *err);
+    const char *type; // of that answer; NULL: application/json
 } fxi_route;
 
 // The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").

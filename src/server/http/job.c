@@ -13,6 +13,8 @@
 #include "base/json/json.h"
 #include "base/system/clock.h" // defines: fxi_now_s
 
+#define IDLE_S 1
+
 // ---- life -------------------------------------------------------------------------------------
 
 fxi_http_job *fxi_http_job_new(fxi_server *srv, fxi_conn *conn)
@@ -296,7 +298,7 @@ void fxi_jobs_remove(fxi_http_job *job)
     const bool is_empty = was_listed && !srv->jobs;
     if (is_empty) pthread_cond_signal(&srv->empty);
     pthread_mutex_unlock(&srv->mu);
-    if (is_empty) fxi_workers_touch(srv->workers); // memory goes back if no other job comes
+    if (is_empty) srv->loop.trim_s = fxi_now_s() + IDLE_S; // memory goes back if no job comes
 }
 
 int fxi_jobs_abort(const fxi_http_job *but, const char *id)

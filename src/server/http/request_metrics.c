@@ -40,7 +40,7 @@ void fxi_account_begin(fxi_http_job *job)
     if (!job->span) return;
     job->span->method = r->method;
     job->span->route = r->path;
-    job->span->operation = !r->work || r->endpoint         ? NULL // gen_ai.operation.name
+    job->span->operation = r->endpoint                     ? NULL // gen_ai.operation.name
                            : r->api == FXI_API_COMPLETIONS ? "text_completion"
                            : r->api == FXI_API_EMBEDDINGS  ? "embeddings"
                                                            : "chat";

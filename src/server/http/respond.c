@@ -95,25 +95,6 @@ void fxi_respond_no_memory(fxi_conn *c)
 
 // ---- whole responses --------------------------------------------------------------------------
 
-// Sends *body (taken over), which the job keeps meanwhile.
-static void respond_body(fxi_http_job *job, int status, const char *type, fxi_buf *body)
-{
-    begin_head(job, status, type);
-    end_head(job, body->p, body->n);
-    job->answer = *body;
-    *body = (fxi_buf){0};
-}
-
-void fxi_respond_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body)
-{
-    if (made) {
-        respond_body(job, 200, type, body);
-        return;
-    }
-    fxi_buf_free(body);
-    fxi_respond_no_memory(job->conn);
-}
-
 void fxi_respond_error(fxi_http_job *job, const fxi_http_error *e)
 {
     fxi_buf b = {0};
@@ -121,12 +102,15 @@ void fxi_respond_error(fxi_http_job *job, const fxi_http_error *e)
         job->route && !strncmp(job->route->path, FXI_MESSAGES_PATH, sizeof FXI_MESSAGES_PATH - 1);
     const int status = other ? fxi_messages_error_status(e->status) : e->status;
     job->code = e->code;
-    if (other ? fxi_messages_error_body(&b, e, job->request_id) : fxi_http_error_body(&b, e)) {
-        respond_body(job, status, "application/json", &b);
+    if (!(other ? fxi_messages_error_body(&b, e, job->request_id) : fxi_http_error_body(&b, e))) {
+        fxi_buf_free(&b);
+        fxi_respond_no_memory(job->conn);
         return;
     }
-    fxi_buf_free(&b);
-    fxi_respond_no_memory(job->conn);
+    begin_head(job, status, "application/json");
+    end_head(job, b.p, b.n);
+    fxi_buf_free(&job->answer);
+    job->answer = b; // until it has been sent
 }
 
 // The page runs its own scripts alone, and nothing of a model's answer is ever a script: whatever
@@ -211,7 +195,7 @@ static void respond_whole(fxi_http_job *job)
         }
         fxi_charge_add(&job->charge, FXI_BYTES_ANSWER, job->answer.cap);
     }
-    begin_head(job, 200, "application/json");
+    begin_head(job, 200, job->route->type ? job->route->type : "application/json");
     end_head(job, job->answer.p, job->answer.n);
 }
 
