@@ -153,16 +153,14 @@ static void fill_head(fx_engine *eng, fxi_taken_snapshot *t)
 
 // ---- one after the other -----------------------------------------------------------------------
 
-// Makes *t, which is taken over, the newest one, and tells of it.
+// Makes *t, which is taken over, the newest one, if there are still subscribers, and tells of it.
 static void publish_taken(fxi_snapshots *s, fxi_taken_snapshot *t)
 {
+    fxi_taken_snapshot *drop = t;
     pthread_mutex_lock(&s->mu);
-    fxi_taken_snapshot *drop = s->newest;
     if (atomic_load(&s->n_subscriber) > 0) {
+        drop = s->newest;
         s->newest = t;
-    } else {
-        s->newest = NULL;
-        fx_snapshot_unref(&t->head);
     }
     pthread_mutex_unlock(&s->mu);
     fx_snapshot_unref(drop ? &drop->head : NULL);

@@ -99,10 +99,7 @@ void fxi_loop_free(fxi_loop *l); // once nobody posts any more
 
 // ---- job.c: the jobs that the loop is to look at -----------------------------------------------
 
-// Has the loop look at the job's connection: soon, or (now false) once fxi_loop_wake is called. Any
-// thread, under any lock.
-void fxi_loop_post(fxi_loop *l, struct fxi_http_job *job, bool now);
-void fxi_loop_wake(fxi_loop *l); // if a job has been posted
+void fxi_loop_wake(fxi_loop *l); // if a job has been posted; any thread
 void fxi_loop_wake_locked(fxi_loop *l);
 // Takes the next one, with a reference; NULL: there is none.
 struct fxi_http_job *fxi_loop_pop(fxi_loop *l);

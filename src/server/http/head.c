@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text/str.h" // defines: fxi_hex_digit
+
 #define MAX_EXTRA (16u << 10) // bytes of a body's extensions, trailers and leading zeros
 
 static bool refuse_head(fxi_http_error *err, const char *why)
@@ -47,21 +49,14 @@ ptrdiff_t fxi_head_find_end(const char *text, size_t n, size_t *n_seen)
 
 // ---- the request line -------------------------------------------------------------------------
 
-static int value_of_hex(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 // Cuts the query off, and replaces %XX in place. What is no escape stays as it is.
 static void unescape_path(char *p)
 {
     p[strcspn(p, "?")] = 0;
     char *to = p;
     for (; *p; p++) {
-        const int high = *p == '%' ? value_of_hex(p[1]) : -1;
-        const int low = high >= 0 ? value_of_hex(p[2]) : -1;
+        const int high = *p == '%' ? fxi_hex_digit(p[1]) : -1;
+        const int low = high >= 0 ? fxi_hex_digit(p[2]) : -1;
         *to++ = low >= 0 ? (char)(high * 16 + low) : *p;
         if (low >= 0) p += 2;
     }
@@ -212,7 +207,7 @@ enum { SIZE_1, SIZE, EXTENSION, NEWLINE, DATA, DATA_CR, DATA_LF, LINE, TRAILER, 
 
 static fxi_chunk_result take_size(fxi_chunks *c, char byte)
 {
-    const int digit = value_of_hex(byte);
+    const int digit = fxi_hex_digit(byte);
     if (digit >= 0) {
         if (c->n_left >> 56) return FXI_CHUNK_HUGE;
         c->n_extra += !c->n_left;

@@ -106,13 +106,12 @@ struct fxi_server {
 typedef struct fxi_job_part { // one engine request: one prompt of the job
     fxi_http_job *job;
     int index;
-    uint64_t id;    // guarded by job.mu, with:
-    bool submitted; // id is known
-    bool over;      // the engine no longer holds it
-    double first_s; // when its first token came; 0: not yet
-    // As of the last event, which came at seen_us (fxi_now_ns); 0: none did.
-    uint64_t queued_us, prefill_us, decode_us, seen_us;
-    size_t n_bytes; // charged for what the engine copied; constant once submitted
+    uint64_t id;           // guarded by job.mu, with:
+    bool submitted;        // id is known
+    bool over;             // the engine no longer holds it
+    double first_s;        // when its first token came; 0: not yet
+    fxi_trace_part phases; // as of the last event; all zero: none came
+    size_t n_bytes;        // charged for what the engine copied; constant once submitted
 } fxi_job_part;
 
 // Ownership: one reference is the connection's, from the end of the head to that of the response.
@@ -244,8 +243,6 @@ bool fxi_http_job_submit(fxi_http_job *job, fxi_http_error *err);
 bool fxi_permit_work(fxi_server *srv, fxi_http_error *err);
 bool fxi_permit_request(fxi_server *srv, fxi_http_error *err);
 bool fxi_http_fail_loading(fxi_http_error *err); // false
-// Whether the tenant's requests may have the priority and the keep_priority of this one.
-bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_http_error *err);
 // "PREFIX-" and 24 random hexadecimal digits.
 void fxi_random_id(char *dst, size_t cap, const char *prefix);
 

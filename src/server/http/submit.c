@@ -55,8 +55,9 @@ bool fxi_permit_request(fxi_server *srv, fxi_http_error *err)
     return fxi_http_fail(err, 503, "sleeping", NULL, "the server is asleep until POST /wake_up");
 }
 
-// What stays longer in the cache pushes out what others have there; an admin's endpoint may do so.
-bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_http_error *err)
+// Whether the tenant's requests may have the priority and the keep_priority of this one. What stays
+// longer in the cache pushes out what others have there; an admin's endpoint may do so.
+static bool permit_priority(const fxi_http_job *job, const fx_request *req, fxi_http_error *err)
 {
     const int max = job->srv->opt.allow_priority ? FX_MAX_PRIORITY : job->tenant->max_priority;
     if (req->priority > max)
@@ -245,7 +246,7 @@ bool fxi_http_job_submit(fxi_http_job *job, fxi_http_error *err)
     if (!fxi_permit_request(job->srv, err) || !fxi_http_job_parse(job, job->route->api, &par, err))
         return false;
     const fx_request req = fxi_params_request(&par, 0);
-    bool ok = fxi_permit_priority(job, &req, err) && fxi_params_resolve(&par, job->eng, err) &&
+    bool ok = permit_priority(job, &req, err) && fxi_params_resolve(&par, job->eng, err) &&
               prepare_reply(job, &par, &wanted, err);
     for (int i = 0; wanted && i < (int)par.n_prompt && !fxi_http_job_is_over(job); i++)
         if (!submit_part(&job->part[i], &par, err)) fxi_http_job_end(job, err);

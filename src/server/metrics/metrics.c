@@ -12,11 +12,17 @@
 
 #include "server/metrics/metrics.h"
 
+typedef struct process_figures { // as the system sees it; what cannot be read stays 0
+    double start_s;              // since 1970
+    double cpu_s;
+    uint64_t resident_bytes, n_file, max_file;
+} process_figures;
+
 typedef struct figures {
     fx_stats engine;
     fx_details details;
     fxi_counts counts;
-    fxi_process process;
+    process_figures process;
     fxi_server_gauges server;
     uint64_t n_waiting_work;
     uint64_t prompt_tok; // computed or cached
@@ -78,12 +84,12 @@ static double seconds_of(clockid_t clock)
 
 // Field 22 of /proc/self/stat is the start in clock ticks since the boot. The second field, the
 // program's name, may contain anything but ends with the last ')'.
-void fxi_process_read(fxi_process *p)
+static void read_process(process_figures *p)
 {
     char text[1024];
     unsigned long long n_resident = 0, ticks = 0;
     struct rlimit files;
-    *p = (fxi_process){.cpu_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
+    *p = (process_figures){.cpu_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
     if (read_text("/proc/self/statm", text, sizeof text) &&
         sscanf(text, "%*u %llu", &n_resident) == 1)
         p->resident_bytes = n_resident * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -401,7 +407,7 @@ bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,
     for (size_t i = 0; i < N_CELL; i++)
         cell[i] = atomic_load_explicit(&m->cell[i], memory_order_relaxed);
     memcpy(&s->counts, cell, sizeof cell);
-    fxi_process_read(&s->process);
+    read_process(&s->process);
     s->server = *g;
     s->n_waiting_work = g->workers.n_small + g->workers.n_large;
     s->prompt_tok = st->n_prompt_tok + st->n_cached_tok;

@@ -93,12 +93,4 @@ typedef struct fxi_metric {
 extern const fxi_metric fxi_metric_table[];
 extern const int fxi_n_metric;
 
-typedef struct fxi_process { // as the system sees it
-    double start_s;          // since 1970
-    double cpu_s;
-    uint64_t resident_bytes, n_file, max_file;
-} fxi_process;
-
-void fxi_process_read(fxi_process *p); // what cannot be read stays 0
-
 #endif

@@ -3,6 +3,7 @@
 #include "server/spans/span.h"
 #include "base/json/json.h"
 #include "base/system/clock.h" // defines: fxi_now_ns
+#include "base/text/str.h"     // defines: fxi_hex_digit
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -101,14 +102,11 @@ static bool decode_text(const char *p, size_t n, char *out, size_t cap)
     while (n > 0 && (*p == ' ' || *p == '\t')) p++, n--;
     while (n > 0 && (p[n - 1] == ' ' || p[n - 1] == '\t')) n--;
     for (size_t i = 0; i < n; i++, at++) {
-        const char *digit = p + i + 1;
         const bool is_coded = p[i] == '%';
-        if (at + 1 >= cap) return false;
-        if (is_coded &&
-            (n - i < 3 || !isxdigit((unsigned char)digit[0]) || !isxdigit((unsigned char)digit[1])))
-            return false;
-        const char hex[3] = {is_coded ? digit[0] : '0', is_coded ? digit[1] : '0', 0};
-        out[at] = is_coded ? (char)strtol(hex, NULL, 16) : p[i];
+        const int high = is_coded && n - i >= 3 ? fxi_hex_digit(p[i + 1]) : -1;
+        const int low = high >= 0 ? fxi_hex_digit(p[i + 2]) : -1;
+        if (at + 1 >= cap || (is_coded && low < 0)) return false;
+        out[at] = is_coded ? (char)(high << 4 | low) : p[i];
         if (!out[at]) return false;
         i += is_coded ? 2 : 0;
     }
