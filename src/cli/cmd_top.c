@@ -122,8 +122,9 @@ static fx_status print_screen(const top_run *t, fx_error *err)
     fxi_buf text = {0};
     const char *columns = getenv("COLUMNS");
     const int n = columns ? atoi(columns) : 0;
-    bool ok = fxi_screen_make(&s, fxi_top_height(&t->state), n >= 40 && n <= 1000 ? n : ONCE_COLS);
-    ok = ok && fxi_top_draw(&s, &t->state, &t->view) && fxi_screen_text(&s, &text);
+    const int n_col = n >= 40 && n <= 1000 ? n : ONCE_COLS;
+    const bool ok = fxi_top_draw(&s, fxi_top_height(&t->state), n_col, &t->state, &t->view) &&
+                    fxi_screen_text(&s, &text);
     if (ok) fwrite(text.p, 1, text.n, stdout);
     fxi_buf_free(&text);
     fxi_screen_free(&s);

@@ -42,8 +42,7 @@ static fxi_buf drawn(const fxi_top_state *w, const fxi_top_view *v, int n_row, i
 {
     fxi_screen s;
     fxi_buf b = {0};
-    assert_true(fxi_screen_make(&s, n_row, n_col));
-    assert_true(fxi_top_draw(&s, w, v));
+    assert_true(fxi_top_draw(&s, n_row, n_col, w, v));
     assert_true(fxi_screen_text(&s, &b));
     fxi_screen_free(&s);
     return b;

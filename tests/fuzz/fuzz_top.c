@@ -33,8 +33,7 @@ static void check_screen(const fxi_top_state *w, int sort)
     fxi_screen s;
     fxi_buf b = {0};
     double mean_s;
-    if (!fxi_screen_make(&s, 20, 70)) abort();
-    FUZZ_CHECK(fxi_top_draw(&s, w, &v) && fxi_screen_text(&s, &b));
+    FUZZ_CHECK(fxi_top_draw(&s, 20, 70, w, &v) && fxi_screen_text(&s, &b));
     for (size_t i = 0; i < b.n; i++) FUZZ_CHECK(b.p[i] == '\n' || (b.p[i] >= ' ' && b.p[i] <= '~'));
     for (int i = 0; i < FXI_TOP_N_TIME; i++)
         if (fxi_top_time(w, i, &mean_s)) FUZZ_CHECK(mean_s >= 0);

@@ -246,7 +246,7 @@ FX_TEST(test_small_work_passes_large_work)
     wait_for(&seen.n_run, 3); // while the gates are shut
     fxi_workers_gauges g;
     fxi_workers_read(ws, &g);
-    assert_int_equal(g.n_busy_large, 1);
+    assert_int_equal(seen.n_gated, 1);
     assert_int_equal(g.n_large, 7);
     open_gates();
     fxi_workers_stop(ws);

@@ -121,8 +121,6 @@ typedef struct fxi_screen { // all zero: none
     fxi_cell *cell; // [n_row][n_col]
 } fxi_screen;
 
-// Blanks. False: no memory. Free with fxi_screen_free.
-bool fxi_screen_make(fxi_screen *s, int n_row, int n_col);
 void fxi_screen_free(fxi_screen *s);
 // Appends the lines as plain text, without blanks at their ends. False: no memory.
 bool fxi_screen_text(const fxi_screen *s, fxi_buf *out);
@@ -144,8 +142,9 @@ typedef struct fxi_top_view {
     size_t first;     // the list is shown from this row on
 } fxi_top_view;
 
-// Draws all of the screen. False: no memory.
-bool fxi_top_draw(fxi_screen *s, const fxi_top_state *now, const fxi_top_view *v);
+// Draws a screen of this size. False: no memory. Free it with fxi_screen_free in any case.
+bool fxi_top_draw(fxi_screen *s, int n_row, int n_col, const fxi_top_state *now,
+                  const fxi_top_view *v);
 
 // Rows of the whole list, and how many of them such a screen shows.
 size_t fxi_top_rows(const fxi_top_state *now);

@@ -65,7 +65,7 @@ bool fxi_curses_draw(const fxi_top_state *now, fxi_top_view *v)
     const size_t n = fxi_top_rows(now), n_shown = fxi_top_rows_shown(LINES);
     const size_t last = n > n_shown ? n - n_shown : 0;
     if (v->first > last) v->first = last;
-    const bool ok = fxi_screen_make(&s, LINES, COLS) && fxi_top_draw(&s, now, v);
+    const bool ok = fxi_top_draw(&s, LINES, COLS, now, v);
     erase();
     for (int i = 0; ok && i < s.n_row * s.n_col; i++) {
         const unsigned char style = s.cell[i].style;

@@ -28,13 +28,6 @@ static const fxi_style chunk_style[FX_N_CHUNK_STATE] = {
 
 // ---- cells ------------------------------------------------------------------------------------
 
-bool fxi_screen_make(fxi_screen *s, int n_row, int n_col)
-{
-    *s = (fxi_screen){n_row, n_col, calloc((size_t)n_row * (size_t)n_col + 1, sizeof(fxi_cell))};
-    for (int i = 0; s->cell && i < n_row * n_col; i++) s->cell[i].text[0] = ' ';
-    return s->cell != NULL;
-}
-
 void fxi_screen_free(fxi_screen *s)
 {
     free(s->cell);
@@ -436,10 +429,14 @@ static void draw_help(fxi_screen *s, int row)
 
 // ---- the whole ---------------------------------------------------------------------------------
 
-bool fxi_top_draw(fxi_screen *s, const fxi_top_state *now, const fxi_top_view *v)
+bool fxi_top_draw(fxi_screen *s, int n_row, int n_col, const fxi_top_state *now,
+                  const fxi_top_view *v)
 {
-    const int n_graph = graph_rows(s->n_row, v->has_no_keys);
+    const int n_graph = graph_rows(n_row, v->has_no_keys);
     bool ok = true;
+    *s = (fxi_screen){n_row, n_col, calloc((size_t)n_row * (size_t)n_col + 1, sizeof(fxi_cell))};
+    if (!s->cell) return false;
+    for (int i = 0; i < n_row * n_col; i++) s->cell[i].text[0] = ' ';
     draw_title(s, now, v);
     if (v->shows_help) {
         draw_help(s, 2);

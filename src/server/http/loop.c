@@ -189,21 +189,23 @@ fx_status fxi_loop_start(fxi_server *srv, fx_error *err)
     return FX_OK;
 }
 
-void fxi_loop_quiesce(fxi_loop *l)
+static void raise_flag(fxi_loop *l, bool *flag)
 {
     pthread_mutex_lock(&l->mu);
-    l->is_closing = true;
+    *flag = true;
     fxi_loop_wake_locked(l);
     pthread_mutex_unlock(&l->mu);
+}
+
+void fxi_loop_quiesce(fxi_loop *l)
+{
+    raise_flag(l, &l->is_closing);
 }
 
 void fxi_loop_stop(fxi_loop *l)
 {
     if (!l->started) return;
-    pthread_mutex_lock(&l->mu);
-    l->stop = true;
-    fxi_loop_wake_locked(l);
-    pthread_mutex_unlock(&l->mu);
+    raise_flag(l, &l->stop);
     pthread_join(l->thread, NULL);
     l->started = false;
 }

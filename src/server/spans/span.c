@@ -43,7 +43,8 @@ static bool is_zero(const uint8_t *p, size_t n)
     return n == 0;
 }
 
-bool fxi_trace_context_read(const char *text, fxi_trace_context *out)
+// False: it is NULL or not valid; then *out is unchanged.
+static bool read_traceparent(const char *text, fxi_trace_context *out)
 {
     fxi_trace_context c = {0};
     uint8_t version, flags = 0;
@@ -59,7 +60,7 @@ bool fxi_trace_context_read(const char *text, fxi_trace_context *out)
     return true;
 }
 
-bool fxi_trace_state_is_valid(const char *text)
+static bool is_valid_state(const char *text)
 {
     const size_t n = text ? strlen(text) : 0;
     bool ok = n > 0 && n < FXI_TRACE_STATE_BYTES;
@@ -81,13 +82,13 @@ static void fill_random(uint8_t *p, size_t n)
 fxi_trace_span *fxi_trace_span_begin(const char *traceparent, const char *tracestate)
 {
     fxi_trace_context c = {.is_sampled = true};
-    const bool goes_on = fxi_trace_context_read(traceparent, &c);
+    const bool goes_on = read_traceparent(traceparent, &c);
     fxi_trace_span *s = c.is_sampled ? calloc(1, sizeof *s) : NULL;
     if (!s) return NULL;
     s->context = c;
     if (!goes_on) fill_random(s->context.trace_id, sizeof s->context.trace_id);
     fill_random(s->id, sizeof s->id);
-    if (goes_on && fxi_trace_state_is_valid(tracestate))
+    if (goes_on && is_valid_state(tracestate))
         snprintf(s->trace_state, sizeof s->trace_state, "%s", tracestate);
     s->start_us = fxi_now_ns() / 1000;
     return s;
@@ -229,16 +230,6 @@ void fxi_preempts_follow(fxi_preempts *p, const fx_engine *eng)
         }
 }
 
-const fxi_preempt *fxi_preempts_next(const fxi_preempts *p, uint64_t request, uint64_t *from)
-{
-    if (*from < oldest_of_ring(p)) *from = oldest_of_ring(p);
-    while (*from < p->n) {
-        const fxi_preempt *e = &p->at[(*from)++ % FXI_N_PREEMPT];
-        if (e->request == request) return e;
-    }
-    return NULL;
-}
-
 // ---- spans ------------------------------------------------------------------------------------
 
 // A span up to its attributes, which the caller adds and closes with "]".
@@ -297,11 +288,12 @@ static void put_prompt_part(otlp_out *w, const fxi_trace_span *s, int i)
     const fxi_preempts *all = w->o->preempts;
     const uint64_t admitted_us = p->begun_us + p->queued_us;
     const uint64_t first_us = admitted_us + p->prefill_us;
-    uint64_t from = 0;
     put_phase(w, s, i, "queue", p->begun_us, p->queued_us);
     if (p->prefill_us) put_phase(w, s, i, "prefill", admitted_us, p->prefill_us);
     if (p->decode_us) put_phase(w, s, i, "decode", first_us, p->decode_us);
-    for (const fxi_preempt *e; all && (e = fxi_preempts_next(all, p->request, &from));) {
+    for (uint64_t k = all ? oldest_of_ring(all) : 0; all && k < all->n; k++) {
+        const fxi_preempt *e = &all->at[k % FXI_N_PREEMPT];
+        if (e->request != p->request) continue;
         begin_child(w, s, "preempted", e->from_us, e->to_us ? e->to_us : s->end_us);
         put_int(w, "flexinfer.engine.request", (int64_t)p->request);
         put_attribute(w, "flexinfer.preemption.mode", e->is_swap ? "swap" : "recompute");

@@ -36,7 +36,7 @@ struct fxi_workers {
     client_list small, large;
     bool large_is_next; // whose turn it is where both wait
     bool stop;
-    uint64_t n_busy, n_busy_large, n_done;
+    uint64_t n_busy, n_done;
 };
 
 // ---- the queue --------------------------------------------------------------------------------
@@ -125,15 +125,13 @@ static void *serve_queue(fxi_workers *ws, thread_kind kind)
             ws->n_waiting[kind]--;
             continue;
         }
-        const bool large = w->large, is_client_work = w->client; // w may be gone once it has run
+        const bool is_client_work = w->client; // w may be gone once it has run
         ws->n_busy++;
-        ws->n_busy_large += large;
         if (ws->small.first) wake_for_small(ws); // this thread may have been woken for that
         pthread_mutex_unlock(&ws->mu);
         w->run(w);
         pthread_mutex_lock(&ws->mu);
         ws->n_busy--;
-        ws->n_busy_large -= large;
         ws->n_done += is_client_work;
     }
     pthread_mutex_unlock(&ws->mu);
@@ -203,7 +201,6 @@ void fxi_workers_read(fxi_workers *ws, fxi_workers_gauges *out)
     pthread_mutex_lock(&ws->mu);
     *out = (fxi_workers_gauges){.n_thread = (uint64_t)ws->n_thread,
                                 .n_busy = ws->n_busy,
-                                .n_busy_large = ws->n_busy_large,
                                 .n_small = ws->small.n_work,
                                 .n_large = ws->large.n_work,
                                 .n_done = ws->n_done};

@@ -28,7 +28,7 @@ typedef struct fxi_work { // one piece of work, inside what it works on
 typedef struct fxi_workers fxi_workers;
 
 typedef struct fxi_workers_gauges { // for metrics
-    uint64_t n_thread, n_busy, n_busy_large;
+    uint64_t n_thread, n_busy;
     uint64_t n_small, n_large; // waiting
     uint64_t n_done;           // so far, for clients
 } fxi_workers_gauges;
