@@ -302,7 +302,7 @@ typedef struct fxi_route {
     bool on_worker;
     fxi_api api; // of what `work` submits
     // What `work` answers with, if there is nothing else to it: one of these.
-    fxi_endpoint endpoint;
+    fxi_endpoint *endpoint;
     bool (*answer)(fxi_http_job *job, fxi_buf *out, fxi_http_error *err);
     const char *type; // of that answer; NULL: application/json
 } fxi_route;

@@ -74,19 +74,6 @@ bool fxi_otel_pair_next(const char **list, fxi_otel_pair *out);
 // the request, the value printable ASCII.
 bool fxi_otel_pair_is_header(const fxi_otel_pair *p);
 
-// ---- spans as the JSON of OTLP ------------------------------------------------------------------
-
-// Spans as the JSON of OTLP, OpenTelemetry's protocol: an ExportTraceServiceRequest in the JSON
-// mapping of protobuf, with the names of its conventions for HTTP and generative AI.
-//
-//     POST /v1/chat/completions   the request, of kind SERVER: http.*, gen_ai.* and error.type;
-//                                 an event "first_token" with the time to it
-//       queue, prefill, decode    what the engine did for each of its prompts
-//       preempted                 while its caches were out of memory
-//
-// Ids are hexadecimal and times decimal texts, as the protocol says. There is no text of a prompt
-// or an answer in it.
-
 // ---- preemptions: when and for how long, picked from the flight recorder -----------------------
 //
 // One begins with "preempt" and ends with the next "admit", or with "finish". One thread's own.
@@ -108,7 +95,18 @@ typedef struct fxi_preempts { // all zero: none
 
 // Takes in what the recorder got since the last call. What it lost meanwhile is missing.
 void fxi_preempts_follow(fxi_preempts *p, const fx_engine *eng);
-// ---- a batch -----------------------------------------------------------------------------------
+
+// ---- spans as the JSON of OTLP ------------------------------------------------------------------
+//
+// OpenTelemetry's protocol: an ExportTraceServiceRequest in the JSON mapping of protobuf, with the
+// names of its conventions for HTTP and generative AI.
+//
+//     POST /v1/chat/completions   the request, of kind SERVER: http.*, gen_ai.* and error.type;
+//                                 an event "first_token" with the time to it
+//       queue, prefill, decode    what the engine did for each of its prompts
+//       preempted                 while its caches were out of memory
+//
+// Ids are hexadecimal and times decimal texts, as the protocol says.
 
 typedef struct fxi_otlp {
     const char *service_name;     // NULL: as `resource` says, or "flexinfer"
