@@ -119,13 +119,10 @@ fx_status fxi_key_set_read(fxi_key_set *set, const char *text, size_t n_bytes, c
                            fx_error *err)
 {
     char where[FX_ERROR_TEXT_BYTES / 2];
-    const char *end = text + n_bytes;
-    for (int n_line = 1; text < end; n_line++) {
-        const char *stop = memchr(text, '\n', (size_t)(end - text));
-        if (!stop) stop = end;
+    fxi_str rest = {text, n_bytes}, line;
+    for (int n_line = 1; fxi_str_next_line(&rest, &line); n_line++) {
         snprintf(where, sizeof where, "%s, line %d", name, n_line);
-        FX_TRY(read_key_line(set, (fxi_str){text, (size_t)(stop - text)}, where, err));
-        text = stop == end ? end : stop + 1;
+        FX_TRY(read_key_line(set, line, where, err));
     }
     return FX_OK;
 }

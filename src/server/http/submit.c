@@ -10,11 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
-#include "base/fail.h"         // defines: fxi_fail
-#include "base/system/clock.h" // defines: fxi_now_s
+#include "base/fail.h"       // defines: fxi_fail
+#include "base/keyed/hash.h" // defines: fxi_secret_make
 
 #define STOP_COPIES   5    // bytes that the engine holds for each byte of a stop string
 #define REQUEST_BYTES 4096 // that the engine takes for a request, without its lists
@@ -25,9 +24,7 @@
 
 static uint64_t random_bits(void)
 {
-    uint64_t bits;
-    // The kernel may have no entropy yet: the time is better than what is fixed.
-    return getrandom(&bits, sizeof bits, 0) == sizeof bits ? bits : fxi_now_ns();
+    return fxi_secret_make().key[0];
 }
 
 void fxi_random_id(char *dst, size_t cap, const char *prefix)

@@ -2,6 +2,7 @@
 // of OTLP.
 #include "server/spans/span.h"
 #include "base/json/json.h"
+#include "base/keyed/hash.h"   // defines: fxi_secret_make
 #include "base/system/clock.h" // defines: fxi_now_ns
 #include "base/text/str.h"     // defines: fxi_hex_digit
 
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 // ---- traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 ----------------------
@@ -70,24 +70,16 @@ static bool is_valid_state(const char *text)
 
 // ---- spans -------------------------------------------------------------------------------------
 
-// Ids must not be zero. Where the kernel has no entropy yet, the clock tells them apart.
-static void fill_random(uint8_t *p, size_t n)
-{
-    const uint64_t now = fxi_now_ns();
-    if (getrandom(p, n, GRND_NONBLOCK) == (ssize_t)n) return;
-    memset(p, 1, n);
-    memcpy(p, &now, sizeof now);
-}
-
 fxi_trace_span *fxi_trace_span_begin(const char *traceparent, const char *tracestate)
 {
     fxi_trace_context c = {.is_sampled = true};
     const bool goes_on = read_traceparent(traceparent, &c);
+    const fxi_secret of_trace = fxi_secret_make(), of_span = fxi_secret_make();
     fxi_trace_span *s = c.is_sampled ? calloc(1, sizeof *s) : NULL;
     if (!s) return NULL;
     s->context = c;
-    if (!goes_on) fill_random(s->context.trace_id, sizeof s->context.trace_id);
-    fill_random(s->id, sizeof s->id);
+    if (!goes_on) memcpy(s->context.trace_id, of_trace.key, sizeof s->context.trace_id);
+    memcpy(s->id, of_span.key, sizeof s->id);
     if (goes_on && is_valid_state(tracestate))
         snprintf(s->trace_state, sizeof s->trace_state, "%s", tracestate);
     s->start_us = fxi_now_ns() / 1000;
