@@ -17,14 +17,14 @@ void simulated_engine_open(simulated_engine *p, const char *manager, int max_seq
 {
     fx_error err = {0};
     p->opt = fxi_replay_options_start();
-    p->opt.manager = manager;
+    p->opt.engine.kv_manager = manager;
     p->opt.geometry = &small;
     p->opt.page_bytes = 4096;
-    p->opt.block_tok = SIMULATED_CHUNK_TOK;
-    p->opt.max_seq = max_seq;
-    p->opt.step_tok = step_tok;
-    p->opt.kv_bytes = kv_bytes;
-    p->r = (fxi_replay){.t = &p->trace, .opt = &p->opt, .out = &p->out};
+    p->opt.engine.kv_block_tok = SIMULATED_CHUNK_TOK;
+    p->opt.engine.max_seq = max_seq;
+    p->opt.engine.step_tok = step_tok;
+    p->opt.engine.kv_memory_bytes = kv_bytes;
+    p->r = (fxi_replay){.opt = &p->opt};
     if (fxi_replay_open(&p->r, &err) != FX_OK) die("%s", err.text);
     p->r.model->before_pass = NULL;
     p->clock_us = 1000000;

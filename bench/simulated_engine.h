@@ -14,8 +14,6 @@ enum { SIMULATED_CHUNK_TOK = 64, SIMULATED_MOST_TOK = 2048 }; // of a chunk, of 
 typedef struct simulated_engine {
     fxi_replay r;
     fxi_replay_options opt;
-    fxi_replay_figures out;
-    fxi_trace trace;
     int32_t tok[SIMULATED_MOST_TOK];
     uint64_t clock_us;
     int n_made, n_ended; // requests

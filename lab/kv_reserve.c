@@ -268,8 +268,10 @@ static fx_status divide_pool(kv_reserve *k, int ctx_tok, fx_error *err)
     return FX_OK;
 }
 
-static fx_status open_pool(kv_reserve *k, const fxi_kv_shape *shape, fx_error *err)
+static fx_status reserve_open(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *err)
 {
+    kv_reserve *k = reserve_of(kv);
+    k->policy = (int)(kv->ops - fxi_kv_reserve);
     k->layout = fxi_kv_part_of(shape);
     k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
     k->max_seq = shape->max_seq;
@@ -280,36 +282,6 @@ static fx_status open_pool(kv_reserve *k, const fxi_kv_shape *shape, fx_error *e
     return st;
 }
 
-static fx_status open_reserve(int policy, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
-{
-    *out = NULL;
-    kv_reserve *k = calloc(1, sizeof *k);
-    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
-    k->kv.ops = &fxi_kv_reserve[policy];
-    k->policy = policy;
-    const fx_status st = open_pool(k, shape, err);
-    if (st == FX_OK)
-        *out = &k->kv;
-    else
-        free(k);
-    return st;
-}
-
-static fx_status open_max(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
-{
-    return open_reserve(RESERVE_MAX, shape, out, err);
-}
-
-static fx_status open_pow2(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
-{
-    return open_reserve(RESERVE_POW2, shape, out, err);
-}
-
-static fx_status open_oracle(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
-{
-    return open_reserve(RESERVE_ORACLE, shape, out, err);
-}
-
 static void reserve_release(fxi_kv *kv, fxi_kv_seq *seq);
 
 static void reserve_close(fxi_kv *kv)
@@ -318,7 +290,6 @@ static void reserve_close(fxi_kv *kv)
     while (k->first) reserve_release(kv, (fxi_kv_seq *)k->first);
     buddy_close(&k->buddy);
     fxi_kv_pool_close(&k->pool);
-    free(k);
 }
 
 // ---- sequences ---------------------------------------------------------------------------------
@@ -403,10 +374,7 @@ static void reserve_release(fxi_kv *kv, fxi_kv_seq *seq)
     set_kept_len(k, s, 0);
     buddy_give(&k->buddy, s->at, s->order);
     if (s->next) s->next->prev = s->prev;
-    if (s->prev)
-        s->prev->next = s->next;
-    else
-        k->first = s->next;
+    *(s->prev ? &s->prev->next : &k->first) = s->next;
     k->n_seq--;
     free(s);
 }
@@ -593,20 +561,20 @@ static fx_status reserve_check(fxi_kv *kv, const char **what)
     return *what ? FX_EINVAL : FX_OK;
 }
 
-#define RESERVE_OPS(name_, open_)                                                           \
+#define RESERVE_OPS(name_)                                                                  \
     {                                                                                       \
-        .name = name_, .open = open_, .close = reserve_close, .seq_create = reserve_create, \
-        .seq_extend = reserve_extend, .seq_truncate = reserve_truncate,                     \
-        .seq_release = reserve_release, .seq_views = reserve_views,                         \
-        .bytes_for = reserve_bytes_for, .cost = reserve_cost, .seq_growth = reserve_growth, \
-        .held = reserve_held, .stats = reserve_stats, .collect = reserve_collect,           \
-        .check = reserve_check,                                                             \
+        .name = name_, .struct_bytes = sizeof(kv_reserve), .open = reserve_open,            \
+        .close = reserve_close, .seq_create = reserve_create, .seq_extend = reserve_extend, \
+        .seq_truncate = reserve_truncate, .seq_release = reserve_release,                   \
+        .seq_views = reserve_views, .bytes_for = reserve_bytes_for, .cost = reserve_cost,   \
+        .seq_growth = reserve_growth, .held = reserve_held, .stats = reserve_stats,         \
+        .collect = reserve_collect, .check = reserve_check,                                 \
     }
 
 const fxi_kv_ops fxi_kv_reserve[FXI_N_KV_RESERVE] = {
-    [RESERVE_MAX] = RESERVE_OPS("reserve-max", open_max),
-    [RESERVE_POW2] = RESERVE_OPS("reserve-pow2", open_pow2),
-    [RESERVE_ORACLE] = RESERVE_OPS("reserve-oracle", open_oracle),
+    [RESERVE_MAX] = RESERVE_OPS("reserve-max"),
+    [RESERVE_POW2] = RESERVE_OPS("reserve-pow2"),
+    [RESERVE_ORACLE] = RESERVE_OPS("reserve-oracle"),
 };
 
 const fxi_kv_ops *fxi_kv_reserve_find(const char *name)

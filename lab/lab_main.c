@@ -20,9 +20,8 @@ typedef struct lab_options {
     fxi_cli_options cli; // first: a program's options are cast to this
     const char *managers, *geometry, *device;
     const char *calibration, *timeline; // NULL: not given
-    float rate_per_s, speed, shrink, sample_s;
-    int n_choice, beam_width, prefix_tok, max_row;
-    bool no_prefixes;
+    fxi_load load;
+    float sample_s;
     uint64_t page_bytes;
 } lab_options;
 
@@ -119,17 +118,21 @@ static fx_status parse_calibration(const char *path, const fxi_mapping *m, calib
 //
 // A row for each manager: how fast, how long, and where the memory was.
 
-// What a row of figures is about.
-typedef struct replay_setting {
-    const char *trace; // path
-    const char *manager, *model, *device;
+// A trace that runs with one manager after the other.
+typedef struct trace_job {
+    const lab_options *o;
+    const char *path;                    // of the trace
+    const char *manager, *model, *place; // those of a row; place: the device's name
     size_t page_bytes;
     uint64_t budget_bytes; // of KV memory; 0: by default
-    int max_seq;           // 0: by default
-    int block_tok;         // 0: the manager's choice
-    bool swaps;
-    const fxi_load *load;
-} replay_setting;
+    fxi_trace trace;
+    fxi_run_options run;
+    const fxi_geometry *geometry; // replay: of the model, and what it runs on
+    const fxi_simulated_device *device;
+    calibration measured;
+    fxi_progress bar;
+    FILE *timeline; // NULL: none
+} trace_job;
 
 static double to_gb(double bytes)
 {
@@ -213,97 +216,61 @@ static const struct replay_column {
 };
 enum { N_COLUMN = sizeof columns / sizeof *columns };
 
-static void print_replay_head(const replay_setting *s)
+static void print_replay_head(const trace_job *j)
 {
-    printf("trace    %s", s->trace);
-    if (s->load->rate_per_s > 0) printf(", %.3g requests/s", s->load->rate_per_s);
-    printf("\nsetting  %s on %s, ", s->model, s->device);
-    if (s->budget_bytes) printf("%.2f GB of KV memory, ", to_gb((double)s->budget_bytes));
-    printf("pages of %zu KiB\n\n%-14s", s->page_bytes >> 10, "manager");
+    if (j->o->cli.csv) {
+        printf("trace,manager,model,device,page_kib,rate_per_s,max_seq,choices,beams,prefix_tokens,"
+               "block_tokens,preempt");
+        for (int i = 0; i < N_COLUMN; i++) printf(",%s", columns[i].csv);
+        printf("\n");
+        return;
+    }
+    printf("trace    %s", j->path);
+    if (j->run.load.rate_per_s > 0) printf(", %.3g requests/s", (double)j->run.load.rate_per_s);
+    printf("\nsetting  %s on %s, ", j->model, j->place);
+    if (j->budget_bytes) printf("%.2f GB of KV memory, ", to_gb((double)j->budget_bytes));
+    printf("pages of %zu KiB\n\n%-14s", j->page_bytes >> 10, "manager");
     for (int i = 0; i < N_COLUMN; i++)
         if (columns[i].width) printf("%*s", columns[i].width, columns[i].head);
     printf("\n");
 }
 
-static void print_replay_row(const char *manager, const fxi_replay_figures *f)
+static void print_replay_row(const trace_job *j, const fxi_replay_figures *f)
 {
-    printf("%-14s", manager);
+    printf("%-14s", j->manager);
     for (int i = 0; i < N_COLUMN; i++)
         if (columns[i].width)
             printf("%*.*f", columns[i].width, columns[i].digits, columns[i].value(f));
     printf("\n");
 }
 
-static void print_replay_csv_head(void)
-{
-    printf("trace,manager,model,device,page_kib,rate_per_s,max_seq,choices,beams,prefix_tokens,"
-           "block_tokens,"
-           "preempt");
-    for (int i = 0; i < N_COLUMN; i++) printf(",%s", columns[i].csv);
-    printf("\n");
-}
-
-static void print_replay_csv_row(const replay_setting *s, const fxi_replay_figures *f)
+static void print_replay_csv_row(const trace_job *j, const fxi_replay_figures *f)
 {
     // "mooncake_synthetic" of "some/folder/mooncake_synthetic.part.csv"
-    const char *slash = strrchr(s->trace, '/'), *name = slash ? slash + 1 : s->trace;
+    const char *slash = strrchr(j->path, '/'), *name = slash ? slash + 1 : j->path;
     const char *dot = strchr(name, '.');
     const int n_name = (int)(dot && dot != name ? (size_t)(dot - name) : strlen(name));
-    const fxi_load *l = s->load;
-    printf("%.*s,%s,%s,%s,%zu,%g,%d,%d,%d,%d,%d,%s", n_name, name, s->manager, s->model, s->device,
-           s->page_bytes >> 10, l->rate_per_s, s->max_seq, l->n_choice, l->beam_width,
-           l->prefix_tok, s->block_tok, s->swaps ? "swap" : "recompute");
+    const fxi_load *l = &j->run.load;
+    const fx_options *e = &j->o->cli.engine;
+    printf("%.*s,%s,%s,%s,%zu,%g,%d,%d,%d,%d,%d,%s", n_name, name, j->manager, j->model, j->place,
+           j->page_bytes >> 10, (double)l->rate_per_s, e->max_seq, l->n_choice, l->beam_width,
+           l->prefix_tok, e->kv_block_tok, e->swap_bytes ? "swap" : "recompute");
     for (int i = 0; i < N_COLUMN; i++) printf(",%.9g", columns[i].value(f));
     printf("\n");
 }
 
-static void print_replay_timeline(FILE *to, const char *manager, const fxi_replay_figures *f)
+static void print_replay_timeline(const trace_job *j, const fxi_replay_figures *f)
 {
     for (const fxi_replay_sample *s = f->sample; s < f->sample + f->n_sample; s++)
-        fprintf(to, "%s,%.6g,%d,%d,%.6g,%.6g,%.6g\n", manager, s->at_s, s->state.n_running,
-                s->state.n_waiting, to_gb(s->state.kv.mapped), to_gb(s->state.kv.live),
-                to_gb(s->state.kv.cached));
+        fprintf(j->timeline, "%s,%.6g,%d,%d,%.6g,%.6g,%.6g\n", j->manager, s->at_s,
+                s->state.n_running, s->state.n_waiting, to_gb(s->state.kv.mapped),
+                to_gb(s->state.kv.live), to_gb(s->state.kv.cached));
 }
-
-// ---- the commands ------------------------------------------------------------------------------
-
-typedef struct trace_job trace_job;
-
-// Runs the trace with the manager that job->setting names.
-typedef fx_status run_fn(trace_job *job, fxi_replay_figures *out, fx_error *err);
-
-struct trace_job {
-    const lab_options *o;
-    run_fn *run;
-    replay_setting setting; // for the eyes
-    fxi_trace trace;
-    fxi_load load;
-    const fxi_geometry *geometry; // replay: of the model, and what it runs on
-    const fxi_simulated_device *device;
-    calibration measured;
-    fxi_progress bar;
-    FILE *timeline; // NULL: none
-};
 
 static bool show_progress(void *ud, size_t n_done, size_t n_row)
 {
     fxi_progress_draw(ud, n_done, n_row);
     return !fxi_signals_stop();
-}
-
-static fxi_load load_of(const lab_options *o)
-{
-    fxi_load l = fxi_load_start();
-    l.rate_per_s = o->rate_per_s;
-    l.speed = o->speed;
-    l.shrink = o->shrink;
-    l.max_row = (size_t)o->max_row;
-    l.n_choice = o->n_choice;
-    l.beam_width = o->beam_width;
-    l.no_cache = o->no_prefixes;
-    l.prefix_tok = o->prefix_tok;
-    l.seed = o->cli.sampling.seed;
-    return l;
 }
 
 // ---- in virtual time ---------------------------------------------------------------------------
@@ -336,47 +303,25 @@ static fx_status find_setting(trace_job *j, fx_error *err)
 {
     const lab_options *o = j->o;
     FX_TRY(o->calibration ? find_calibrated(j, err) : find_named(j, err));
-    j->setting.model = j->geometry->name;
-    j->setting.device = j->device->name;
-    j->setting.page_bytes = (size_t)o->page_bytes;
-    j->setting.budget_bytes = o->cli.engine.kv_memory_bytes
-                                  ? o->cli.engine.kv_memory_bytes
-                                  : fxi_setting_kv_bytes(j->geometry, j->device);
+    j->model = j->geometry->name;
+    j->place = j->device->name;
+    j->page_bytes = (size_t)o->page_bytes;
+    if (!j->budget_bytes) j->budget_bytes = fxi_setting_kv_bytes(j->geometry, j->device);
     return FX_OK;
 }
 
 static fx_status run_virtually(trace_job *j, fxi_replay_figures *out, fx_error *err)
 {
-    const lab_options *o = j->o;
-    fxi_replay_options opt = fxi_replay_options_start();
-    opt.manager = j->setting.manager;
-    opt.geometry = j->geometry;
-    opt.device = j->device;
-    opt.kv_bytes = o->cli.engine.kv_memory_bytes;
-    opt.page_bytes = (size_t)o->page_bytes;
-    opt.ctx_tok = o->cli.engine.ctx_tok;
-    opt.max_seq = o->cli.engine.max_seq;
-    opt.step_tok = o->cli.engine.step_tok;
-    opt.block_tok = o->cli.engine.kv_block_tok;
-    opt.prefix_pass = o->cli.engine.prefix_pass;
-    opt.swap_bytes = o->cli.engine.swap_bytes;
-    opt.load = j->load;
-    opt.sample_s = o->timeline ? o->sample_s : 0;
-    opt.on_progress = show_progress;
-    opt.progress_ud = &j->bar;
+    fxi_replay_options opt = {.engine = j->o->cli.engine,
+                              .geometry = j->geometry,
+                              .device = j->device,
+                              .page_bytes = j->page_bytes,
+                              .run = j->run};
+    opt.engine.kv_manager = j->manager;
     return fxi_replay_run(&j->trace, &opt, out, err);
 }
 
 // ---- in real time ------------------------------------------------------------------------------
-
-static fx_status serve_trace(trace_job *j, fx_engine *eng, fxi_replay_figures *out, fx_error *err)
-{
-    const fxi_serve_options opt = {.load = j->load,
-                                   .sample_s = j->o->timeline ? j->o->sample_s : 0,
-                                   .on_progress = show_progress,
-                                   .progress_ud = &j->bar};
-    return fxi_serve_run(eng, &j->trace, &opt, out, err);
-}
 
 // As many as may wait are let in: what is measured is the queue, not its bound. What the engine did
 // is written even where it failed.
@@ -387,13 +332,13 @@ static fx_status run_really(trace_job *j, fxi_replay_figures *out, fx_error *err
     fx_engine *eng = NULL;
     FILE *done;
     *out = (fxi_replay_figures){0};
-    opt.kv_manager = j->setting.manager;
-    opt.kv_ops = fxi_kv_reserve_find(j->setting.manager);
+    opt.kv_manager = j->manager;
+    opt.kv_ops = fxi_kv_reserve_find(j->manager);
     opt.max_queue = 1 << 20;
     opt.max_queue_tok = (int64_t)1 << 40;
     FX_TRY(fxi_cli_trace_open(trace, &done, err));
     fx_status st = fxi_cli_open_engine(opt, &eng, err);
-    if (st == FX_OK) st = serve_trace(j, eng, out, err);
+    if (st == FX_OK) st = fxi_serve_run(eng, &j->trace, &j->run, out, err);
     const fx_status written = fxi_cli_trace_write(trace, done, eng, st == FX_OK ? err : NULL);
     fx_engine_close(eng);
     return st == FX_OK ? written : st;
@@ -404,32 +349,39 @@ static fx_status find_model(trace_job *j, fx_error *err)
     if (j->o->cli.trace && strchr(j->o->managers, ','))
         return fxi_fail(err, FX_EINVAL, "--trace: the file holds one run; name one manager (--kv)");
     const char *slash = strrchr(j->o->cli.engine.model_path, '/');
-    j->setting.model = slash && slash[1] ? slash + 1 : j->o->cli.engine.model_path;
-    j->setting.device = "this machine";
-    j->setting.page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    j->setting.budget_bytes = j->o->cli.engine.kv_memory_bytes;
+    j->model = slash && slash[1] ? slash + 1 : j->o->cli.engine.model_path;
+    j->place = "this machine";
+    j->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     return FX_OK;
 }
 
 // ---- both --------------------------------------------------------------------------------------
 
-static fx_status run_manager(trace_job *j, const char *manager, fx_error *err)
+// What a command runs on, and how it runs the trace with one manager.
+typedef struct lab_way {
+    fx_status (*setup)(trace_job *job, fx_error *err);
+    fx_status (*run)(trace_job *job, fxi_replay_figures *out, fx_error *err);
+} lab_way;
+
+static const lab_way in_virtual_time = {find_setting, run_virtually},
+                     in_real_time = {find_model, run_really};
+
+static fx_status run_manager(trace_job *j, const lab_way *way, const char *manager, fx_error *err)
 {
     fxi_replay_figures f;
-    j->setting.manager = manager;
+    j->manager = manager;
     j->bar = fxi_progress_begin(manager);
-    fx_status st = j->run(j, &f, err);
+    fx_status st = way->run(j, &f, err);
     fxi_progress_end(&j->bar);
-    if (st == FX_OK && j->o->cli.csv) print_replay_csv_row(&j->setting, &f);
-    if (st == FX_OK && !j->o->cli.csv) print_replay_row(manager, &f);
-    if (st == FX_OK && j->timeline) print_replay_timeline(j->timeline, manager, &f);
+    if (st == FX_OK) (j->o->cli.csv ? print_replay_csv_row : print_replay_row)(j, &f);
+    if (st == FX_OK && j->timeline) print_replay_timeline(j, &f);
     fxi_replay_figures_free(&f);
     fflush(stdout);
     return st;
 }
 
 // Each name of a list that commas separate.
-static fx_status run_managers(trace_job *j, fx_error *err)
+static fx_status run_managers(trace_job *j, const lab_way *way, fx_error *err)
 {
     char name[32];
     if (!*j->o->managers) return fxi_fail(err, FX_EINVAL, "--kv: no manager is named");
@@ -439,20 +391,25 @@ static fx_status run_managers(trace_job *j, fx_error *err)
             return fxi_fail(err, FX_EINVAL, "--kv: '%.60s' is not a list of names", j->o->managers);
         memcpy(name, p, n);
         name[n] = 0;
-        FX_TRY(run_manager(j, name, err));
+        FX_TRY(run_manager(j, way, name, err));
         p += n + (p[n] == ',');
     }
     return FX_OK;
 }
 
-static fx_status open_timeline(trace_job *j, fx_error *err)
+static fx_status run_trace(trace_job *j, const lab_way *way, fx_error *err)
 {
-    const char *path = j->o->timeline;
-    if (!path) return FX_OK;
-    j->timeline = fopen(path, "w");
-    if (!j->timeline) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
-    fprintf(j->timeline, "manager,at_s,running,waiting,mapped_gb,live_gb,cached_gb\n");
-    return FX_OK;
+    const char *timeline = j->o->timeline;
+    FX_TRY(way->setup(j, err));
+    FX_TRY(fxi_trace_open(j->path, &j->trace, err));
+    if (timeline) {
+        j->timeline = fopen(timeline, "w");
+        if (!j->timeline) return fxi_fail(err, FX_EIO, "%s: %s", timeline, strerror(errno));
+        fprintf(j->timeline, "manager,at_s,running,waiting,mapped_gb,live_gb,cached_gb\n");
+    }
+    if (!fxi_signals_catch()) return fxi_fail(err, FX_EINTERNAL, "out of file descriptors");
+    print_replay_head(j);
+    return run_managers(j, way, err);
 }
 
 static fx_status close_timeline(trace_job *j, fx_error *err)
@@ -465,47 +422,32 @@ static fx_status close_timeline(trace_job *j, fx_error *err)
     return FX_OK;
 }
 
-static fx_status run_trace(trace_job *j, fx_error *err)
+static int run_job(const fxi_cli_options *cli, const char *path, const lab_way *way)
 {
-    FX_TRY(fxi_trace_open(j->setting.trace, &j->trace, err));
-    FX_TRY(open_timeline(j, err));
-    if (!fxi_signals_catch()) return fxi_fail(err, FX_EINTERNAL, "out of file descriptors");
-    if (j->o->cli.csv)
-        print_replay_csv_head();
-    else
-        print_replay_head(&j->setting);
-    return run_managers(j, err);
-}
-
-// setup fills in what the job runs on.
-static int run_job(trace_job *j, fx_status (*setup)(trace_job *j, fx_error *err))
-{
+    const lab_options *o = (const lab_options *)cli;
+    trace_job j = {.o = o,
+                   .path = path,
+                   .budget_bytes = cli->engine.kv_memory_bytes,
+                   .run = {.load = o->load,
+                           .sample_s = o->timeline ? (double)o->sample_s : 0,
+                           .on_progress = show_progress,
+                           .progress_ud = &j.bar}};
     fx_error err;
-    j->load = load_of(j->o);
-    j->setting.load = &j->load;
-    j->setting.max_seq = j->o->cli.engine.max_seq;
-    j->setting.block_tok = j->o->cli.engine.kv_block_tok;
-    j->setting.swaps = j->o->cli.engine.swap_bytes > 0;
-    fx_status st = setup(j, &err);
-    if (st == FX_OK) st = run_trace(j, &err);
-    fx_status closed = close_timeline(j, st == FX_OK ? &err : NULL);
-    fxi_trace_free(&j->trace);
+    fx_status st = run_trace(&j, way, &err);
+    fx_status closed = close_timeline(&j, st == FX_OK ? &err : NULL);
+    fxi_trace_free(&j.trace);
     if (st == FX_OK && closed == FX_OK) return 0;
     return fxi_signals_stop() ? FXI_EXIT_SIGNAL + fxi_signals_stop() : fxi_cli_fail("%s", err.text);
 }
 
 static int run_replay(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
-    trace_job j = {
-        .o = (const lab_options *)o, .run = run_virtually, .setting = {.trace = rest->arg[0]}};
-    return run_job(&j, find_setting);
+    return run_job(o, rest->arg[0], &in_virtual_time);
 }
 
 static int run_serve(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
-    trace_job j = {
-        .o = (const lab_options *)o, .run = run_really, .setting = {.trace = rest->arg[0]}};
-    return run_job(&j, find_model);
+    return run_job(o, rest->arg[0], &in_real_time);
 }
 
 // ---- the program --------------------------------------------------------------------------------
@@ -520,21 +462,21 @@ static const fxi_opt lab_rows[] = {
     {"geometry", 0, "NAME", FXI_OPT_STR, 0, 0, "opt-13b", AT(geometry), REPLAY, "the model: opt-13b, opt-66b, opt-175b, llama-13b, llama-3-8b, yi-6b, yi-9b, yi-34b"},
     {"device", 0, "NAME", FXI_OPT_STR, 0, 0, "a100-40g", AT(device), REPLAY, "a100-40g, 4xa100-40g, a100-80g, 2xa100-80g, 8xa100-80g, h100-80g"},
     {"calibration", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(calibration), REPLAY, "instead of both: a machine and a model as 'flexinfer bench --json' measured them"},
-    {"rate", 0, "R", FXI_OPT_FLOAT, 0, 1e6, "0", AT(rate_per_s), BOTH, "requests per second, at random times (default: as the trace says, or all at once)"},
-    {"requests", 0, "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(max_row), BOTH, "only the first N requests (default: all)"},
-    {"speed", 0, "X", FXI_OPT_FLOAT, 1e-6, 1e6, "1", AT(speed), BOTH, "the trace's own times run X times as fast"},
-    {"shrink", 0, "X", FXI_OPT_FLOAT, 1, 1e6, "1", AT(shrink), BOTH, "prompts and answers are X times shorter"},
-    {"choices", 0, "N", FXI_OPT_INT, 1, 64, "1", AT(n_choice), BOTH, "answers to each prompt"},
-    {"beams", 0, "N", FXI_OPT_INT, 0, FX_MAX_BEAM, "0", AT(beam_width), BOTH, "width of a beam search (default: sampling)"},
-    {"no-prefixes", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_prefixes), BOTH, "requests share no prefixes, and none is kept"},
-    {"prefix", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(prefix_tok), BOTH, "tokens of a prefix that all prompts share"},
+    {"rate", 0, "R", FXI_OPT_FLOAT, 0, 1e6, "0", AT(load.rate_per_s), BOTH, "requests per second, at random times (default: as the trace says, or all at once)"},
+    {"requests", 0, "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(load.max_row), BOTH, "only the first N requests (default: all)"},
+    {"speed", 0, "X", FXI_OPT_FLOAT, 1e-6, 1e6, "1", AT(load.speed), BOTH, "the trace's own times run X times as fast"},
+    {"shrink", 0, "X", FXI_OPT_FLOAT, 1, 1e6, "1", AT(load.shrink), BOTH, "prompts and answers are X times shorter"},
+    {"choices", 0, "N", FXI_OPT_INT, 1, 64, "1", AT(load.n_choice), BOTH, "answers to each prompt"},
+    {"beams", 0, "N", FXI_OPT_INT, 0, FX_MAX_BEAM, "0", AT(load.beam_width), BOTH, "width of a beam search (default: sampling)"},
+    {"no-prefixes", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(load.no_cache), BOTH, "requests share no prefixes, and none is kept"},
+    {"prefix", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(load.prefix_tok), BOTH, "tokens of a prefix that all prompts share"},
     {"ctx", 'c', "N", FXI_OPT_INT, 0, 1 << 24, "0", AT(cli.engine.ctx_tok), REPLAY, "longest sequence in tokens (default: the model's)"},
     {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(cli.engine.kv_memory_bytes), REPLAY, "memory of the KV cache (default: what the model leaves of the device)"},
     {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(cli.engine.swap_bytes), REPLAY, "host memory for preempted sequences; 0: none, recompute them"},
     {"page", 0, "SIZE", FXI_OPT_SIZE, 4096, 0x1p30, "2M", AT(page_bytes), REPLAY, "page size of the device's memory"},
     {"max-seq", 0, "N", FXI_OPT_INT, 1, 1 << 14, "256", AT(cli.engine.max_seq), REPLAY, "most sequences to run together"},
     {"step-tokens", 0, "N", FXI_OPT_INT, 1, 1 << 16, "2048", AT(cli.engine.step_tok), REPLAY, "most tokens to compute in one step"},
-    {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, "1", AT(cli.sampling.seed), BOTH, "seed of the random arrival times"},
+    {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, "1", AT(load.seed), BOTH, "seed of the random arrival times"},
     {"timeline", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(timeline), BOTH, "write memory and load over time to FILE, as CSV"},
     {"sample", 0, "S", FXI_OPT_FLOAT, 1e-3, 1e6, "1", AT(sample_s), BOTH, "seconds between the rows of --timeline"},
     {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(cli.csv), BOTH, "CSV instead of a table"},

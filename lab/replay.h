@@ -14,22 +14,14 @@
 #include "lab/trace.h"
 
 typedef struct fxi_replay_options {
-    const char *manager; // of KV memory: a name of kv_registry.c or of kv_reserve.c
+    // kv_manager: a name of kv_registry.c or of kv_reserve.c; kv_memory_bytes 0: what the model
+    // leaves of the device; ctx_tok 0: the model's. Also kv_block_tok, max_seq, step_tok,
+    // prefix_pass and swap_bytes.
+    fx_options engine;
     const fxi_geometry *geometry;
     const fxi_simulated_device *device;
-    uint64_t kv_bytes;   // budget of the cache; 0: what the model leaves of the device
-    size_t page_bytes;   // granularity of the device's memory; a power of two
-    int ctx_tok;         // longest sequence; 0: the model's
-    int max_seq;         // sequences that run together
-    int step_tok;        // token budget of a step
-    int block_tok;       // tokens of a unit of KV memory; 0: the manager's choice
-    int prefix_pass;     // as in fx_options
-    uint64_t swap_bytes; // for preempted sequences; 0: they are computed again
-    fxi_load load;
-    double sample_s; // between the samples of memory, in virtual time; 0: none
-    // Called about a hundred times; may be NULL. False: stop.
-    bool (*on_progress)(void *ud, size_t n_done, size_t n_row);
-    void *progress_ud;
+    size_t page_bytes; // granularity of the device's memory; a power of two
+    fxi_run_options run;
 } fxi_replay_options;
 
 // max_seq 256, step_tok 2048, pages of 2 MiB, "vtensor", opt-13b on a100-40g, fxi_load_start.
@@ -46,21 +38,15 @@ fx_status fxi_replay_run(const fxi_trace *t, const fxi_replay_options *opt, fxi_
 typedef struct fxi_replay fxi_replay;
 
 struct fxi_replay {
-    const fxi_trace *t;
     const fxi_replay_options *opt;
-    fxi_replay_figures *out;
     fx_engine *eng;
     fxi_simulated_model *model;   // the engine's
     fxi_simulated_memory *memory; // the manager's
     fxi_kv_ops kv_ops;            // the manager's, but for the calls that are watched
     const fxi_kv_ops *real_ops;
     double mapper_us; // until then the manager's thread is busy
-    int32_t *prompt;  // scratch, [cap_prompt]
-    size_t cap_prompt;
-    fxi_notes notes;
-    double open_us;   // of memory calls when the manager was opened
     double batch_sum; // of sequences over passes
-    size_t n_open;    // clients not ended
+    fxi_trace_run run;
 };
 
 // Virtual time: the passes so far and the memory calls that a step waited for.
@@ -69,8 +55,8 @@ static inline double fxi_replay_now_us(const fxi_replay *r)
     return r->model->clock_us + r->memory->owner_us;
 }
 
-// An engine over a simulated model and simulated memory; *r holds the trace, the options and where
-// figures go. Errors: as fxi_replay_run.
+// An engine over a simulated model and simulated memory; *r holds the options. Errors: as
+// fxi_replay_run.
 fx_status fxi_replay_open(fxi_replay *r, fx_error *err);
 void fxi_replay_close(fxi_replay *r);
 

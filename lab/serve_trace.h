@@ -5,20 +5,12 @@
 
 #include "lab/trace.h"
 
-typedef struct fxi_serve_options {
-    fxi_load load;
-    double sample_s; // between the samples of memory; 0: none
-    // Called some ten times a second; may be NULL. False: stop.
-    bool (*on_progress)(void *ud, size_t n_done, size_t n_row);
-    void *progress_ud;
-} fxi_serve_options;
-
 // Runs in parallel with whatever else the engine does, from one thread of the caller; returns when
 // the last request has ended. Memory and the batch are looked at every FXI_SERVE_LOOK_MS, and
 // driver_s is 0. The caller frees *out with fxi_replay_figures_free, on errors too. Errors:
 // FX_EINVAL (an option), FX_ENOMEM, FX_ECLOSED (on_progress said so, or the engine closed),
 // FX_EINTERNAL (a request failed).
-fx_status fxi_serve_run(fx_engine *eng, const fxi_trace *t, const fxi_serve_options *opt,
+fx_status fxi_serve_run(fx_engine *eng, const fxi_trace *t, const fxi_run_options *opt,
                         fxi_replay_figures *out, fx_error *err);
 
 enum { FXI_SERVE_LOOK_MS = 20 };

@@ -341,8 +341,8 @@ double fxi_arrival_us(const fxi_load *l, const fxi_trace *t, size_t i, double be
 {
     if (i == 0) return 0;
     if (l->rate_per_s > 0) // a Poisson process
-        return before_us - log(1 - fxi_rng_unit(l->seed, 0, i)) * 1e6 / l->rate_per_s;
-    return (t->row[i].arrival_ms - t->row[0].arrival_ms) * 1e3 / l->speed;
+        return before_us - log(1 - fxi_rng_unit(l->seed, 0, i)) * 1e6 / (double)l->rate_per_s;
+    return (t->row[i].arrival_ms - t->row[0].arrival_ms) * 1e3 / (double)l->speed;
 }
 
 // ---- prompts -----------------------------------------------------------------------------------
@@ -365,34 +365,31 @@ static int32_t prompt_token(const fxi_trace *t, size_t i, int k, int block_tok, 
 
 static int shrunk_tok(const fxi_load *l, int n_tok)
 {
-    const int n = (int)(n_tok / l->shrink + 0.5);
+    const int n = (int)(n_tok / (double)l->shrink + 0.5);
     return n > 1 ? n : 1;
 }
 
-static fx_status reserve_prompt(int32_t **prompt, size_t *cap, size_t n_tok, fx_error *err)
+static fx_status make_request(fxi_trace_run *r, size_t i, fx_request *out, fx_error *err)
 {
-    if (n_tok <= *cap) return FX_OK;
-    int32_t *more = realloc(*prompt, n_tok * sizeof *more);
-    if (!more) return fxi_fail(err, FX_ENOMEM, "out of memory for a prompt of %zu tokens", n_tok);
-    *prompt = more;
-    *cap = n_tok;
-    return FX_OK;
-}
-
-fx_status fxi_arrival_request(const fxi_load *l, const fxi_trace *t, size_t i, uint32_t n_vocab,
-                              int32_t **prompt, size_t *cap, fx_request *out, fx_error *err)
-{
-    const int n_own = shrunk_tok(l, t->row[i].n_prompt),
+    const fxi_load *l = &r->opt->load;
+    const uint32_t n_vocab = (uint32_t)fx_engine_info(r->eng)->n_vocab;
+    const int n_own = shrunk_tok(l, r->t->row[i].n_prompt),
               block_tok = shrunk_tok(l, FXI_TRACE_BLOCK_TOK);
     const size_t n_tok = (size_t)l->prefix_tok + (size_t)n_own;
-    FX_TRY(reserve_prompt(prompt, cap, n_tok, err));
-    int32_t *to = *prompt;
+    if (n_tok > r->cap_prompt) {
+        int32_t *more = realloc(r->prompt, n_tok * sizeof *more);
+        if (!more)
+            return fxi_fail(err, FX_ENOMEM, "out of memory for a prompt of %zu tokens", n_tok);
+        r->prompt = more;
+        r->cap_prompt = n_tok;
+    }
+    int32_t *to = r->prompt;
     for (int k = 0; k < l->prefix_tok; k++) *to++ = random_token(PREFIX, (uint64_t)k, n_vocab);
-    for (int k = 0; k < n_own; k++) *to++ = prompt_token(t, i, k, block_tok, n_vocab);
+    for (int k = 0; k < n_own; k++) *to++ = prompt_token(r->t, i, k, block_tok, n_vocab);
     *out = fx_request_default();
-    out->prompt = *prompt;
+    out->prompt = r->prompt;
     out->n_prompt = n_tok;
-    out->max_tok = out->expect_tok = shrunk_tok(l, t->row[i].n_output);
+    out->max_tok = out->expect_tok = shrunk_tok(l, r->t->row[i].n_output);
     out->n_choice = l->n_choice;
     out->beam_width = l->beam_width;
     out->no_cache = l->no_cache;
@@ -401,30 +398,79 @@ fx_status fxi_arrival_request(const fxi_load *l, const fxi_trace *t, size_t i, u
     return FX_OK;
 }
 
-// ---- notes -------------------------------------------------------------------------------------
-//
-// Numbers are kept as they come; figures are made of them at the end.
+// ---- requests on their way ---------------------------------------------------------------------
 
-static void add_number(fxi_notes *n, fxi_series *s, double v)
+typedef struct run_client { // freed with its last event
+    fxi_trace_run *r;
+    double arrival_us;
+    int n_output;   // tokens of its first answer so far
+    uint64_t n_all; // of all its answers
+} run_client;
+
+static void add_number(fxi_trace_run *r, fxi_series *s, double v)
 {
     if (fxi_grow(&s->v, sizeof v, s->n, &s->cap))
         s->v[s->n++] = v;
     else
-        n->no_memory = true;
+        r->no_memory = true;
 }
 
-void fxi_notes_begin(fxi_notes *n, double now_us, double sample_us, fxi_replay_figures *out)
+static void note_done(run_client *c, const fx_event *ev, double us)
 {
-    *n = (fxi_notes){.out = out, .start_us = now_us, .noted_us = now_us, .sample_us = sample_us};
-    n->next_sample_us = now_us;
+    fxi_trace_run *r = c->r;
+    const bool ended_well = ev->finish == FX_FINISH_LENGTH || ev->finish == FX_FINISH_STOP;
+    r->n_open--;
+    if (!ended_well || c->n_output == 0) {
+        r->n_failed++;
+        return;
+    }
+    r->out->n_done++;
+    r->out->n_prompt_tok += (uint64_t)ev->n_prompt;
+    r->out->n_cached_tok += (uint64_t)ev->n_cached;
+    r->out->n_output_tok += c->n_all;
+    add_number(r, &r->per_tok, us / 1e6 / c->n_output);
 }
 
-void fxi_notes_idle(fxi_notes *n, double now_us)
+static void on_run_event(void *client, const fx_event *ev)
 {
-    n->noted_us = now_us;
+    run_client *c = client;
+    fxi_trace_run *r = c->r;
+    const double us = r->now_us(r->clock) - c->arrival_us;
+    pthread_mutex_lock(&r->mu);
+    c->n_all += ev->token >= 0;
+    if (ev->token >= 0 && ev->choice == 0 && c->n_output++ == 0) add_number(r, &r->first, us / 1e6);
+    if (ev->last) note_done(c, ev, us);
+    pthread_mutex_unlock(&r->mu);
+    if (ev->last) free(c);
+}
+
+fx_status fxi_run_submit(fxi_trace_run *r, size_t i, double arrival_us, uint64_t *id, fx_error *err)
+{
+    fx_request q;
+    *id = 0;
+    FX_TRY(make_request(r, i, &q, err));
+    run_client *c = calloc(1, sizeof *c);
+    if (!c) return fxi_fail(err, FX_ENOMEM, "out of memory for a request");
+    *c = (run_client){.r = r, .arrival_us = arrival_us};
+    q.on_event = on_run_event;
+    q.ud = c;
+    pthread_mutex_lock(&r->mu);
+    r->n_open++;
+    pthread_mutex_unlock(&r->mu);
+    const fx_status st = fx_submit(r->eng, &q, id, err);
+    if (st == FX_OK) return FX_OK;
+    const bool is_refusal = st == FX_ECONTEXT || st == FX_ENOSPACE || st == FX_EQUEUE;
+    pthread_mutex_lock(&r->mu);
+    r->n_open--;
+    r->out->n_refused += is_refusal;
+    pthread_mutex_unlock(&r->mu);
+    free(c);
+    return is_refusal ? FX_OK : st;
 }
 
 // ---- the state ---------------------------------------------------------------------------------
+//
+// Numbers are kept as they come; figures are made of them at the end.
 
 // The kinds of bytes as numbers side by side.
 enum { N_KIND = sizeof(fxi_memory_kinds) / sizeof(double) };
@@ -436,47 +482,47 @@ static void add_bytes(fxi_memory_kinds *sum, const fxi_memory_kinds *v, double w
     for (int i = 0; i < N_KIND; i++) to[i] += weight * from[i];
 }
 
-static void add_load_sample(fxi_notes *n, double now_us, const fxi_load_state *state)
+static void add_load_sample(fxi_trace_run *r, double now_us)
 {
-    fxi_replay_figures *f = n->out;
+    fxi_replay_figures *f = r->out;
     if (!fxi_grow(&f->sample, sizeof *f->sample, f->n_sample, &f->cap_sample)) {
-        n->no_memory = true;
+        r->no_memory = true;
         return;
     }
-    f->sample[f->n_sample++] = (fxi_replay_sample){(now_us - n->start_us) / 1e6, *state};
-    n->next_sample_us = now_us + n->sample_us;
+    f->sample[f->n_sample++] = (fxi_replay_sample){(now_us - r->start_us) / 1e6, r->last};
+    r->next_sample_us = now_us + r->opt->sample_s * 1e6;
 }
 
-void fxi_notes_stop(fxi_notes *n, double now_us)
+void fxi_run_begin(fxi_trace_run *r, fxi_replay_figures *out)
 {
-    const double us = n->has_last ? now_us - n->noted_us : 0;
-    add_bytes(&n->out->mean, &n->last.kv, us);
-    n->busy_us += us;
-    n->noted_us = now_us;
-    n->has_last = false;
+    pthread_mutex_init(&r->mu, NULL);
+    r->out = out;
+    r->start_us = r->noted_us = r->next_sample_us = r->now_us(r->clock);
 }
 
-void fxi_notes_state(fxi_notes *n, double now_us, const fxi_load_state *from_now_on)
+void fxi_run_idle(fxi_trace_run *r)
 {
-    fxi_notes_stop(n, now_us);
-    n->last = *from_now_on;
-    n->has_last = true;
-    if (n->last.kv.mapped > n->out->peak_mapped_bytes)
-        n->out->peak_mapped_bytes = n->last.kv.mapped;
-    if (n->sample_us > 0 && now_us >= n->next_sample_us) add_load_sample(n, now_us, &n->last);
+    r->noted_us = r->now_us(r->clock);
 }
 
-// ---- requests ----------------------------------------------------------------------------------
-
-void fxi_notes_first(fxi_notes *n, double us)
+bool fxi_run_note(fxi_trace_run *r, const fxi_load_state *state, size_t *n_done)
 {
-    add_number(n, &n->first, us / 1e6);
-}
-
-void fxi_notes_done(fxi_notes *n, double us, int n_output)
-{
-    n->out->n_done++;
-    add_number(n, &n->per_tok, us / 1e6 / n_output);
+    pthread_mutex_lock(&r->mu);
+    const double now_us = r->now_us(r->clock), us = r->has_last ? now_us - r->noted_us : 0;
+    fxi_replay_figures *f = r->out;
+    add_bytes(&f->mean, &r->last.kv, us);
+    r->busy_us += us;
+    r->noted_us = now_us;
+    r->has_last = r->n_open > 0;
+    if (r->has_last) {
+        r->last = *state;
+        if (state->kv.mapped > f->peak_mapped_bytes) f->peak_mapped_bytes = state->kv.mapped;
+        if (r->opt->sample_s > 0 && now_us >= r->next_sample_us) add_load_sample(r, now_us);
+    }
+    *n_done = f->n_done + f->n_refused + r->n_failed;
+    const bool is_busy = r->has_last;
+    pthread_mutex_unlock(&r->mu);
+    return is_busy;
 }
 
 // ---- figures -----------------------------------------------------------------------------------
@@ -501,16 +547,18 @@ static fxi_quantiles take_quantiles(fxi_series *s)
     return q;
 }
 
-fx_status fxi_notes_end(fxi_notes *n, double now_us, fx_error *err)
+fx_status fxi_run_end(fxi_trace_run *r, fx_error *err)
 {
-    fxi_replay_figures *f = n->out;
+    fxi_replay_figures *f = r->out;
     const fxi_memory_kinds sum = f->mean;
     f->mean = (fxi_memory_kinds){0};
-    if (n->busy_us > 0) add_bytes(&f->mean, &sum, 1 / n->busy_us);
-    f->end_s = (now_us - n->start_us) / 1e6;
-    f->first_s = take_quantiles(&n->first);
-    f->per_tok_s = take_quantiles(&n->per_tok);
-    return n->no_memory ? fxi_fail(err, FX_ENOMEM, "out of memory for the figures") : FX_OK;
+    if (r->busy_us > 0) add_bytes(&f->mean, &sum, 1 / r->busy_us);
+    f->end_s = (r->noted_us - r->start_us) / 1e6;
+    f->first_s = take_quantiles(&r->first);
+    f->per_tok_s = take_quantiles(&r->per_tok);
+    free(r->prompt);
+    pthread_mutex_destroy(&r->mu);
+    return r->no_memory ? fxi_fail(err, FX_ENOMEM, "out of memory for the figures") : FX_OK;
 }
 
 void fxi_replay_figures_free(fxi_replay_figures *f)

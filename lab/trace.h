@@ -2,6 +2,7 @@
 #ifndef FXI_LAB_TRACE_H
 #define FXI_LAB_TRACE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,21 +55,21 @@ void fxi_trace_free(fxi_trace *t); // empty again
 
 // From the rows of a trace to requests: when they come, what they ask for, and the tokens of their
 // prompts; and what is noted while they run, in virtual or in real time, with the figures that
-// follow from it. Not locked.
+// follow from it.
 
 // ---- requests ----------------------------------------------------------------------------------
 
 typedef struct fxi_load {
-    double rate_per_s; // a Poisson process of this rate; 0: as the trace says, or all at once if it
-                       // does not
-    double speed;      // > 0: the trace's own times pass this many times as fast
-    double shrink;     // at least 1: prompts and answers are this many times shorter
-    size_t max_row;    // requests, from the trace's start; 0: all
-    int n_choice;      // answers to each prompt, at least 1
-    int beam_width;    // 0: sampling
-    bool no_cache;     // requests share no prefixes, and none is recorded
-    int prefix_tok;    // tokens before each prompt that all have in common
-    uint64_t seed;     // of the times
+    float rate_per_s; // a Poisson process of this rate; 0: as the trace says, or all at once if it
+                      // does not
+    float speed;      // > 0: the trace's own times pass this many times as fast
+    float shrink;     // at least 1: prompts and answers are this many times shorter
+    int max_row;      // requests, from the trace's start; 0: all
+    int n_choice;     // answers to each prompt, at least 1
+    int beam_width;   // 0: sampling
+    bool no_cache;    // requests share no prefixes, and none is recorded
+    int prefix_tok;   // tokens before each prompt that all have in common
+    uint64_t seed;    // of the times
 } fxi_load;
 
 // The whole trace as it is, one answer each.
@@ -78,16 +79,12 @@ fx_status fxi_load_check(const fxi_load *l, fx_error *err);
 
 static inline size_t fxi_load_n_row(const fxi_load *l, const fxi_trace *t)
 {
-    return l->max_row && l->max_row < t->n_row ? l->max_row : t->n_row;
+    const size_t most = (size_t)l->max_row;
+    return most && most < t->n_row ? most : t->n_row;
 }
 
 // When row i comes, in microseconds after the first; `before_us` is that of row i - 1.
 double fxi_arrival_us(const fxi_load *l, const fxi_trace *t, size_t i, double before_us);
-
-// What row i asks for, with a prompt of ids below n_vocab. *prompt [*cap] is a buffer, which grows
-// as needed and is kept by reference; the caller frees it. FX_ENOMEM.
-fx_status fxi_arrival_request(const fxi_load *l, const fxi_trace *t, size_t i, uint32_t n_vocab,
-                              int32_t **prompt, size_t *cap, fx_request *out, fx_error *err);
 
 // ---- figures -----------------------------------------------------------------------------------
 
@@ -129,33 +126,54 @@ typedef struct fxi_replay_figures {
 
 void fxi_replay_figures_free(fxi_replay_figures *f);
 
-// ---- noting: times in microseconds, of any clock ------------------------------------------------
+// ---- a run --------------------------------------------------------------------------------------
+
+typedef struct fxi_run_options {
+    fxi_load load;
+    double sample_s; // between the samples of memory; 0: none
+    // Called about a hundred times, or ten times a second in real time; may be NULL. False: stop.
+    bool (*on_progress)(void *ud, size_t n_done, size_t n_row);
+    void *progress_ud;
+} fxi_run_options;
 
 typedef struct fxi_series { // numbers, of which quantiles are wanted
     double *v;
     size_t n, cap;
 } fxi_series;
 
-typedef struct fxi_notes {
+// A trace that runs on an engine, by any clock.
+typedef struct fxi_trace_run {
+    const fxi_trace *t;
+    const fxi_run_options *opt;
+    fx_engine *eng;
+    double (*now_us)(const void *clock);
+    const void *clock;
+    int32_t *prompt; // scratch, [cap_prompt]
+    size_t cap_prompt;
+    pthread_mutex_t mu; // guards the rest: events come on the engine's thread
     fxi_replay_figures *out;
+    size_t n_open, n_failed;   // requests on their way; ended with an error
     double start_us, noted_us; // the first arrival; up to when the state was noted
     double busy_us;            // of that time, requests ran
-    double sample_us, next_sample_us;
+    double next_sample_us;
     fxi_load_state last; // what holds since noted_us,
     bool has_last;       // if anything runs
     fxi_series first, per_tok;
     bool no_memory;
-} fxi_notes;
+} fxi_trace_run;
 
-// sample_us 0: no samples. *out must be empty; the caller frees it.
-void fxi_notes_begin(fxi_notes *n, double now_us, double sample_us, fxi_replay_figures *out);
-void fxi_notes_idle(fxi_notes *n, double now_us); // nothing ran since the last note
-void fxi_notes_state(fxi_notes *n, double now_us, const fxi_load_state *from_now_on);
-void fxi_notes_stop(fxi_notes *n, double now_us); // nothing runs from now on
-void fxi_notes_first(fxi_notes *n, double us);    // a first token, `us` after its request's arrival
-void fxi_notes_done(fxi_notes *n, double us, int n_output); // us, tokens of its first answer
-// Fills the figures that follow from the notes, and frees those. FX_ENOMEM: something could not be
-// noted.
-fx_status fxi_notes_end(fxi_notes *n, double now_us, fx_error *err);
+// The run begins now; the fields up to `clock` are set. *out must be empty; the caller frees it.
+void fxi_run_begin(fxi_trace_run *r, fxi_replay_figures *out);
+// Submits row i, which has arrived at arrival_us; *id: of the engine, 0: it was refused, as what
+// does not fit is. Errors: FX_ENOMEM, others of fx_submit.
+fx_status fxi_run_submit(fxi_trace_run *r, size_t i, double arrival_us, uint64_t *id,
+                         fx_error *err);
+// Notes what holds from now on, if requests are on their way: whether there are any. *n_done:
+// requests that are no longer.
+bool fxi_run_note(fxi_trace_run *r, const fxi_load_state *state, size_t *n_done);
+void fxi_run_idle(fxi_trace_run *r); // nothing ran since the last note
+// Fills the figures that follow from what was noted, up to the last note, and frees that.
+// FX_ENOMEM: something could not be noted.
+fx_status fxi_run_end(fxi_trace_run *r, fx_error *err);
 
 #endif

@@ -332,7 +332,8 @@ static fx_status write_keys(const model_maker *m, fx_error *err)
         return fxi_fail(err, FX_ENOMEM, "no memory for the vocabulary");
     write_model_keys(m);
     fxi_gguf_write_str(m->w, "tokenizer.ggml.model", "llama");
-    fxi_gguf_write_strs(m->w, "tokenizer.ggml.tokens", v.piece, v.n);
+    fxi_gguf_begin_strs(m->w, "tokenizer.ggml.tokens", v.n);
+    for (size_t i = 0; i < v.n; i++) fxi_gguf_put_str(m->w, v.piece[i]);
     fxi_gguf_write_array(m->w, "tokenizer.ggml.scores", FXI_GGUF_F32, v.score, v.n);
     fxi_gguf_write_array(m->w, "tokenizer.ggml.token_type", FXI_GGUF_I32, v.type, v.n);
     fxi_gguf_write_u32(m->w, "tokenizer.ggml.unknown_token_id", MADE_UNK);

@@ -78,7 +78,8 @@ static fxi_gram_matcher *make_form_guide(bench_world *w, const fxi_json *form)
     uint32_t node;
     const fxi_matcher_limits limits = {.max_set = 1 << 16, .max_mask = 256, .max_bytes = 16 << 20};
     if (fxi_gram_json_add(&g, &json, &err) ||
-        fxi_schema_add(&g, &json, fxi_json_get(form, "schema"), &node, &err) ||
+        fxi_schema_add(&g, &json, &(fxi_schema_ask){.schema = fxi_json_get(form, "schema")}, &node,
+                       &err) ||
         fxi_gram_finish(&g, node, &err) ||
         fxi_gram_matcher_make(&g, &w->tokens, (fxi_matcher_speller){0}, limits, &guide, &err)) {
         fxi_gram_free(&g);

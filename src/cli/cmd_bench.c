@@ -392,9 +392,7 @@ static int print_bench_json(const bench *b)
     const fx_machine *p = &b->machine;
     const fx_model_info *m = &b->model;
     fxi_buf names = {0};
-    if (!fxi_buf_str(&names, "\"name\": ") || !fxi_json_cstr(&names, m->name) ||
-        !fxi_buf_str(&names, ", \"arch\": ") || !fxi_json_cstr(&names, m->arch) ||
-        !fxi_buf_str(&names, ", \"type\": ") || !fxi_json_cstr(&names, m->type)) {
+    if (!fxi_json_fmt(&names, "'name': %q, 'arch': %q, 'type': %q", m->name, m->arch, m->type)) {
         fxi_buf_free(&names);
         return fxi_cli_fail("out of memory for the JSON text");
     }

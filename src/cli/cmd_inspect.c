@@ -94,8 +94,6 @@ static void print_metadata(const fxi_gguf *g)
     }
 }
 
-// ---- tensors ------------------------------------------------------------------------------------
-
 static void print_tensors(const fxi_gguf *g)
 {
     if (fxi_gguf_n_tensor(g) == 0) return;
@@ -114,8 +112,6 @@ static void print_tensors(const fxi_gguf *g)
                t->offset);
     }
 }
-
-// ---- totals -------------------------------------------------------------------------------------
 
 #define MAX_TYPES 64
 
@@ -179,8 +175,6 @@ static void print_kv(const fxi_gguf *g)
     printf("\n");
 }
 
-// ---- whether it runs ----------------------------------------------------------------------------
-
 static void print_runs(const char *path)
 {
     fx_error err;
@@ -200,8 +194,6 @@ static void print_runs(const char *path)
         if ((unsigned char)*c >= 0x20 && *c != 0x7F) putchar(*c);
     printf("\n");
 }
-
-// ---- the whole ----------------------------------------------------------------------------------
 
 int fxi_cmd_inspect(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {

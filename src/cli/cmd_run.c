@@ -22,7 +22,7 @@ typedef struct completion {
     fxi_buf text;
     fx_finish finish;
     int n_prompt, n_generated;
-    double first_s, total_s; // from submit to the first token, and to the end
+    double start_s, first_s, end_s; // of the clock; first_s 0: no token has come
 } completion;
 
 typedef struct text_stream {
@@ -30,23 +30,22 @@ typedef struct text_stream {
     fxi_buf pending; // guarded by mu: text not yet written
     bool last;       // guarded by mu: the request has ended, and nothing below changes any more
     bool no_memory;  // an event's text was lost
-    double start_s, first_s, end_s;
-    fx_finish finish;
-    int n_prompt, n_generated;
+    completion *out; // guarded by mu, but for its text
     char error[FX_ERROR_TEXT_BYTES];
 } text_stream;
 
 static void add_event_text(void *ud, const fx_event *ev)
 {
     text_stream *s = ud;
+    completion *out = s->out;
     pthread_mutex_lock(&s->mu);
-    if (ev->token >= 0 && s->first_s == 0) s->first_s = fxi_now_s();
+    if (ev->token >= 0 && out->first_s == 0) out->first_s = fxi_now_s();
     if (ev->text_bytes && !fxi_buf_add(&s->pending, ev->text, ev->text_bytes)) s->no_memory = true;
-    s->n_prompt = ev->n_prompt;
-    s->n_generated = ev->n_generated;
+    out->n_prompt = ev->n_prompt;
+    out->n_generated = ev->n_generated;
     if (ev->finish != FX_FINISH_NONE) {
-        s->end_s = fxi_now_s();
-        s->finish = ev->finish;
+        out->end_s = fxi_now_s();
+        out->finish = ev->finish;
         if (ev->error) snprintf(s->error, sizeof s->error, "%s", ev->error);
     }
     s->last = ev->last;
@@ -56,8 +55,7 @@ static void add_event_text(void *ud, const fx_event *ev)
 
 // Writes until the request has ended, and waits for that end even after a failure: the engine holds
 // our callback.
-static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, completion *out,
-                                 fx_error *err)
+static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, fx_error *err)
 {
     fxi_buf text = {0};
     fx_status st = FX_OK;
@@ -74,7 +72,7 @@ static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, co
         if (st == FX_OK && text.n &&
             (fwrite(text.p, 1, text.n, stdout) != text.n || fflush(stdout) != 0))
             st = fxi_fail(err, FX_EIO, "cannot write to stdout: %s", strerror(errno));
-        if (text.n && !fxi_buf_add(&out->text, text.p, text.n)) s->no_memory = true;
+        if (text.n && !fxi_buf_add(&s->out->text, text.p, text.n)) s->no_memory = true;
         if (!is_cancelled && (st != FX_OK || fxi_signals_stop())) {
             fx_cancel(eng, id);
             is_cancelled = true;
@@ -89,19 +87,14 @@ static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, co
 // fx_submit; FX_EIO (stdout); FX_EINTERNAL (the request failed); FX_ENOMEM.
 static fx_status run_completion(fx_engine *eng, fx_request *req, completion *out, fx_error *err)
 {
-    text_stream s = {.mu = PTHREAD_MUTEX_INITIALIZER, .start_s = fxi_now_s()};
-    *out = (completion){.finish = FX_FINISH_NONE};
+    text_stream s = {.mu = PTHREAD_MUTEX_INITIALIZER, .out = out};
+    *out = (completion){.finish = FX_FINISH_NONE, .start_s = fxi_now_s()};
     req->on_event = add_event_text;
     req->ud = &s;
     uint64_t id;
     fx_status st = fx_submit(eng, req, &id, err);
-    if (st == FX_OK) st = write_until_end(&s, eng, id, out, err);
-    out->finish = s.finish;
-    out->n_prompt = s.n_prompt;
-    out->n_generated = s.n_generated;
-    out->first_s = s.first_s > 0 ? s.first_s - s.start_s : 0;
-    out->total_s = s.end_s - s.start_s;
-    if (st == FX_OK && s.finish == FX_FINISH_ERROR)
+    if (st == FX_OK) st = write_until_end(&s, eng, id, err);
+    if (st == FX_OK && out->finish == FX_FINISH_ERROR)
         st = fxi_fail(err, FX_EINTERNAL, "%s", s.error);
     else if (st == FX_OK && s.no_memory)
         st = fxi_fail(err, FX_ENOMEM, "out of memory for the answer's text");
@@ -126,12 +119,13 @@ static void print_figures(const fx_engine *eng, const completion *a)
     char mapped[FXI_SIZE_TEXT_BYTES], live[FXI_SIZE_TEXT_BYTES];
     fxi_cli_size(st.kv_peak_mapped_bytes, mapped);
     fxi_cli_size(st.kv_peak_live_bytes, live);
-    double decode_s = a->total_s - a->first_s;
+    const double first_s = a->first_s > 0 ? a->first_s - a->start_s : 0;
+    const double decode_s = a->end_s - a->start_s - first_s;
     double rate = a->n_generated > 1 && decode_s > 0 ? (a->n_generated - 1) / decode_s : 0;
     fprintf(stderr,
             "[%d prompt tokens, first token after %.0f ms, %d tokens at %.1f tokens/s, KV cache at "
             "most %s mapped for %s live]\n",
-            a->n_prompt, a->first_s * 1e3, a->n_generated, rate, mapped, live);
+            a->n_prompt, first_s * 1e3, a->n_generated, rate, mapped, live);
 }
 
 // ---- chat --------------------------------------------------------------------------------------

@@ -211,13 +211,6 @@ bool fxi_admit_match_running(fx_engine *eng)
 
 typedef enum verdict { ADMITTED, SKIPPED, NO_MEMORY, LEAVES } verdict;
 
-static fxi_seq *first_live(fxi_live_request *r)
-{
-    int i = 0;
-    while (r->seq[i].state != FXI_SEQ_LIVE) i++;
-    return &r->seq[i];
-}
-
 static void count_hit(fx_engine *eng, fxi_live_request *r, const fxi_seq *s)
 {
     const int n_prompt = (int)r->spec.n_prompt;
@@ -225,7 +218,7 @@ static void count_hit(fx_engine *eng, fxi_live_request *r, const fxi_seq *s)
     r->is_counted = true;
     r->admit_us = fxi_now_us(eng);
     r->n_cached = s->n_computed;
-    fxi_clients_serve_prompt(&eng->sched.clients, r->client, n_prompt - s->n_computed);
+    fxi_clients_serve(&eng->sched.clients, r->client, n_prompt - s->n_computed, 0);
     fxi_stats_count_lookup(&eng->stats, r->spec.no_cache ? 0 : n_prompt, s->n_computed);
 }
 
@@ -234,7 +227,7 @@ static void count_hit(fx_engine *eng, fxi_live_request *r, const fxi_seq *s)
 static verdict admit_waiting(fx_engine *eng, fxi_live_request *r, fxi_promise *p, bool is_alone)
 {
     if (fxi_cache_open_domain(&eng->memory, r) != FX_OK) return NO_MEMORY;
-    fxi_seq *s = first_live(r);
+    fxi_seq *s = fxi_request_first_live(r);
     if (waits_for_prefix(eng, s)) {
         fxi_sched_move(&eng->sched, r, FXI_JOINING);
         return SKIPPED;
@@ -294,7 +287,7 @@ static int cached_tok(fx_engine *eng, fxi_live_request *r)
     if (r->hit_until > eng->sched.n_iteration) return r->hit_tok;
     const bool is_open = fxi_cache_open_domain(&eng->memory, r) == FX_OK;
     r->hit_until = eng->sched.n_iteration + HIT_ITERATIONS;
-    r->hit_tok = is_open ? fxi_cache_hit(&eng->memory, first_live(r)) : 0;
+    r->hit_tok = is_open ? fxi_cache_hit(&eng->memory, fxi_request_first_live(r)) : 0;
     return r->hit_tok;
 }
 
@@ -327,7 +320,7 @@ static void fail_if_hopeless(fx_engine *eng, fxi_live_request *r, bool was_swapp
     const fxi_sched *d = &eng->sched;
     if (d->running.head || d->n_swapping_out || d->n_swapping_in) return;
     if (was_swapped || fxi_preempt_drop_swapped(&eng->memory)) return;
-    fxi_request_fail(r, "no memory to start the request");
+    fxi_request_fail(r, FX_EINTERNAL, "no memory to start the request");
 }
 
 bool fxi_admit_waiting(fx_engine *eng)

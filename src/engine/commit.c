@@ -11,6 +11,9 @@
 
 #include "engine/request/request.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 #define MAX_TRIES_ALONE 16
 #define MAX_TRIES       1024
 
@@ -40,9 +43,9 @@ static bool retry_or_fail(fx_engine *eng, fxi_live_request *r)
     if (may_retry)
         fxi_preempt_request(&eng->memory, r, FXI_RECOMPUTE);
     else if (fxi_request_bytes(&eng->service, &r->spec, r->max_tok) > eng->service.budget_bytes)
-        fxi_request_refuse(r, FX_ENOSPACE, failed); // the budget has shrunk
+        fxi_request_fail(r, FX_ENOSPACE, failed); // the budget has shrunk
     else
-        fxi_request_fail(r, failed);
+        fxi_request_fail(r, FX_EINTERNAL, failed);
     return may_retry;
 }
 
@@ -129,6 +132,68 @@ static void fork_beams(fx_engine *eng, fxi_live_request *r, int n)
 
 // ---- beams -------------------------------------------------------------------------------------
 
+static int by_sum(const void *a, const void *b)
+{
+    const fxi_beam_next *x = a, *y = b;
+    if (x->sum != y->sum) return x->sum < y->sum ? 1 : -1;
+    if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
+    if (x->next.logprob != y->next.logprob) return x->next.logprob < y->next.logprob ? 1 : -1;
+    return (x->next.token > y->next.token) - (x->next.token < y->next.token);
+}
+
+// Adds the likeliest next tokens of one beam, at most 2 x width; `sum` is its sum of logprobs so
+// far.
+static void offer_candidates(fxi_beam *b, int parent, double sum, const fx_logprob *next,
+                             int n_next)
+{
+    for (int k = 0; k < n_next; k++)
+        b->cand[b->n_cand++] = (fxi_beam_next){parent, next[k], sum + (double)next[k].logprob};
+}
+
+// Sorts the offers: b->cand[0 .. returned) are the candidates to consider. The next offer starts
+// anew.
+static int rank_candidates(fxi_beam *b)
+{
+    const int n = b->n_cand;
+    qsort(b->cand, (size_t)n, sizeof *b->cand, by_sum);
+    b->n_cand = 0;
+    return n < 2 * b->width ? n : 2 * b->width;
+}
+
+static double beam_score(const fxi_live_request *r, double sum, int n_tok)
+{
+    return sum / pow(n_tok, (double)r->spec.length_penalty);
+}
+
+// Keeps an ended sequence with this sum of logprobs if it is among the width best so far. Takes
+// over what *s owns either way.
+static void keep_hypothesis(fxi_live_request *r, fxi_seq *s, double sum)
+{
+    fxi_beam *b = r->beam;
+    double score = beam_score(r, sum, fxi_seq_n_generated(s));
+    int at = b->n_done;
+    while (at > 0 && score > b->done[at - 1].score) at--;
+    if (at == b->width) {
+        fxi_seq_clear(s);
+        return;
+    }
+    if (b->n_done == b->width) fxi_seq_clear(&b->done[--b->n_done].s);
+    memmove(&b->done[at + 1], &b->done[at], (size_t)(b->n_done - at) * sizeof b->done[0]);
+    b->done[at] = (fxi_hypothesis){*s, score};
+    b->n_done++;
+    *s = (fxi_seq){.request = r};
+}
+
+// Whether the search may end although beams could continue; the best one has this sum and length.
+static bool search_may_end(const fxi_live_request *r, double best_sum, int n_tok)
+{
+    const fxi_beam *b = r->beam;
+    if (b->n_done < b->width) return false;
+    if (r->spec.early_stop == FX_STOP_EARLY) return true;
+    if (r->spec.early_stop == FX_STOP_NEVER && r->spec.length_penalty > 0) n_tok = r->max_tok;
+    return beam_score(r, best_sum, n_tok) <= b->done[b->width - 1].score;
+}
+
 // Makes the empty `to` the parent's continuation by one token, and decides its finish. False: no
 // memory.
 static bool extend_beam(fx_engine *eng, fxi_seq *to, const fxi_sample *parent,
@@ -139,7 +204,7 @@ static bool extend_beam(fx_engine *eng, fxi_seq *to, const fxi_sample *parent,
     const float *row = eng->pass->logits + (size_t)parent->row * (size_t)n_vocab;
     fx_logprob top[FX_MAX_TOP];
     fx_token_prob prob;
-    *to = (fxi_seq){.request = r, .stop_token = -1, .stop_string = -1, .choice = parent->s->choice};
+    *to = (fxi_seq){.request = r, .stop_token = -1, .choice = parent->s->choice};
     if (!fxi_seq_copy(to, parent->s)) return false;
     if (r->spec.logprobs) fxi_logprob_of(row, n_vocab, c->next.token, r->spec.n_top, top, &prob);
     fxi_output_add(eng, to, c->next.token, r->spec.logprobs ? &prob : NULL);
@@ -153,8 +218,8 @@ static int choose_beams(fx_engine *eng, fxi_live_request *r, const fxi_sample *x
 {
     fxi_beam *b = r->beam;
     for (int i = 0; i < n_sample; i++)
-        fxi_beam_offer(b, i, x[i].s->beam_sum, x[i].lists->next, x[i].n_next);
-    const int n_cand = fxi_beam_rank(b);
+        offer_candidates(b, i, x[i].s->beam_sum, x[i].lists->next, x[i].n_next);
+    const int n_cand = rank_candidates(b);
     int n = 0;
     for (int i = 0; i < n_cand && n < b->width; i++) {
         const fxi_beam_next *c = &b->cand[i];
@@ -166,7 +231,7 @@ static int choose_beams(fx_engine *eng, fxi_live_request *r, const fxi_sample *x
         if (s->finish == FX_FINISH_NONE)
             n++;
         else
-            fxi_beam_keep(r, s, c->sum);
+            keep_hypothesis(r, s, c->sum);
     }
     return n;
 }
@@ -180,9 +245,9 @@ static void end_search(fx_engine *eng, fxi_live_request *r, int n, const char *e
     for (int k = 0; k < n; k++) fxi_seq_clear(&b->next[k]);
     fxi_cache_release_all(&eng->memory, r);
     if (error)
-        fxi_request_fail(r, error);
+        fxi_request_fail(r, FX_EINTERNAL, error);
     else
-        fxi_request_refuse(r, FX_EINVAL, "the search has found fewer answers");
+        fxi_request_fail(r, FX_EINVAL, "the search has found fewer answers");
 }
 
 static void commit_beams(fx_engine *eng, fxi_live_request *r, const fxi_sample *x, int n_sample)
@@ -192,8 +257,8 @@ static void commit_beams(fx_engine *eng, fxi_live_request *r, const fxi_sample *
     const char *error = NULL;
     for (int i = 0; i < n_sample && !error; i++) error = x[i].error;
     if (n < 0)
-        fxi_request_fail(r, "no memory for the beams");
-    else if (n == 0 || fxi_beam_may_end(r, best->beam_sum, fxi_seq_n_generated(best)))
+        fxi_request_fail(r, FX_EINTERNAL, "no memory for the beams");
+    else if (n == 0 || search_may_end(r, best->beam_sum, fxi_seq_n_generated(best)))
         end_search(eng, r, n, error);
     else
         fork_beams(eng, r, n);
@@ -207,9 +272,9 @@ static void commit_sample(fx_engine *eng, const fxi_sample *x)
     if (x->position)
         fxi_output_prompt_prob(eng, x->s, x->position, &x->prob);
     else if (x->tok < 0 && x->error)
-        fxi_seq_fail(x->s, x->error);
+        fxi_seq_fail(x->s, FX_EINTERNAL, x->error);
     else if (x->tok < 0)
-        fxi_seq_refuse(x->s, "the request's rules leave no token to continue with");
+        fxi_seq_fail(x->s, FX_EINVAL, "the request's rules leave no token to continue with");
     else
         fxi_output_add(eng, x->s, x->tok, x->has_prob ? &x->prob : NULL);
 }
@@ -226,10 +291,11 @@ int fxi_commit_samples(fx_engine *eng)
         for (n = 1; is_beam && i + n < p->n_sample && x[n].s->request == r; n++)
             is_broken |= x[n].is_broken;
         n_sampled += !x->position;
-        if (!x->position) fxi_clients_serve_tokens(&eng->sched.clients, r->client, n);
+        if (!x->position) fxi_clients_serve(&eng->sched.clients, r->client, 0, n);
         // Weights or a cache that are broken, or a model that overflows: no token means anything.
         if (is_broken)
-            fxi_request_fail(r, "the model computed logits that are not finite numbers");
+            fxi_request_fail(r, FX_EINTERNAL,
+                             "the model computed logits that are not finite numbers");
         else if (is_beam)
             commit_beams(eng, r, x, n);
         else

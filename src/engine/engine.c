@@ -18,8 +18,6 @@
 
 // ---- assembling an engine -----------------------------------------------------------------------
 
-#define MAX_CTX_TOK      (1 << 24)
-#define MAX_THREAD       1024
 #define AHEAD_TOK        16
 #define SWAP_US_PER_BYTE 1e-3 // until a swap has been measured
 
@@ -32,7 +30,7 @@ enum { HOST_TENTHS = 5, DEVICE_TENTHS = 9, PRESET_DRAFT_TOK = 8 };
 static void wake_deferred(void *ud)
 {
     fx_engine *eng = ud;
-    if (atomic_load(&eng->sched.n_deferred)) fxi_mailbox_wake(&eng->mailbox);
+    if (atomic_load(&eng->sched.n_deferred)) fxi_mailbox_signal(&eng->mailbox, NULL);
 }
 
 fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
@@ -65,29 +63,29 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
 
 // ---- options -----------------------------------------------------------------------------------
 
-static fx_status check_option(const char *what, int v, int max, fx_error *err)
-{
-    if (v < 0 || v > max)
-        return fxi_fail(err, FX_EINVAL, "%s: %d is not from 0 to %d", what, v, max);
-    return FX_OK;
-}
-
 static fx_status fill_options(fx_options *o, fx_error *err)
 {
     if (!o->model_path) return fxi_fail(err, FX_EINVAL, "no model file is named");
-    FX_TRY(check_option("threads", o->n_thread, MAX_THREAD, err));
-    FX_TRY(check_option("context", o->ctx_tok, MAX_CTX_TOK, err));
-    FX_TRY(check_option("sequences", o->max_seq, 1 << 14, err));
-    FX_TRY(check_option("tokens of a KV block", o->kv_block_tok, 1 << 16, err));
-    FX_TRY(check_option("queue", o->max_queue, 1 << 24, err));
-    FX_TRY(check_option("step tokens", o->step_tok, 1 << 16, err));
-    FX_TRY(check_option("step time", o->step_ms, 1 << 20, err));
-    FX_TRY(check_option("drafted tokens", o->draft_tok, FX_MAX_DRAFT, err));
+    const struct {
+        const char *what;
+        int v, max;
+    } bounded[] = {{"threads", o->n_thread, 1024},
+                   {"context", o->ctx_tok, 1 << 24},
+                   {"sequences", o->max_seq, 1 << 14},
+                   {"tokens of a KV block", o->kv_block_tok, 1 << 16},
+                   {"queue", o->max_queue, 1 << 24},
+                   {"step tokens", o->step_tok, 1 << 16},
+                   {"step time", o->step_ms, 1 << 20},
+                   {"drafted tokens", o->draft_tok, FX_MAX_DRAFT},
+                   {"recorded events", o->n_record < 0 ? 0 : o->n_record, 1 << 26}};
+    for (size_t i = 0; i < sizeof bounded / sizeof *bounded; i++)
+        if (bounded[i].v < 0 || bounded[i].v > bounded[i].max)
+            return fxi_fail(err, FX_EINVAL, "%s: %d is not from 0 to %d", bounded[i].what,
+                            bounded[i].v, bounded[i].max);
     unsigned sources;
     if (!fxi_drafting_sources(o->speculate, &sources))
         return fxi_fail(err, FX_EINVAL, "speculate: '%.40s' is none of off, prompt, prefix, auto",
                         o->speculate);
-    FX_TRY(check_option("recorded events", o->n_record < 0 ? 0 : o->n_record, 1 << 26, err));
     if (o->max_queue_tok < 0)
         return fxi_fail(err, FX_EINVAL, "queued tokens: %lld is less than 0",
                         (long long)o->max_queue_tok);
@@ -163,7 +161,7 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
         .kv_type = o->kv_type,
         .pooling = o->pooling,
         .max_batch_tok = o->step_tok,
-        .max_batch_logit = o->max_seq + fxi_forward_spare_rows(),
+        .max_batch_logit = o->max_seq + FXI_SPARE_ROWS,
         .on_progress = o->on_progress,
         .progress_ud = o->progress_ud,
     };
@@ -241,8 +239,8 @@ static fx_status list_end_tok(fx_engine *eng, fx_error *err)
             fxi_ids_free(&ids);
             return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
         }
-    eng->end_tok = ids.id;
-    eng->n_end_tok = (int)ids.n;
+    eng->service.end_tok = ids.id;
+    eng->service.n_end_tok = (int)ids.n;
     return FX_OK;
 }
 
@@ -268,8 +266,6 @@ static void connect_parts(fx_engine *eng)
     eng->service.info = &eng->info;
     eng->service.shape = fxi_model_get_shape(eng->model);
     eng->service.vocab = eng->vocab;
-    eng->service.end_tok = eng->end_tok;
-    eng->service.n_end_tok = eng->n_end_tok;
     eng->service.max_seq = eng->opt.max_seq;
     eng->service.grammars = &eng->grammars;
     eng->grammars.vocab = eng->vocab;
@@ -289,7 +285,7 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     eng->memory.copy_share = fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP) ? 1.0 / eng->opt.n_thread : 1;
     eng->memory.is_in_cgroup =
         eng->is_on_host && !eng->hooks.vmm && fxi_kv_can(eng->kv, FXI_KV_ELASTIC);
-    eng->prompt = malloc((size_t)eng->opt.max_seq * fxi_plan_prompt_bytes());
+    eng->prompt = malloc((size_t)eng->opt.max_seq * sizeof *eng->prompt);
     const bool records = eng->opt.n_record >= 0;
     if (records) eng->journal.recorder = fxi_recorder_make(eng->opt.n_record);
     if (!eng->prompt || (records && !eng->journal.recorder))
@@ -350,21 +346,23 @@ static fx_status load_parts(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     return fxi_engine_fit(eng, err);
 }
 
-// The file itself is made when the first sequence is swapped out: too late to say so.
-static fx_status check_swap_dir(const fx_options *o, fx_error *err)
+// Takes the options, with defaults filled in. The swap's file is made when the first sequence is
+// swapped out: too late to say that it cannot be.
+static fx_status take_engine_options(fx_engine *eng, const fx_options *opt, fx_error *err)
 {
+    fx_options *o = &eng->opt;
+    *o = *opt;
+    FX_TRY(fill_options(o, err));
+    eng->memory.is_foreign = eng->hooks.vmm != NULL;
+    FX_TRY(fxi_budget_check_machine(&eng->memory, o->kv_memory_bytes, err));
     if (!o->swap_bytes || access(o->swap_dir, W_OK | X_OK) == 0) return FX_OK;
     return fxi_fail(err, FX_EIO, "swap: cannot write to %.200s: %s", o->swap_dir, strerror(errno));
 }
 
 fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
 {
-    eng->opt = *opt;
-    FX_TRY(fill_options(&eng->opt, err));
-    eng->memory.is_foreign = eng->hooks.vmm != NULL;
-    FX_TRY(fxi_budget_check_machine(&eng->memory, eng->opt.kv_memory_bytes, err));
-    FX_TRY(check_swap_dir(&eng->opt, err));
     fxi_gguf *g;
+    FX_TRY(take_engine_options(eng, opt, err));
     FX_TRY(fxi_model_file_open(eng->opt.model_path, &g, err));
     fx_status st = load_parts(eng, g, err);
     fxi_gguf_close(g);
@@ -393,11 +391,7 @@ static fx_status check_model_text(fx_engine *eng, const fx_model_info *info, fx_
 
 fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info *out, fx_error *err)
 {
-    eng->opt = *opt;
-    FX_TRY(fill_options(&eng->opt, err));
-    eng->memory.is_foreign = eng->hooks.vmm != NULL;
-    FX_TRY(fxi_budget_check_machine(&eng->memory, eng->opt.kv_memory_bytes, err));
-    FX_TRY(check_swap_dir(&eng->opt, err));
+    FX_TRY(take_engine_options(eng, opt, err));
     FX_TRY(fx_model_inspect(opt->model_path, opt->kv_type, out, err));
     FX_TRY(check_model_text(eng, out, err));
     FX_TRY(fxi_pool_create(1, &eng->pool, err));
@@ -415,7 +409,7 @@ void fxi_engine_unload(fx_engine *eng)
     fxi_clients_free(&eng->sched.clients);
     free(eng->prompt);
     fxi_recorder_free(eng->journal.recorder);
-    free(eng->end_tok);
+    free(eng->service.end_tok);
     fxi_draft_model_close(eng->draft_model);
     fxi_kv_close(eng->kv);
     fxi_model_free(eng->model);
@@ -446,7 +440,7 @@ void fxi_engine_run(fx_engine *eng)
     for (;;) {
         for (uint64_t us; (us = fxi_batching_delay_us(eng));)
             if (!fxi_mailbox_wait_others(&eng->mailbox, us)) break;
-        if (fxi_mailbox_is_closing(&eng->mailbox)) break;
+        if (atomic_load(&eng->mailbox.is_closing)) break;
         const bool is_busy = fxi_iteration_run(eng);
         const int snapshot_ms = fxi_snapshot_act(eng), idle_ms = fxi_idle_wait_ms(eng);
         const int limit_ms = fxi_limit_wait_ms(&eng->memory);
@@ -495,7 +489,7 @@ fx_status fx_options_check(const fx_options *opt, fx_model_info *out, fx_error *
 void fx_engine_close(fx_engine *eng)
 {
     if (!eng || eng->pid != getpid()) return; // a child of fork has none of the engine's threads
-    fxi_mailbox_close(&eng->mailbox);
+    fxi_mailbox_signal(&eng->mailbox, &eng->mailbox.is_closing);
     pthread_join(eng->thread, NULL);
     fxi_engine_unload(eng);
 }

@@ -71,8 +71,6 @@ struct fx_engine {
     fxi_draft_hooks draft_hooks;
     fxi_vocab *vocab;
     fxi_chat *chat;
-    int32_t *end_tok; // [n_end_tok] the vocabulary's end-of-text tokens
-    int n_end_tok;
     fxi_pool *pool;
     struct fxi_device *device; // of model, kv and what passes return
     bool is_on_host;           // its memory is the host's
@@ -116,7 +114,7 @@ static inline uint64_t fxi_now_ms(const fx_engine *eng)
 
 // ---- engine.c ----------------------------------------------------------------------------------
 
-// What the engine's thread does: iterations until fxi_mailbox_close, then ends all requests.
+// What the engine's thread does: iterations until the mailbox is closing, then ends all requests.
 void fxi_engine_run(fx_engine *eng);
 
 // Gives a zeroed engine its clock, its locks and the settings that are not options.

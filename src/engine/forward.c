@@ -7,41 +7,24 @@
 //                                                                (prefix_cache.c, commit.c)
 //   sample    a token for each sequence at its end, the likeliest next tokens for each beam, on all
 //             threads, one sample each                                         (sample.c)
-//             rows of texts to be embedded are pooled                          (seq.c)
+//             rows of texts to be embedded are pooled
 //   commit    tokens appended and emitted in the order of the requests, beams chosen  (commit.c)
 //             where a token is the one that was drafted, sample and commit continue with the next
 //             row of its sequence; rejected drafts are truncated               (drafting.c)
 #include "engine/iteration.h"
 
 #include "model/device.h"
+#include "model/pooling.h"
 
 #include <stdlib.h>
 
-#define SPARE_ROWS 64 // rows of logits per pass in addition to one for each sequence
-
 // ---- memory ------------------------------------------------------------------------------------
-
-int fxi_forward_spare_rows(void)
-{
-    return SPARE_ROWS;
-}
-
-int fxi_forward_max_row(const fx_engine *eng)
-{
-    return eng->opt.max_seq + SPARE_ROWS;
-}
 
 static bool make_scratch(fxi_forward *p, size_t n_thread, size_t n_vocab)
 {
     p->scratch = calloc(n_thread, sizeof *p->scratch);
-    for (size_t i = 0; p->scratch && i < n_thread; i++) {
-        fxi_sample_scratch *s = &p->scratch[i];
-        s->logit = malloc(n_vocab * sizeof *s->logit);
-        s->cand = malloc(n_vocab * sizeof *s->cand);
-        s->count = calloc(n_vocab, sizeof *s->count);
-        s->allowed = malloc(fxi_matcher_n_word(n_vocab) * sizeof *s->allowed);
-        if (!s->logit || !s->cand || !s->count || !s->allowed) return false;
-    }
+    for (size_t i = 0; p->scratch && i < n_thread; i++)
+        if (!fxi_sample_scratch_make(&p->scratch[i], n_vocab)) return false;
     return p->scratch != NULL;
 }
 
@@ -62,7 +45,7 @@ static fx_status take_results(fx_engine *eng, size_t n_row, size_t n_logit, fx_e
 
 fx_status fxi_forward_make(fx_engine *eng, fx_error *err)
 {
-    const size_t n_seq = (size_t)eng->opt.max_seq, n_row = n_seq + SPARE_ROWS;
+    const size_t n_seq = (size_t)eng->opt.max_seq, n_row = n_seq + FXI_SPARE_ROWS;
     const size_t n_logit = eng->info.generates ? (size_t)eng->info.n_vocab : 1;
     fxi_forward *p = eng->pass = calloc(1, sizeof *p);
     if (!p) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
@@ -83,12 +66,8 @@ void fxi_forward_free(fx_engine *eng)
 {
     fxi_forward *p = eng->pass;
     if (!p) return;
-    for (int i = 0; p->scratch && i < eng->opt.n_thread; i++) {
-        free(p->scratch[i].logit);
-        free(p->scratch[i].cand);
-        free(p->scratch[i].count);
-        free(p->scratch[i].allowed);
-    }
+    for (int i = 0; p->scratch && i < eng->opt.n_thread; i++)
+        fxi_sample_scratch_free(&p->scratch[i]);
     free(p->scratch);
     free(p->token);
     free(p->batch);
@@ -99,6 +78,38 @@ void fxi_forward_free(fx_engine *eng)
     free(p);
 }
 
+// ---- embeddings --------------------------------------------------------------------------------
+
+// A text may be computed in several passes, and again after a preemption: each row is added once,
+// in order, so that the vector's bits depend on the text alone.
+// Rows of s that the pass being planned is to return: of its last tokens.
+static int embedding_rows(const fxi_seq *s, const fxi_model_shape *shape)
+{
+    const int first = s->n_pooled > s->n_computed ? s->n_pooled : s->n_computed;
+    const int end = s->n_computed + s->n_planned;
+    return end > first ? fxi_pooling_rows(shape, end - first, end == s->n_tok) : 0;
+}
+
+static void add_embedding_rows(fxi_seq *s, const fxi_model_shape *shape, const float *rows,
+                               int n_row)
+{
+    fxi_pooling_add(shape, rows, n_row, s->n_computed, s->embd);
+    if (s->n_computed > s->n_pooled) s->n_pooled = s->n_computed;
+}
+
+static void end_embedding(fxi_seq *s, const fxi_model_shape *shape)
+{
+    const fx_request *spec = &s->request->spec;
+    const bool is_unit =
+        spec->norm == FX_NORM_MODEL ? shape->has_unit_length : spec->norm == FX_NORM_UNIT;
+    s->n_embd = spec->n_dim ? spec->n_dim : shape->dim;
+    if (fxi_pooling_finish(shape, s->n_tok, s->n_embd, is_unit, s->embd))
+        s->finish = FX_FINISH_STOP;
+    else
+        fxi_seq_fail(s, FX_EINTERNAL,
+                     "the model computed an embedding that is not made of finite numbers");
+}
+
 // ---- the batch ---------------------------------------------------------------------------------
 
 // A sequence has a row of logits for its last known token, one for each drafted token after it, and
@@ -106,7 +117,7 @@ void fxi_forward_free(fx_engine *eng)
 // rows of the last norm instead; they come last.
 int fxi_forward_n_row(const fx_engine *eng, const fxi_seq *s)
 {
-    if (s->embd) return fxi_embedding_n_row(s, fxi_model_get_shape(eng->model));
+    if (s->embd) return embedding_rows(s, fxi_model_get_shape(eng->model));
     if (s->n_draft) return 1 + s->n_draft;
     return fxi_seq_emits_prompt(s) ? s->n_planned : s->n_computed + s->n_planned == s->n_tok;
 }
@@ -173,7 +184,7 @@ static void reach_end(fx_engine *eng, fxi_seq *s, int row)
     fxi_live_request *r = s->request;
     const bool is_unforked = !r->beam && r->n_seq > 1 && r->seq[1].state == FXI_SEQ_UNBORN;
     if (s->embd) {
-        fxi_embedding_end(s, fxi_model_get_shape(eng->model));
+        end_embedding(s, fxi_model_get_shape(eng->model));
     } else if (!r->max_tok) {
         fxi_request_finish(r, FX_FINISH_LENGTH);
     } else if (!is_unforked) {
@@ -197,7 +208,7 @@ static void advance_seq(fx_engine *eng, int i)
     const bool is_late = at_end && fxi_defer_sample(&eng->sched, s);
     s->n_computed -= is_late; // it computes its last token again
     if (s->embd)
-        fxi_embedding_add(s, shape, p->rows + (size_t)row * (size_t)shape->dim, n_row);
+        add_embedding_rows(s, shape, p->rows + (size_t)row * (size_t)shape->dim, n_row);
     else
         fxi_sample_add_prompt(p, s, row, first_pos);
     fxi_cache_record_progress(&eng->memory, s);
@@ -236,7 +247,8 @@ static void fail_batch(fx_engine *eng)
     fxi_forward *p = eng->pass;
     const fxi_device *d = eng->device;
     (void)fxi_fail_in(&p->error, "the device that computes the model failed");
-    for (int i = 0; i < p->n_seq; i++) fxi_request_fail(p->seq[i]->request, p->error.text);
+    for (int i = 0; i < p->n_seq; i++)
+        fxi_request_fail(p->seq[i]->request, FX_EINTERNAL, p->error.text);
     fxi_stats_count_failure(&eng->stats, d->ops->is_lost && d->ops->is_lost(d));
     mark_cancelled(eng);
 }

@@ -194,7 +194,7 @@ bool fxi_iteration_run(fx_engine *eng)
     fxi_limit_look(&eng->memory);
     fxi_budget_apply(&eng->memory);
     if (!eng->memory.returning_bytes) eng->memory.is_forgetting = false;
-    if (fxi_mailbox_take_clear(&eng->mailbox)) forget_prefixes(eng);
+    if (atomic_exchange(&eng->mailbox.must_clear, false)) forget_prefixes(eng);
     end_early(eng);
     // With each iteration admissions need less headroom. Every few iterations, requests that found
     // no memory are tried again, since the manager's own thread frees memory too.

@@ -31,7 +31,13 @@ uint64_t fxi_batching_delay_us(fx_engine *eng);
 // Decides which sequences compute how many tokens in the next pass (n_planned) and extends their
 // caches for them. Returns the sum.
 int fxi_plan_pass(fx_engine *eng);
-size_t fxi_plan_prompt_bytes(void); // of one element of eng->prompt
+
+// A prompt of the pass that is planned.
+typedef struct fxi_prompt_share {
+    fxi_seq *s;
+    int order;
+    int need, share; // tokens
+} fxi_prompt_share;
 
 // ---- admit.c -----------------------------------------------------------------------------------
 
@@ -42,6 +48,10 @@ bool fxi_admit_waiting(fx_engine *eng);
 // prefix. Whether some have a cache now; those requests are fresh.
 bool fxi_admit_match(fx_engine *eng, fxi_live_request *r);
 bool fxi_admit_match_running(fx_engine *eng);
+
+// Rows of logits per pass in addition to one for each sequence: for prompt_logprobs and drafted
+// tokens.
+enum { FXI_SPARE_ROWS = 64 };
 
 // ---- one forward pass ---------------------------------------------------------------------------
 
@@ -87,10 +97,6 @@ typedef struct fxi_forward {
 
 fx_status fxi_forward_make(fx_engine *eng, fx_error *err); // eng->pass; FX_ENOMEM, the device's
 void fxi_forward_free(fx_engine *eng);
-// Rows of logits per pass in addition to one for each sequence: for prompt_logprobs and drafted
-// tokens.
-int fxi_forward_spare_rows(void);
-int fxi_forward_max_row(const fx_engine *eng);                 // rows of logits per pass
 int fxi_forward_n_row(const fx_engine *eng, const fxi_seq *s); // rows that s has in the batch
 // Runs one forward pass over the planned tokens and applies its results: caches advance, tokens are
 // appended and emitted, choices and beams forked, ends decided.

@@ -82,24 +82,12 @@ fxi_live_request *fxi_mailbox_find_locked(const fxi_mailbox *m, uint64_t id)
     return r && r->id == id ? r : NULL;
 }
 
-void fxi_mailbox_signal(fxi_mailbox *m, bool *flag)
+void fxi_mailbox_signal(fxi_mailbox *m, atomic_bool *flag)
 {
     pthread_mutex_lock(&m->mu);
-    *flag = true;
+    if (flag) *flag = true;
     pthread_cond_signal(&m->wake);
     pthread_mutex_unlock(&m->mu);
-}
-
-void fxi_mailbox_wake(fxi_mailbox *m)
-{
-    pthread_mutex_lock(&m->mu);
-    pthread_cond_signal(&m->wake);
-    pthread_mutex_unlock(&m->mu);
-}
-
-void fxi_mailbox_close(fxi_mailbox *m)
-{
-    fxi_mailbox_signal(m, &m->is_closing);
 }
 
 // ---- engine thread -----------------------------------------------------------------------------
@@ -112,15 +100,6 @@ fxi_live_request *fxi_mailbox_take(fxi_mailbox *m)
     m->has_new_budget = m->wants_snapshot = false;
     pthread_mutex_unlock(&m->mu);
     return r;
-}
-
-bool fxi_mailbox_take_clear(fxi_mailbox *m)
-{
-    pthread_mutex_lock(&m->mu);
-    const bool must = m->must_clear;
-    m->must_clear = false;
-    pthread_mutex_unlock(&m->mu);
-    return must;
 }
 
 void fxi_mailbox_forget(fxi_mailbox *m, fxi_sched *d, fxi_live_request *r)
@@ -168,12 +147,4 @@ bool fxi_mailbox_wait_others(fxi_mailbox *m, uint64_t max_us)
     const bool is_urgent = is_urgent_locked(m);
     pthread_mutex_unlock(&m->mu);
     return !is_urgent;
-}
-
-bool fxi_mailbox_is_closing(fxi_mailbox *m)
-{
-    pthread_mutex_lock(&m->mu);
-    const bool is_closing = m->is_closing;
-    pthread_mutex_unlock(&m->mu);
-    return is_closing;
 }

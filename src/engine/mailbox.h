@@ -15,10 +15,11 @@ typedef struct fxi_mailbox {
     fxi_live_request *head, *tail; // new requests, by next_posted
     fxi_treap live;                // all requests that are not freed yet, by id
     uint64_t next_id;
-    bool has_new_budget;
-    bool must_clear;     // prefixes are to be forgotten
-    bool wants_snapshot; // a new subscriber waits for one
-    bool is_closing;
+    // Flags, which change under mu.
+    atomic_bool has_new_budget;
+    atomic_bool must_clear;     // prefixes are to be forgotten
+    atomic_bool wants_snapshot; // a new subscriber waits for one
+    atomic_bool is_closing;     // requests are refused
 } fxi_mailbox;
 
 int fxi_mailbox_init(fxi_mailbox *m, uint64_t seed); // 0, or an errno
@@ -32,20 +33,17 @@ fx_status fxi_mailbox_post(fxi_mailbox *m, fxi_sched *d, fxi_live_request *r,
                            const fx_options *limits, uint64_t *id, fx_error *err);
 // The request with this id that is not freed yet; NULL: there is none. The caller holds mu.
 fxi_live_request *fxi_mailbox_find_locked(const fxi_mailbox *m, uint64_t id);
-void fxi_mailbox_signal(fxi_mailbox *m, bool *flag); // sets one of its flags; wakes the engine
-void fxi_mailbox_wake(fxi_mailbox *m);
-void fxi_mailbox_close(fxi_mailbox *m); // requests are refused from now on
+// Sets one of its flags, or none if `flag` is NULL, and wakes the engine.
+void fxi_mailbox_signal(fxi_mailbox *m, atomic_bool *flag);
 
 // ---- engine thread -----------------------------------------------------------------------------
 
 fxi_live_request *fxi_mailbox_take(fxi_mailbox *m); // the new requests, by next_posted; NULL: none
-bool fxi_mailbox_take_clear(fxi_mailbox *m);        // whether prefixes are to be forgotten
 // r is about to be freed: it is no longer found.
 void fxi_mailbox_forget(fxi_mailbox *m, fxi_sched *d, fxi_live_request *r);
 void fxi_mailbox_wait(fxi_mailbox *m, int max_ms); // for work, at most so long; 0: no limit
 // For more requests, while none has been computed yet. False: do not wait any longer, since one was
 // cancelled or the engine closes.
 bool fxi_mailbox_wait_others(fxi_mailbox *m, uint64_t max_us);
-bool fxi_mailbox_is_closing(fxi_mailbox *m);
 
 #endif

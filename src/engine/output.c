@@ -11,6 +11,8 @@
 
 #include "engine/request/request.h"
 
+#include <stdlib.h>
+
 static const char no_text_memory[] = "no memory for the text";
 
 // ---- events ------------------------------------------------------------------------------------
@@ -67,7 +69,7 @@ static void emit_end(const emitter *e, double score)
 {
     fxi_seq *s = e->s;
     size_t show = 0;
-    if (!fxi_text_end(&s->text, &show)) fxi_seq_fail(s, no_text_memory);
+    if (!fxi_text_end(&s->text, &show)) fxi_seq_fail(s, FX_EINTERNAL, no_text_memory);
     const bool last = --e->request->n_left == 0;
     const bool has_failed = s->finish == FX_FINISH_ERROR, has_stopped = s->finish == FX_FINISH_STOP;
     emit_event(e, (fx_event){.text_bytes = show,
@@ -76,7 +78,7 @@ static void emit_end(const emitter *e, double score)
                              .finish = s->finish,
                              .last = last,
                              .stop_token = s->stop_token,
-                             .stop_string = s->stop_string,
+                             .stop_string = s->text.stopped ? s->text.stop_string : -1,
                              .score = score,
                              .error = has_failed ? s->error : NULL,
                              .error_status = has_failed ? s->error_status : FX_OK,
@@ -104,18 +106,9 @@ void fxi_output_prompt_prob(const fx_engine *eng, fxi_seq *s, int position,
 
 // ---- adding tokens -----------------------------------------------------------------------------
 
-static bool is_among(const int32_t *set, size_t n, int32_t tok)
+static bool is_among(const int32_t *set, size_t n, int32_t tok) // they are sorted
 {
-    size_t from = 0, to = n; // they are sorted
-    while (from < to) {
-        const size_t mid = from + (to - from) / 2;
-        if (set[mid] == tok) return true;
-        if (set[mid] < tok)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return false;
+    return n && bsearch(&tok, set, n, sizeof *set, fxi_ids_compare);
 }
 
 // What one token of an answer means for its end.
@@ -154,7 +147,7 @@ static bool ends_grammar(fxi_seq *s)
 {
     const char *error;
     if (fxi_seq_follow(s, NULL, &error)) return s->place.is_complete;
-    fxi_seq_fail(s, error);
+    fxi_seq_fail(s, FX_EINTERNAL, error);
     return true;
 }
 
@@ -167,7 +160,6 @@ static void decide_finish(fxi_seq *s, int32_t tok, bool ends)
         atomic_load_explicit(&r->stopped, memory_order_relaxed) >> s->choice & 1;
     if (s->text.stopped) {
         s->finish = FX_FINISH_STOP;
-        s->stop_string = s->text.stop_string;
     } else if (ends) {
         s->finish = FX_FINISH_STOP;
         s->stop_token = tok;
@@ -189,7 +181,7 @@ void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_toke
     if (!r->first_us) r->first_us = now;
     size_t show;
     if (!fxi_seq_reserve(s, s->n_tok + 1)) {
-        fxi_seq_fail(s, "no memory for the answer");
+        fxi_seq_fail(s, FX_EINTERNAL, "no memory for the answer");
         return;
     }
     s->tok[s->n_tok++] = tok;
@@ -198,7 +190,7 @@ void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_toke
     bool ok = add_text(eng, s, tok, end, &show);
     if (r->defers_output && r->spec.logprobs) ok = ok && prob && fxi_prob_log_add(&s->prob, prob);
     if (!ok) {
-        fxi_seq_fail(s, no_text_memory);
+        fxi_seq_fail(s, FX_EINTERNAL, no_text_memory);
         return;
     }
     if (r->defers_output)
@@ -223,7 +215,7 @@ static void emit_answer(const emitter *e, double score)
         fx_token_prob p;
         if (has_probs) p = fxi_prob_log_at(&s->prob, i - n_prompt);
         if (!add_text(e->eng, s, s->tok[i], end_of_token(e->eng, s, i), &show)) {
-            fxi_seq_fail(s, no_text_memory);
+            fxi_seq_fail(s, FX_EINTERNAL, no_text_memory);
             break;
         }
         emit_token(e, i, show, has_probs ? &p : NULL, 0);

@@ -65,7 +65,7 @@ static int decode_at_hand(fx_engine *eng, int left, bool only_fresh, bool *is_al
         while (r && ((only_fresh && !r->is_fresh) || list_request(r, s, &n, most))) r = r->next;
         // One call to the manager for many sequences. If it could extend only some of the beams of
         // a request, they wait for the others.
-        int n_done = fxi_alloc_next(&eng->memory, s, n);
+        int n_done = fxi_alloc_each(&eng->memory, s, NULL, n);
         while (n_done > 0 && n_done < n && s[n_done]->request->beam &&
                s[n_done - 1]->request == s[n_done]->request)
             s[--n_done]->n_planned = 0;
@@ -123,17 +123,6 @@ static int plan_fresh(fx_engine *eng, int left)
 // pass. The other half goes to the prompts that need least, so that a short one does not wait for a
 // long one; the remainder to the first request again.
 
-typedef struct fxi_prompt_share {
-    fxi_seq *s;
-    int order;
-    int need, share; // tokens
-} fxi_prompt_share;
-
-size_t fxi_plan_prompt_bytes(void)
-{
-    return sizeof(fxi_prompt_share);
-}
-
 // Tokens that a sequence can compute in one pass. Beams stop one token short of their ends until
 // all have got that far, and so does one whose grammar is not ready for a sample. A prompt whose
 // probabilities are emitted needs a row of logits for each token.
@@ -152,7 +141,7 @@ static int can_compute(const fxi_seq *s, int *rows)
 
 static int list_prompts(fx_engine *eng, fxi_prompt_share *p)
 {
-    int n = 0, rows = fxi_forward_spare_rows();
+    int n = 0, rows = FXI_SPARE_ROWS;
     for (fxi_live_request *r = eng->sched.running.head; r; r = r->next)
         for (int i = 0; i < r->n_seq; i++) {
             fxi_seq *s = &r->seq[i];
@@ -214,7 +203,7 @@ static void extend_prompts(fx_engine *eng, const fxi_prompt_share *p, int n)
             s[k] = p[i].s;
             n_tok[k++] = p[i].share;
         }
-        for (int done = k ? fxi_alloc_each(&eng->memory, s, n_tok, k) : 0; done < k; done++)
+        for (int done = fxi_alloc_each(&eng->memory, s, n_tok, k); done < k; done++)
             if (fxi_seq_may_compute(s[done]))
                 (void)fxi_alloc_tokens(&eng->memory, s[done], n_tok[done]);
     }
@@ -280,7 +269,8 @@ static int plan_once(fx_engine *eng, bool may_admit)
     if (left > 0 && may_admit) some |= fxi_admit_waiting(eng);
     if (some) left = plan_fresh(eng, left);
     plan_prompts(eng, limit_prompts(eng, left));
-    const int n_tok = count_planned(eng, &n_row), max_row = fxi_forward_max_row(eng) - n_row;
+    const int n_tok = count_planned(eng, &n_row);
+    const int max_row = eng->opt.max_seq + FXI_SPARE_ROWS - n_row;
     return n_tok + (eng->drafting ? fxi_drafting_plan(eng->drafting, n_tok, max_row) : 0);
 }
 

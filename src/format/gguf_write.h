@@ -21,7 +21,9 @@ fx_status fxi_gguf_writer_open_memory(const char *name, fxi_gguf_writer **out, f
 void fxi_gguf_write_u32(fxi_gguf_writer *w, const char *key, uint32_t v);
 void fxi_gguf_write_f32(fxi_gguf_writer *w, const char *key, float v);
 void fxi_gguf_write_bool(fxi_gguf_writer *w, const char *key, bool v);
-void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, size_t n);
+// An array of n strings: each follows by fxi_gguf_put_str.
+void fxi_gguf_begin_strs(fxi_gguf_writer *w, const char *key, size_t n);
+void fxi_gguf_put_str(fxi_gguf_writer *w, fxi_str s);
 void fxi_gguf_write_text(fxi_gguf_writer *w, const char *key, fxi_str v); // not NUL-terminated
 // An array of numbers or bools.
 void fxi_gguf_write_array(fxi_gguf_writer *w, const char *key, fxi_gguf_type elem_type,
@@ -52,8 +54,8 @@ fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err);
 // what.
 void fxi_gguf_writer_abandon(fxi_gguf_writer *w, fx_error *err);
 
-// For a writer to memory, instead of finish: appends what was written up to the last declaration to
-// *out, frees w. Pre: no data was written.
+// For a writer to memory, instead of finish: *out gets what was written up to the last declaration,
+// w is freed. Pre: *out is empty; no data was written.
 fx_status fxi_gguf_writer_take_head(fxi_gguf_writer *w, fxi_buf *out, fx_error *err);
 
 #endif

@@ -1,12 +1,10 @@
 // gpu_impl.h - what the files of this folder share: a GPU that computes a model's passes.
 //
 //   gpu_open       the device and its life
-//   gpu_kernels    kernels by id
 //   gpu_memory     memory of the device and the host; weights on their way
-//   gpu_prepare    the operands of a pass
-//   gpu_pass       begins with the batch, ends with results, the wait and errors
+//   gpu_pass       the operands of a pass; it begins with the batch, ends with results
 //   gpu_steps      its steps: the arguments of kernels
-//   gpu_graph      the launches of a pass of decoding, kept as a graph for the next one
+//   gpu_graph      kernels by id; launches of a pass of decoding, kept as a graph for the next one
 //   gpu_ranks      several GPUs that compute one model together
 //
 // Every kernel runs in the compute stream, in the order of the steps, so no step waits for another.
@@ -168,13 +166,6 @@ static inline void *fxi_gpu_array(const fxi_gpu *g, size_t at)
     return g->block + at;
 }
 
-// ---- gpu_kernels.c -----------------------------------------------------------------------------
-
-fx_status fxi_gpu_kernels_load(fxi_gpu *g, fx_error *err);
-void fxi_gpu_kernels_free(fxi_gpu *g); // between enter and leave
-// Gives a kernel to the compute stream, unless there is nothing for it to do. args: its struct.
-fx_status fxi_gpu_launch(fxi_gpu *g, fxi_cuda_kernel_id id, const void *args, fx_error *err);
-
 // ---- gpu_memory.c ------------------------------------------------------------------------------
 
 fx_status fxi_gpu_take(fxi_device *d, size_t size_bytes, uint64_t more_bytes, void **out,
@@ -189,24 +180,25 @@ fx_status fxi_gpu_view_rows(fxi_device *d, const fxi_linear *w, int row0, int n_
                             fxi_linear *out, fx_error *err);
 fx_status fxi_gpu_take_host(fxi_device *d, size_t size_bytes, void **out, fx_error *err);
 
-// ---- gpu_prepare.c -----------------------------------------------------------------------------
+// ---- gpu_pass.c --------------------------------------------------------------------------------
 
 fx_status fxi_gpu_prepare(fxi_device *d, const fxi_transformer *plan, const fxi_pass_limits *most,
                           fx_error *err);
-
-// ---- gpu_pass.c --------------------------------------------------------------------------------
-
-void fxi_gpu_layout_fill(const fxi_transformer *m, int n_row, fxi_gpu_layout *out);
 fx_status fxi_gpu_begin(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err);
 void fxi_gpu_tables_free(fxi_gpu *g); // between enter and leave
 
 fx_status fxi_gpu_submit(fxi_device *d, fx_error *err);
 fx_status fxi_gpu_wait(fxi_device *d, fx_error *err);
-// After a failure: finds out whether the device is still of use. Returns st.
-fx_status fxi_gpu_failed(fxi_gpu *g, fx_status st, const fx_error *err);
 
 // ---- gpu_graph.c -------------------------------------------------------------------------------
 
+fx_status fxi_gpu_kernels_load(fxi_gpu *g, fx_error *err);
+void fxi_gpu_kernels_free(fxi_gpu *g); // between enter and leave
+// Gives a kernel to the compute stream, unless there is nothing for it to do. args: its struct.
+fx_status fxi_gpu_launch(fxi_gpu *g, fxi_cuda_kernel_id id, const void *args, fx_error *err);
+
+// After a failure: finds out whether the device is still of use. Returns st.
+fx_status fxi_gpu_failed(fxi_gpu *g, fx_status st, const fx_error *err);
 // Whether the pass has a graph, or will have one: sets its mode and the sizes of its grids. Pre:
 // the batch is planned.
 void fxi_gpu_graph_choose(fxi_gpu *g, const fxi_batch *b);
@@ -215,8 +207,6 @@ int fxi_gpu_graph_rows(const fxi_gpu *g, const fxi_batch *b);
 // Host memory for all of them. Pre: g->plan. Errors: FX_ENOMEM.
 fx_status fxi_gpu_graphs_reserve(fxi_gpu *g, fx_error *err);
 fx_status fxi_gpu_graph_begin(fxi_gpu *g, fx_error *err);
-// A launch to the chain that is being recorded.
-fx_status fxi_gpu_graph_add(fxi_gpu *g, const fxi_cu_launch *l, fx_error *err);
 // Gives the device what comes before a sum: work that is no launch follows. What an error means,
 // fxi_gpu_failed finds out.
 fx_status fxi_gpu_graph_cut(fxi_gpu *g, fx_error *err);

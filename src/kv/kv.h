@@ -153,7 +153,9 @@ typedef enum fxi_kv_cap {
 typedef struct fxi_kv_ops {
     const char *name; // as it is chosen by
     unsigned caps;
-    fx_status (*open)(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err);
+    size_t struct_bytes; // of the manager's own struct, which is made before open and freed after
+                         // close; open gets it zero, but for ops, and leaves it empty on an error
+    fx_status (*open)(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *err);
     void (*close)(fxi_kv *kv);
 
     fx_status (*domain_open)(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out);
@@ -236,10 +238,7 @@ fx_status fxi_kv_open_with(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi
                            fx_error *err);
 
 // Releases all sequences and all memory. NULL is allowed.
-static inline void fxi_kv_close(fxi_kv *kv)
-{
-    if (kv) kv->ops->close(kv);
-}
+void fxi_kv_close(fxi_kv *kv);
 
 static inline bool fxi_kv_can(const fxi_kv *kv, fxi_kv_cap cap)
 {

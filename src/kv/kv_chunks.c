@@ -1,8 +1,5 @@
 // kv_chunks.c - see kv_chunks.h.
 #include "kv/kv_chunks.h"
-#include "kv/kv_managers.h"
-
-#include <string.h>
 
 // Tokens that a slice holds at least, unless the caller says how many.
 #define SPLIT_SLICE_TOK  32
@@ -12,12 +9,6 @@
 // and may not write, and what an admission leaves for one more.
 #define LEAST_RUNS 2
 #define USUAL_RUNS 4
-
-// Part of the budget that released memory may keep before it goes back to the system.
-#define SPARE_SHARE 16
-// Part of the budget that may be ready for sequences to come. As much of the prefixes is evicted
-// ahead of need.
-#define READY_SHARE 64
 
 #define LARGE_PAGE_BYTES (64u << 10)
 
@@ -120,67 +111,6 @@ void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunk
     c->whole_tok = whole < INT32_MAX ? (int)whole : INT32_MAX;
 }
 
-vt_config fxi_chunks_config(const fxi_kv_chunks *c, const fxi_kv_shape *shape, struct vt_vmm *vmm)
-{
-    const uint64_t n = (uint64_t)fxi_kv_n_device(shape);
-    vt_config cfg = vt_config_default();
-    cfg.vmm = vmm;
-    cfg.group = c->group;
-    cfg.n_group = (uint32_t)c->n_group;
-    cfg.layout = c->packing;
-    cfg.view_planes = (uint64_t)c->view_planes;
-    cfg.max_tok = (uint32_t)shape->ctx_tok;
-    cfg.max_seq = (uint32_t)shape->max_seq;
-    cfg.budget_bytes = shape->budget_bytes / n;
-    cfg.spare_high_bytes = cfg.budget_bytes / SPARE_SHARE;
-    cfg.spare_low_bytes = cfg.budget_bytes / READY_SHARE;
-    cfg.swap_dir = shape->swap_dir;
-    cfg.swap_bytes = shape->swap_bytes / n;
-    cfg.no_guard = shape->is_unguarded;
-    cfg.mapper = shape->single_thread ? VT_MAPPER_OWNER : VT_MAPPER_THREAD;
-    return cfg;
-}
-
-// A budget below the largest chunk is the caller's mistake, anything else the system's.
-fx_status fxi_chunks_fail(const fxi_kv_chunks *c, uint64_t budget_bytes, vt_status st,
-                          fx_error *err)
-{
-    size_t most = 0;
-    for (int g = 0; g < c->n_group; g++)
-        if (c->chunk[g].chunk_bytes > most) most = c->chunk[g].chunk_bytes;
-    if (st == VT_NOSPACE && most > budget_bytes)
-        return fxi_fail(err, FX_ENOSPACE,
-                        "KV cache: %llu bytes are less than its smallest unit of %zu",
-                        (unsigned long long)budget_bytes, most);
-    const char *trouble = vt_vmm_host_trouble();
-    if (trouble)
-        return fxi_fail(err, fxi_kv_status_of(st), "KV cache: cannot get %llu bytes: %s",
-                        (unsigned long long)budget_bytes, trouble);
-    if (st == VT_NOSPACE)
-        return fxi_fail(err, FX_ENOSPACE, "KV cache: cannot get %llu bytes",
-                        (unsigned long long)budget_bytes);
-    return fxi_fail(err, fxi_kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
-}
-
-// ---- views -------------------------------------------------------------------------------------
-
-void fxi_chunks_view(const fxi_kv_chunks *c, const vt_manager *m, const vt_seq *s,
-                     fxi_kv_views *out)
-{
-    for (int g = 0; g < c->n_group; g++) {
-        const uint32_t plane = c->plane0[g];
-        out->group[g] = (fxi_kv_view){
-            .base = vt_seq_plane(s, plane),
-            .plane_stride_bytes = vt_plane_distance(m, plane),
-            .tok_stride_bytes = vt_plane_stride(m, plane),
-            .first_tok = (int)vt_seq_front(s, plane),
-        };
-        if (c->packing == VT_LAYOUT_PACKED || c->view_planes == 1) continue;
-        out->group[g].view_planes = (int)vt_view_planes(m, plane);
-        out->group[g].view_stride_bytes = vt_view_distance(m, plane);
-    }
-}
-
 // ---- costs -------------------------------------------------------------------------------------
 
 static uint64_t chunks_up_to(const fxi_chunk_shape *c, int len_tok)
@@ -262,60 +192,6 @@ uint64_t fxi_chunks_growth(const fxi_kv_chunks *k, int len_tok, int end_tok)
         sum += wants > has ? (wants - has) * c->chunk_bytes : 0;
     }
     return sum;
-}
-
-// ---- numbers -----------------------------------------------------------------------------------
-
-fxi_kv_stats fxi_chunks_stats(const vt_manager *m)
-{
-    vt_stats st;
-    vt_get_stats(m, &st);
-    const uint64_t held = st.owned_bytes + st.shared_bytes - st.quarantined_bytes;
-    const uint64_t unused = st.slack_bytes + st.leaving_bytes;
-    const uint64_t internal = unused < held ? unused : held;
-    return (fxi_kv_stats){
-        .budget_bytes = st.budget_bytes,
-        .usable_bytes = st.budget_bytes,
-        .mapped_bytes = st.mapped_bytes,
-        .used_bytes = held - internal,
-        .internal_bytes = internal,
-        .external_bytes = st.quarantined_bytes,
-        .cached_bytes = st.cached_bytes,
-        .shared_bytes = st.shared_bytes,
-        .spare_bytes = st.spare_bytes,
-        .held_bytes = held + st.quarantined_bytes,
-        .live_bytes = st.live_bytes,
-        .retired_bytes = st.quarantined_bytes,
-        .n_mapping = st.mappings,
-        .max_mapping = st.max_mappings,
-        .swapped_bytes = st.swapped_bytes,
-        .returning_bytes = st.returning_bytes,
-        .n_evicted = st.prefix_evicted,
-        .peak_mapped_bytes = st.peak_mapped_bytes,
-        .peak_live_bytes = st.peak_live_bytes,
-    };
-}
-
-uint64_t fxi_chunks_max_mapping(const vt_manager *m)
-{
-    vt_stats st;
-    vt_get_stats(m, &st);
-    return st.max_mappings < UINT64_MAX ? st.max_mappings : 0;
-}
-
-static fx_histogram ages_of(const vt_ages *a)
-{
-    fx_histogram to = {.sum = a->sum_ms};
-    _Static_assert(sizeof to.count == sizeof a->count, "the same sizes are told apart");
-    memcpy(to.count, a->count, sizeof to.count);
-    return to;
-}
-
-fxi_kv_prefix_ages fxi_chunks_ages(const vt_manager *m)
-{
-    vt_prefix_ages a;
-    vt_get_prefix_ages(m, &a);
-    return (fxi_kv_prefix_ages){ages_of(&a.life), ages_of(&a.idle), ages_of(&a.reuse)};
 }
 
 // ---- snapshots ---------------------------------------------------------------------------------
@@ -455,18 +331,9 @@ static void collect_prefixes(vt_manager *m, uint32_t n_rank, fxi_kv_snapshot *to
     vt_domain_each(m, collect_domain, &v);
 }
 
-// ---- one manager, or a team --------------------------------------------------------------------
+// ---- all managers ------------------------------------------------------------------------------
 
-void fxi_chunks_collect(const fxi_kv_chunks *c, vt_manager *m, fxi_kv_snapshot *to)
-{
-    rank_view r = {.to = to, .chunks = c, .m = m, .n_rank = 1};
-    collect_rank(&r);
-    for (r.seq = 0; r.seq < to->n_seq; r.seq++)
-        vt_seq_map((const vt_seq *)to->seq[r.seq], collect_segments, &r);
-    collect_prefixes(m, 1, to);
-}
-
-void fxi_chunks_collect_team(const fxi_kv_chunks *c, const vt_team *t, fxi_kv_snapshot *to)
+void fxi_chunks_collect(const fxi_kv_chunks *c, const vt_team *t, fxi_kv_snapshot *to)
 {
     const uint32_t n = vt_team_n_rank(t);
     rank_view rank[FXI_MAX_RANK];

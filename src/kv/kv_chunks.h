@@ -40,26 +40,10 @@ typedef struct fxi_kv_chunks {
 // vmm: whose granularity and limit on mappings count.
 void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunks *out);
 
-// How a manager of them is opened over the memory `vmm`, with this part of the budget and the swap.
-// It borrows c until it is open.
-vt_config fxi_chunks_config(const fxi_kv_chunks *c, const fxi_kv_shape *shape, struct vt_vmm *vmm);
-// What to say when that failed.
-fx_status fxi_chunks_fail(const fxi_kv_chunks *c, uint64_t budget_bytes, vt_status st,
-                          fx_error *err);
-
-// The view of a sequence.
-void fxi_chunks_view(const fxi_kv_chunks *c, const vt_manager *m, const vt_seq *s,
-                     fxi_kv_views *out);
-
 // In bytes of one manager, as kv.h has it: fxi_kv_cost, fxi_kv_swap_gain, fxi_kv_growth.
 uint64_t fxi_chunks_cost(const fxi_kv_chunks *c, const fxi_kv_need *need);
 uint64_t fxi_chunks_gain(const fxi_kv_chunks *c, int len_tok, int n_recorded);
 uint64_t fxi_chunks_growth(const fxi_kv_chunks *c, int len_tok, int end_tok);
-
-// A manager's own numbers as those of kv.h.
-fxi_kv_stats fxi_chunks_stats(const vt_manager *m);
-uint64_t fxi_chunks_max_mapping(const vt_manager *m); // 0: any number
-fxi_kv_prefix_ages fxi_chunks_ages(const vt_manager *m);
 
 // ---- snapshots (fxi_kv_collect) ----------------------------------------------------------------
 
@@ -67,10 +51,7 @@ fxi_kv_prefix_ages fxi_chunks_ages(const vt_manager *m);
 // are told apart. With n 1 it is index.
 uint64_t fxi_kv_rank_name(uint64_t index, uint32_t k, uint32_t n);
 
-// Of one manager: a sequence is its vt_seq.
-void fxi_chunks_collect(const fxi_kv_chunks *c, vt_manager *m, fxi_kv_snapshot *to);
-
-// Of the managers of a team: a sequence is its vt_team_seq. Group g of rank k is k x n_group + g.
-void fxi_chunks_collect_team(const fxi_kv_chunks *c, const vt_team *t, fxi_kv_snapshot *to);
+// A sequence is its vt_team_seq. Group g of rank k is k x n_group + g.
+void fxi_chunks_collect(const fxi_kv_chunks *c, const vt_team *t, fxi_kv_snapshot *to);
 
 #endif

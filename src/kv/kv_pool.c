@@ -211,22 +211,14 @@ fx_status fxi_kv_pool_settle(const fxi_kv_pool *p)
 
 // ---- swap --------------------------------------------------------------------------------------
 
-fx_status fxi_kv_pool_swap_out(const fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum)
+fx_status fxi_kv_pool_swap(const fxi_kv_pool *p, bool out, uint64_t at, size_t size_bytes,
+                           uint64_t *sum)
 {
     for (int k = 0; k < p->n_rank; k++) {
-        const fxi_kv_pool_rank *r = &p->rank[k];
-        const uintptr_t from = r->addr + fxi_kv_pool_scratch(p);
-        FX_TRY(fxi_kv_status_of(r->vmm->ops->swap_write(r->vmm, at, from, size_bytes, &sum[k])));
-    }
-    return FX_OK;
-}
-
-fx_status fxi_kv_pool_swap_in(const fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum)
-{
-    for (int k = 0; k < p->n_rank; k++) {
-        const fxi_kv_pool_rank *r = &p->rank[k];
-        const uintptr_t to = r->addr + fxi_kv_pool_scratch(p);
-        FX_TRY(fxi_kv_status_of(r->vmm->ops->swap_read(r->vmm, to, at, size_bytes, &sum[k])));
+        vt_vmm *const vmm = p->rank[k].vmm;
+        const uintptr_t scratch = p->rank[k].addr + fxi_kv_pool_scratch(p);
+        FX_TRY(fxi_kv_status_of(out ? vmm->ops->swap_write(vmm, at, scratch, size_bytes, &sum[k])
+                                    : vmm->ops->swap_read(vmm, scratch, at, size_bytes, &sum[k])));
     }
     return FX_OK;
 }

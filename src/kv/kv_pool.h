@@ -66,11 +66,11 @@ fx_status fxi_kv_pool_copy(fxi_kv_pool *p, vt_vmm_order order);
 // Waits until the devices have done what they have been given to do so far. Errors: FX_EIO.
 fx_status fxi_kv_pool_settle(const fxi_kv_pool *p);
 
-// Writes the first bytes of scratch memory to byte `at` of the swap, a multiple of chunk_bytes, and
+// Writes the first bytes of scratch memory to byte `at` of the swap, a multiple of chunk_bytes, or
 // reads them back; sum[n_rank] are the checksums of what was written, or found. Errors: FX_EIO,
 // FX_ENOSPACE (only out: the file system is full).
-fx_status fxi_kv_pool_swap_out(const fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum);
-fx_status fxi_kv_pool_swap_in(const fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum);
+fx_status fxi_kv_pool_swap(const fxi_kv_pool *p, bool out, uint64_t at, size_t size_bytes,
+                           uint64_t *sum);
 void fxi_kv_pool_swap_drop(const fxi_kv_pool *p, uint64_t at, size_t size_bytes);
 
 // For tests: whether the system holds as much as the pool has.

@@ -3,6 +3,7 @@
 #include "kv/kv_managers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const fxi_kv_ops *const managers[] = {&fxi_kv_vtensor, &fxi_kv_vattention,
@@ -25,7 +26,21 @@ fx_status fxi_kv_open_with(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi
             return fxi_fail(err, FX_EINVAL,
                             "KV cache: %d devices cannot share out rows of %zu bytes",
                             shape->n_rank, shape->layout.group[g].row_bytes);
-    return ops->open(shape, out, err);
+    fxi_kv *kv = calloc(1, ops->struct_bytes);
+    if (!kv) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
+    kv->ops = ops;
+    const fx_status st = ops->open(kv, shape, err);
+    if (st == FX_OK)
+        *out = kv;
+    else
+        free(kv);
+    return st;
+}
+
+void fxi_kv_close(fxi_kv *kv)
+{
+    if (kv) kv->ops->close(kv);
+    free(kv);
 }
 
 fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)

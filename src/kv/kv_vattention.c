@@ -44,7 +44,7 @@ typedef struct kv_vattention {
     uint64_t budget_bytes;
     int ctx_tok, max_seq, n_left;
     bool single_thread;
-    uint32_t *len_tok;  // [max_seq] by row
+    uint32_t *len_tok;  // [max_seq] by row; owned with the next two
     uint32_t *next_tok; // [max_seq] scratch: what a step is told
     uint32_t *rank_tok; // [max_seq] scratch: the same by request of another rank than 0
     batch_row *row;     // [max_seq]
@@ -63,13 +63,7 @@ static uint32_t number_of_row(const kv_vattention *k, const fxi_kv_seq *s)
 
 // ---- life --------------------------------------------------------------------------------------
 
-// How the batch is made: as vt_va_config has it.
-typedef struct batch_form {
-    const fxi_kv_ops *ops;
-    bool megacache, makes_at_start;
-} batch_form;
-
-static vt_va_config rank_config(const fxi_kv_shape *shape, const batch_form *form, vt_vmm *vmm)
+static vt_va_config rank_config(const fxi_kv *kv, const fxi_kv_shape *shape, vt_vmm *vmm)
 {
     const size_t granularity = vmm->ops->granularity(vmm), n = (size_t)fxi_kv_n_device(shape);
     vt_va_config cfg = {
@@ -77,46 +71,39 @@ static vt_va_config rank_config(const fxi_kv_shape *shape, const batch_form *for
         .max_tok = (uint32_t)shape->ctx_tok,
         .max_batch = (uint32_t)shape->max_seq,
         .budget_bytes = shape->budget_bytes / n,
-        .megacache = form->megacache,
-        .makes_at_start = form->makes_at_start,
+        .megacache = kv->ops == &fxi_kv_vattention_mega,
+        .makes_at_start = kv->ops == &fxi_kv_vattention_start,
         .vmm = vmm,
     };
     for (int g = 0; g < shape->layout.n_group; g++)
         cfg.n_plane += (uint32_t)shape->layout.group[g].n_plane;
-    const size_t tok_bytes = cfg.row_bytes * (form->megacache ? cfg.n_plane : 1);
+    const size_t tok_bytes = cfg.row_bytes * (cfg.megacache ? cfg.n_plane : 1);
     const size_t least = (size_t)shape->block_tok * tok_bytes;
     cfg.page_bytes = (least + granularity - 1) / granularity * granularity;
     return cfg;
 }
 
-static void free_batch(kv_vattention *k)
+static void kva_close(fxi_kv *kv)
 {
+    kv_vattention *k = batch_of(kv);
     for (int r = 0; r < k->n; r++) vt_va_cleanup(k->va[r]);
     free(k->len_tok);
-    free(k->next_tok);
-    free(k->rank_tok);
     free(k->row);
-    free(k);
 }
 
-static kv_vattention *make_batch(const fxi_kv_shape *shape, const fxi_kv_ops *ops)
+static bool make_batch(kv_vattention *k, const fxi_kv_shape *shape)
 {
-    kv_vattention *k = calloc(1, sizeof *k);
-    if (!k) return NULL;
-    k->kv.ops = ops;
     k->layout = shape->layout;
     k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
     k->budget_bytes = shape->budget_bytes;
     k->ctx_tok = shape->ctx_tok;
     k->max_seq = shape->max_seq;
     k->single_thread = shape->single_thread;
-    k->len_tok = calloc((size_t)shape->max_seq, sizeof *k->len_tok);
-    k->next_tok = calloc((size_t)shape->max_seq, sizeof *k->next_tok);
-    k->rank_tok = calloc((size_t)shape->max_seq, sizeof *k->rank_tok);
+    k->len_tok = calloc(3 * (size_t)shape->max_seq, sizeof *k->len_tok);
+    k->next_tok = k->len_tok + shape->max_seq;
+    k->rank_tok = k->next_tok + shape->max_seq;
     k->row = calloc((size_t)shape->max_seq, sizeof *k->row);
-    if (k->len_tok && k->next_tok && k->rank_tok && k->row) return k;
-    free_batch(k);
-    return NULL;
+    return k->len_tok && k->row;
 }
 
 static fx_status fail_open(vt_status st, fx_error *err)
@@ -128,15 +115,14 @@ static fx_status fail_open(vt_status st, fx_error *err)
                                     : "KV cache: the batch's tensors could not be made");
 }
 
-static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, const batch_form *form,
-                           fx_error *err)
+static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, fx_error *err)
 {
     const int rank = k->n;
     vt_vmm *const given = shape->n_rank ? shape->rank_vmm[rank] : shape->vmm;
     const double share = (shape->run_share > 0 ? shape->run_share : 1) / fxi_kv_n_device(shape);
     vt_status st = fxi_meter_open(given, share, &k->meter[rank]);
     if (st != VT_OK) return fail_open(st, err);
-    const vt_va_config cfg = rank_config(shape, form, k->meter[rank]);
+    const vt_va_config cfg = rank_config(&k->kv, shape, k->meter[rank]);
     st = vt_va_init(&cfg, &k->va[rank]);
     if (st != VT_OK) {
         k->meter[rank]->ops->close(k->meter[rank]);
@@ -177,47 +163,22 @@ static void note_mapped(kv_vattention *k)
     if (mapped > k->peak_mapped_bytes) k->peak_mapped_bytes = mapped;
 }
 
-static fx_status open_batch(const fxi_kv_shape *shape, const batch_form *form, fxi_kv **out,
-                            fx_error *err)
+static fx_status kva_open(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *err)
 {
-    *out = NULL;
+    kv_vattention *k = batch_of(kv);
+    fx_status st = FX_OK;
     for (int g = 1; g < shape->layout.n_group; g++)
         if (shape->layout.group[g].row_bytes != shape->layout.group[0].row_bytes)
             return fxi_fail(err, FX_EINVAL, "KV cache: vAttention has rows of one size only");
-    kv_vattention *k = make_batch(shape, form->ops);
-    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
-    fx_status st = FX_OK;
-    while (k->n < fxi_kv_n_device(shape) && st == FX_OK) st = open_rank(k, shape, form, err);
+    if (!make_batch(k, shape)) st = fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
+    while (k->n < fxi_kv_n_device(shape) && st == FX_OK) st = open_rank(k, shape, err);
     if (st != FX_OK) { // what the caller gave stays the caller's
-        free_batch(k);
+        kva_close(kv);
         return st;
     }
     for (int r = 0; r < k->n; r++) fxi_meter_own(k->meter[r]);
     note_mapped(k);
-    *out = &k->kv;
     return FX_OK;
-}
-
-static fx_status open_usual(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
-{
-    return open_batch(shape, &(batch_form){.ops = &fxi_kv_vattention}, out, err);
-}
-
-static fx_status open_mega(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
-{
-    const batch_form form = {.ops = &fxi_kv_vattention_mega, .megacache = true};
-    return open_batch(shape, &form, out, err);
-}
-
-static fx_status open_start(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
-{
-    const batch_form form = {.ops = &fxi_kv_vattention_start, .makes_at_start = true};
-    return open_batch(shape, &form, out, err);
-}
-
-static void kva_close(fxi_kv *kv)
-{
-    free_batch(batch_of(kv));
 }
 
 // ---- sequences ---------------------------------------------------------------------------------
@@ -604,19 +565,20 @@ static fx_status kva_check(fxi_kv *kv, const char **what)
     return *what ? FX_EINVAL : FX_OK;
 }
 
-#define BATCH_OPS(name_, open_, elastic_, set_budget_, trim_)                                   \
-    {                                                                                           \
-        .name = name_, .caps = (elastic_) | FXI_KV_ZEROED, .open = open_, .close = kva_close,   \
-        .seq_create = kva_seq_create, .seq_extend = kva_seq_extend,                             \
-        .seq_extend_many = kva_seq_extend_many, .seq_truncate = kva_seq_truncate,               \
-        .seq_release = kva_seq_release, .seq_views = kva_seq_views, .bytes_for = kva_bytes_for, \
-        .cost = kva_cost, .seq_growth = kva_seq_growth, .held = kva_held, .step = kva_step,     \
-        .set_budget = set_budget_, .trim = trim_, .stats = kva_stats,                           \
-        .driver_calls = kva_driver_calls, .collect = kva_collect, .check = kva_check,           \
+#define BATCH_OPS(name_, elastic_, set_budget_, trim_)                                            \
+    {                                                                                             \
+        .name = name_, .caps = (elastic_) | FXI_KV_ZEROED, .struct_bytes = sizeof(kv_vattention), \
+        .open = kva_open, .close = kva_close, .seq_create = kva_seq_create,                       \
+        .seq_extend = kva_seq_extend, .seq_extend_many = kva_seq_extend_many,                     \
+        .seq_truncate = kva_seq_truncate, .seq_release = kva_seq_release,                         \
+        .seq_views = kva_seq_views, .bytes_for = kva_bytes_for, .cost = kva_cost,                 \
+        .seq_growth = kva_seq_growth, .held = kva_held, .step = kva_step,                         \
+        .set_budget = set_budget_, .trim = trim_, .stats = kva_stats,                             \
+        .driver_calls = kva_driver_calls, .collect = kva_collect, .check = kva_check,             \
     }
 
 const fxi_kv_ops fxi_kv_vattention =
-    BATCH_OPS("vattention", open_usual, FXI_KV_ELASTIC, kva_set_budget, kva_trim);
+    BATCH_OPS("vattention", FXI_KV_ELASTIC, kva_set_budget, kva_trim);
 const fxi_kv_ops fxi_kv_vattention_mega =
-    BATCH_OPS("vattention-mega", open_mega, FXI_KV_ELASTIC, kva_set_budget, kva_trim);
-const fxi_kv_ops fxi_kv_vattention_start = BATCH_OPS("vattention-start", open_start, 0, NULL, NULL);
+    BATCH_OPS("vattention-mega", FXI_KV_ELASTIC, kva_set_budget, kva_trim);
+const fxi_kv_ops fxi_kv_vattention_start = BATCH_OPS("vattention-start", 0, NULL, NULL);

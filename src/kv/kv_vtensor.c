@@ -1,19 +1,24 @@
 // kv_vtensor.c - the KV manager over libvtensor: each sequence is one contiguous range of
 // addresses.
 //
-// One device has one manager: an fxi_kv_seq is a vt_seq, an fxi_kv_domain a vt_domain. Where
-// several devices share a cache out, each with its own heads of every row, every device has a
-// manager with the same planes, chunks and budget, over memory of its own, and a team
-// (vtensor/team.h) makes each call on all of them, or on none: a sequence is a vt_team_seq, a
-// domain a vt_team_domain. Bytes are those of all devices together. kv_chunks.h has how memory is
-// divided.
-#include <stdlib.h>
-
+// Every device has a manager over memory of its own, and all of them the same planes, chunks and
+// budget; where several share a cache out, each has its own heads of every row. A team
+// (vtensor/team.h) makes each call on all of them, or on none: an fxi_kv_seq is a vt_team_seq, an
+// fxi_kv_domain a vt_team_domain. One device is a team of one. Bytes are those of all devices
+// together. kv_chunks.h has how memory is divided.
 #include "kv/kv_chunks.h"
 #include "kv/kv_managers.h"
 #include "kv/kv_meter.h"
 #include "vtensor/team.h"
 #include "vtensor/vtensor.h"
+
+#include <string.h>
+
+// Part of the budget that released memory may keep before it goes back to the system.
+#define SPARE_SHARE 16
+// Part of the budget that may be ready for sequences to come. As much of the prefixes is evicted
+// ahead of need.
+#define READY_SHARE 64
 
 // Jobs that a step runs itself on each device where there is no mapper thread.
 #define MAX_JOB_PER_STEP 8
@@ -21,7 +26,7 @@
 typedef struct kv_vtensor {
     fxi_kv kv;
     int n;                        // devices
-    vt_team *team;                // of several devices; NULL: there is one
+    vt_team *team;                // of their managers; NULL: it is being opened
     vt_manager *vt[FXI_MAX_RANK]; // [n] owned
     vt_vmm *meter[FXI_MAX_RANK];  // [n] owned by vt[]
     fxi_kv_chunks chunks;         // of each
@@ -38,28 +43,12 @@ static vt_team *team_of(const fxi_kv *kv)
     return manager_of(kv)->team;
 }
 
-// The only device's.
-static vt_manager *vt_of(const fxi_kv *kv)
-{
-    return manager_of(kv)->vt[0];
-}
-
-static vt_seq *one_seq(const fxi_kv_seq *s)
-{
-    return (vt_seq *)s;
-}
-
-static vt_team_seq *team_seq(const fxi_kv_seq *s)
+static vt_team_seq *seq_of(const fxi_kv_seq *s)
 {
     return (vt_team_seq *)s;
 }
 
-static vt_domain *one_tree(const fxi_kv_domain *d)
-{
-    return (vt_domain *)d;
-}
-
-static vt_team_domain *team_tree(const fxi_kv_domain *d)
+static vt_team_domain *tree_of(const fxi_kv_domain *d)
 {
     return (vt_team_domain *)d;
 }
@@ -81,16 +70,53 @@ static bool may_try_again(fxi_kv *kv, vt_status st, int *n_try)
 
 // ---- life --------------------------------------------------------------------------------------
 
-static void free_managers(kv_vtensor *k)
-{
-    vt_team_destroy(k->team);
-    for (int i = 0; i < k->n; i++) vt_manager_destroy(k->vt[i]);
-    free(k);
-}
-
 static void kvv_close(fxi_kv *kv)
 {
-    free_managers(manager_of(kv));
+    kv_vtensor *k = manager_of(kv);
+    vt_team_destroy(k->team);
+    for (int i = 0; i < k->n; i++) vt_manager_destroy(k->vt[i]);
+}
+
+static vt_config config_of(const fxi_kv_chunks *c, const fxi_kv_shape *shape, struct vt_vmm *vmm)
+{
+    const uint64_t n = (uint64_t)fxi_kv_n_device(shape);
+    vt_config cfg = vt_config_default();
+    cfg.vmm = vmm;
+    cfg.group = c->group;
+    cfg.n_group = (uint32_t)c->n_group;
+    cfg.layout = c->packing;
+    cfg.view_planes = (uint64_t)c->view_planes;
+    cfg.max_tok = (uint32_t)shape->ctx_tok;
+    cfg.max_seq = (uint32_t)shape->max_seq;
+    cfg.budget_bytes = shape->budget_bytes / n;
+    cfg.spare_high_bytes = cfg.budget_bytes / SPARE_SHARE;
+    cfg.spare_low_bytes = cfg.budget_bytes / READY_SHARE;
+    cfg.swap_dir = shape->swap_dir;
+    cfg.swap_bytes = shape->swap_bytes / n;
+    cfg.no_guard = shape->is_unguarded;
+    cfg.mapper = shape->single_thread ? VT_MAPPER_OWNER : VT_MAPPER_THREAD;
+    return cfg;
+}
+
+// A budget below the largest chunk is the caller's mistake, anything else the system's.
+static fx_status fail_manager(const fxi_kv_chunks *c, uint64_t budget_bytes, vt_status st,
+                              fx_error *err)
+{
+    size_t most = 0;
+    for (int g = 0; g < c->n_group; g++)
+        if (c->chunk[g].chunk_bytes > most) most = c->chunk[g].chunk_bytes;
+    if (st == VT_NOSPACE && most > budget_bytes)
+        return fxi_fail(err, FX_ENOSPACE,
+                        "KV cache: %llu bytes are less than its smallest unit of %zu",
+                        (unsigned long long)budget_bytes, most);
+    const char *trouble = vt_vmm_host_trouble();
+    if (trouble)
+        return fxi_fail(err, fxi_kv_status_of(st), "KV cache: cannot get %llu bytes: %s",
+                        (unsigned long long)budget_bytes, trouble);
+    if (st == VT_NOSPACE)
+        return fxi_fail(err, FX_ENOSPACE, "KV cache: cannot get %llu bytes",
+                        (unsigned long long)budget_bytes);
+    return fxi_fail(err, fxi_kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
 }
 
 // A manager for the next device, which cuts its cache as the others do.
@@ -100,13 +126,13 @@ static fx_status open_device_manager(kv_vtensor *k, const fxi_kv_shape *shape, f
     fxi_kv_chunks own = {.n_group = 0};
     vt_status st = fxi_meter_open(shape->n_rank ? shape->rank_vmm[i] : shape->vmm, shape->run_share,
                                   &k->meter[i]);
-    if (st != VT_OK) return fxi_chunks_fail(&own, shape->budget_bytes, st, err);
+    if (st != VT_OK) return fail_manager(&own, shape->budget_bytes, st, err);
     fxi_chunks_plan(shape, k->meter[i], &own);
     if (!i) k->chunks = own;
     const bool is_cut_alike = own.packing == k->chunks.packing &&
                               own.view_planes == k->chunks.view_planes &&
                               own.whole_tok == k->chunks.whole_tok;
-    const vt_config cfg = fxi_chunks_config(&own, shape, k->meter[i]);
+    const vt_config cfg = config_of(&own, shape, k->meter[i]);
     if (is_cut_alike) st = vt_manager_create(&cfg, &k->vt[i]);
     if (is_cut_alike && st == VT_OK) {
         k->n++;
@@ -114,35 +140,29 @@ static fx_status open_device_manager(kv_vtensor *k, const fxi_kv_shape *shape, f
     }
     k->meter[i]->ops->close(k->meter[i]);
     return is_cut_alike
-               ? fxi_chunks_fail(&own, cfg.budget_bytes, st, err)
+               ? fail_manager(&own, cfg.budget_bytes, st, err)
                : fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
 }
 
 static fx_status open_managers(kv_vtensor *k, const fxi_kv_shape *shape, fx_error *err)
 {
     while (k->n < fxi_kv_n_device(shape)) FX_TRY(open_device_manager(k, shape, err));
-    if (!shape->n_rank) {
-        k->kv.max_mapping = fxi_chunks_max_mapping(k->vt[0]);
-        return FX_OK;
-    }
+    const uint64_t max_runs = k->meter[0]->ops->max_runs(k->meter[0]);
+    if (!shape->n_rank && max_runs < UINT64_MAX) k->kv.max_mapping = max_runs;
     const vt_status st = vt_team_create(k->vt, (uint32_t)k->n, &k->team);
     return st == VT_OK ? FX_OK : fxi_fail(err, fxi_kv_status_of(st), "KV cache: out of memory");
 }
 
-static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+static fx_status kvv_open(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *err)
 {
-    *out = NULL;
-    kv_vtensor *k = calloc(1, sizeof *k);
-    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
-    k->kv.ops = &fxi_kv_vtensor;
+    kv_vtensor *k = manager_of(kv);
     k->single_thread = shape->single_thread;
     const fx_status st = open_managers(k, shape, err);
     if (st != FX_OK) { // what the caller gave stays the caller's
-        free_managers(k);
+        kvv_close(kv);
         return st;
     }
     for (int i = 0; i < k->n; i++) fxi_meter_own(k->meter[i]);
-    *out = &k->kv;
     return FX_OK;
 }
 
@@ -150,35 +170,31 @@ static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
 
 static fx_status kvv_domain_open(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out)
 {
-    vt_team_domain *of_team = NULL;
-    vt_domain *one = NULL;
-    const vt_status st = team_of(kv) ? vt_team_domain_open(team_of(kv), key, key_bytes, &of_team)
-                                     : vt_domain_open(vt_of(kv), key, key_bytes, &one);
-    *out = of_team ? (fxi_kv_domain *)of_team : (fxi_kv_domain *)one;
+    vt_team_domain *d;
+    const vt_status st = vt_team_domain_open(team_of(kv), key, key_bytes, &d);
+    *out = (fxi_kv_domain *)d;
     return fxi_kv_status_of(st);
 }
 
 static void kvv_domain_close(fxi_kv *kv, fxi_kv_domain *d)
 {
-    if (team_of(kv))
-        vt_team_domain_close(team_tree(d));
-    else
-        vt_domain_close(one_tree(d));
+    (void)kv;
+    vt_team_domain_close(tree_of(d));
 }
 
 static int kvv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok, int n_tok)
 {
-    return (int)(team_of(kv) ? vt_team_match(team_tree(d), vt_tok(tok), (uint32_t)n_tok)
-                             : vt_match(one_tree(d), vt_tok(tok), (uint32_t)n_tok));
+    (void)kv;
+    return (int)vt_team_match(tree_of(d), vt_tok(tok), (uint32_t)n_tok);
 }
 
 // A guess, so the tree of one device suffices.
 static int kvv_lookup_continuation(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok,
                                    int n_tok, int32_t *out, int max_n)
 {
-    const vt_domain *tree = team_of(kv) ? vt_team_domain_rank(team_tree(d), 0) : one_tree(d);
-    return (int)vt_prefix_continue(tree, vt_tok(tok), (uint32_t)n_tok, (uint32_t *)out,
-                                   (uint32_t)max_n);
+    (void)kv;
+    return (int)vt_prefix_continue(vt_team_domain_rank(tree_of(d), 0), vt_tok(tok), (uint32_t)n_tok,
+                                   (uint32_t *)out, (uint32_t)max_n);
 }
 
 static uint32_t expected_len(const fxi_kv_expect *e)
@@ -189,17 +205,15 @@ static uint32_t expected_len(const fxi_kv_expect *e)
 static fx_status kvv_seq_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
                                const fxi_kv_expect *expect, fxi_kv_seq **out, int *n_hit)
 {
-    const uint32_t n = (uint32_t)n_tok, len = expected_len(expect);
-    vt_team_seq *of_team = NULL;
-    vt_seq *one = NULL;
-    uint32_t hit = 0;
+    vt_team_seq *s;
+    uint32_t hit;
     vt_status st;
     int n_try = 0;
     do
-        st = team_of(kv) ? vt_team_seq_match(team_tree(d), vt_tok(tok), n, len, &of_team, &hit)
-                         : vt_seq_match(one_tree(d), vt_tok(tok), n, len, &one, &hit);
+        st = vt_team_seq_match(tree_of(d), vt_tok(tok), (uint32_t)n_tok, expected_len(expect), &s,
+                               &hit);
     while (may_try_again(kv, st, &n_try));
-    *out = of_team ? (fxi_kv_seq *)of_team : (fxi_kv_seq *)one;
+    *out = (fxi_kv_seq *)s;
     *n_hit = (int)hit;
     return fxi_kv_status_of(st);
 }
@@ -208,12 +222,10 @@ static fx_status kvv_seq_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok,
 static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
                                 int n_tok, const fxi_kv_keep *keep)
 {
+    (void)kv;
     const vt_retention r = {.priority = (uint8_t)keep->priority, .until_ms = keep->until_ms};
-    const vt_retention *kept = r.priority ? &r : NULL;
-    const uint32_t n = (uint32_t)n_tok;
-    return fxi_kv_status_of(
-        team_of(kv) ? vt_team_seq_record(team_seq(s), team_tree(d), vt_tok(tok), n, kept)
-                    : vt_seq_record(one_seq(s), one_tree(d), vt_tok(tok), n, kept));
+    return fxi_kv_status_of(vt_team_seq_record(seq_of(s), tree_of(d), vt_tok(tok), (uint32_t)n_tok,
+                                               r.priority ? &r : NULL));
 }
 
 // A row that crosses the border of two chunks makes neither shareable without the other.
@@ -227,29 +239,23 @@ static int kvv_whole_tok(const fxi_kv *kv, int n_tok)
 
 static fx_status kvv_seq_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_seq **out)
 {
-    vt_team_seq *of_team = NULL;
-    vt_seq *one = NULL;
+    vt_team_seq *s;
     vt_status st;
     int n_try = 0;
-    do
-        st = team_of(kv) ? vt_team_seq_create(team_of(kv), expected_len(expect), &of_team)
-                         : vt_seq_create(vt_of(kv), expected_len(expect), &one);
+    do st = vt_team_seq_create(team_of(kv), expected_len(expect), &s);
     while (may_try_again(kv, st, &n_try));
-    *out = of_team ? (fxi_kv_seq *)of_team : (fxi_kv_seq *)one;
+    *out = (fxi_kv_seq *)s;
     return fxi_kv_status_of(st);
 }
 
 static fx_status kvv_seq_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
 {
-    vt_team_seq *of_team = NULL;
-    vt_seq *one = NULL;
+    vt_team_seq *child;
     vt_status st;
     int n_try = 0;
-    do
-        st = team_of(kv) ? vt_team_seq_fork(team_seq(s), (uint32_t)len_tok, &of_team)
-                         : vt_seq_fork(one_seq(s), (uint32_t)len_tok, &one);
+    do st = vt_team_seq_fork(seq_of(s), (uint32_t)len_tok, &child);
     while (may_try_again(kv, st, &n_try));
-    *out = of_team ? (fxi_kv_seq *)of_team : (fxi_kv_seq *)one;
+    *out = (fxi_kv_seq *)child;
     return fxi_kv_status_of(st);
 }
 
@@ -257,9 +263,7 @@ static fx_status kvv_seq_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
     vt_status st;
     int n_try = 0;
-    do
-        st = team_of(kv) ? vt_team_seq_extend(team_seq(s), (uint32_t)len_tok)
-                         : vt_seq_extend(one_seq(s), (uint32_t)len_tok);
+    do st = vt_team_seq_extend(seq_of(s), (uint32_t)len_tok);
     while (may_try_again(kv, st, &n_try));
     return fxi_kv_status_of(st);
 }
@@ -271,12 +275,10 @@ static fx_status kvv_seq_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int
     int n_try = 0;
     *n_done = 0;
     do {
-        fxi_kv_seq *const *from = s + *n_done;
-        const uint32_t *len = (const uint32_t *)len_tok + *n_done;
-        const uint32_t n_left = (uint32_t)(n - *n_done);
         uint32_t n_more = 0;
-        st = team_of(kv) ? vt_team_seq_extend_many((vt_team_seq *const *)from, len, n_left, &n_more)
-                         : vt_seq_extend_many((vt_seq *const *)from, len, n_left, &n_more);
+        st = vt_team_seq_extend_many((vt_team_seq *const *)s + *n_done,
+                                     (const uint32_t *)len_tok + *n_done, (uint32_t)(n - *n_done),
+                                     &n_more);
         *n_done += (int)n_more;
     } while (may_try_again(kv, st, &n_try));
     return fxi_kv_status_of(st);
@@ -284,15 +286,14 @@ static fx_status kvv_seq_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int
 
 static fx_status kvv_seq_truncate(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
-    return fxi_kv_status_of(team_of(kv) ? vt_team_seq_truncate(team_seq(s), (uint32_t)len_tok)
-                                        : vt_seq_truncate(one_seq(s), (uint32_t)len_tok));
+    (void)kv;
+    return fxi_kv_status_of(vt_team_seq_truncate(seq_of(s), (uint32_t)len_tok));
 }
 
 static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
 {
-    const uint32_t len = (uint32_t)len_tok, deadline = (uint32_t)deadline_step;
-    const vt_status st = team_of(kv) ? vt_team_seq_prepare(team_seq(s), len, deadline)
-                                     : vt_seq_prepare(one_seq(s), len, deadline);
+    (void)kv;
+    const vt_status st = vt_team_seq_prepare(seq_of(s), (uint32_t)len_tok, (uint32_t)deadline_step);
     (void)st; // a hint: extend works without it
 }
 
@@ -304,37 +305,47 @@ static fx_status move_status_of(vt_status st, bool *is_moving)
 
 static fx_status kvv_seq_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    return move_status_of(
-        team_of(kv) ? vt_team_seq_swap_out(team_seq(s)) : vt_seq_swap_out(one_seq(s)), is_moving);
+    (void)kv;
+    return move_status_of(vt_team_seq_swap_out(seq_of(s)), is_moving);
 }
 
 static fx_status kvv_seq_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
-    return move_status_of(
-        team_of(kv) ? vt_team_seq_swap_in(team_seq(s)) : vt_seq_swap_in(one_seq(s)), is_moving);
+    (void)kv;
+    return move_status_of(vt_team_seq_swap_in(seq_of(s)), is_moving);
 }
 
 static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
 {
-    if (team_of(kv))
-        vt_team_seq_release(team_seq(s));
-    else
-        vt_seq_release(one_seq(s));
+    (void)kv;
+    vt_team_seq_release(seq_of(s));
 }
 
-// What device i has of the sequence.
-static const vt_seq *seq_on(const kv_vtensor *k, const fxi_kv_seq *s, int i)
+static void put_view(const fxi_kv_chunks *c, const vt_manager *m, const vt_seq *s,
+                     fxi_kv_views *out)
 {
-    return k->team ? vt_team_seq_rank(team_seq(s), (uint32_t)i) : one_seq(s);
+    for (int g = 0; g < c->n_group; g++) {
+        const uint32_t plane = c->plane0[g];
+        out->group[g] = (fxi_kv_view){
+            .base = vt_seq_plane(s, plane),
+            .plane_stride_bytes = vt_plane_distance(m, plane),
+            .tok_stride_bytes = vt_plane_stride(m, plane),
+            .first_tok = (int)vt_seq_front(s, plane),
+        };
+        if (c->packing == VT_LAYOUT_PACKED || c->view_planes == 1) continue;
+        out->group[g].view_planes = (int)vt_view_planes(m, plane);
+        out->group[g].view_stride_bytes = vt_view_distance(m, plane);
+    }
 }
 
 static void kvv_seq_views(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out)
 {
     const kv_vtensor *k = manager_of(kv);
-    fxi_chunks_view(&k->chunks, k->vt[0], seq_on(k, s, 0), out);
+    put_view(&k->chunks, k->vt[0], vt_team_seq_rank(seq_of(s), 0), out);
     for (int i = 1; i < k->n; i++)
         for (int g = 0; g < k->chunks.n_group; g++)
-            out->rank_base[i - 1][g] = vt_seq_plane(seq_on(k, s, i), k->chunks.plane0[g]);
+            out->rank_base[i - 1][g] =
+                vt_seq_plane(vt_team_seq_rank(seq_of(s), (uint32_t)i), k->chunks.plane0[g]);
 }
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -349,14 +360,9 @@ static uint64_t of_each(const fxi_kv *kv, uint64_t bytes)
     return bytes / (uint64_t)manager_of(kv)->n;
 }
 
-static int len_of(const fxi_kv *kv, const fxi_kv_seq *s)
-{
-    return (int)(team_of(kv) ? vt_team_seq_len(team_seq(s)) : vt_seq_len(one_seq(s)));
-}
-
 static uint64_t kvv_bytes_for(const fxi_kv *kv, int len_tok)
 {
-    return of_all(kv, vt_bytes_for(vt_of(kv), (uint32_t)len_tok));
+    return of_all(kv, vt_bytes_for(manager_of(kv)->vt[0], (uint32_t)len_tok));
 }
 
 static uint64_t kvv_cost(const fxi_kv *kv, const fxi_kv_need *need)
@@ -366,12 +372,14 @@ static uint64_t kvv_cost(const fxi_kv *kv, const fxi_kv_need *need)
 
 static uint64_t kvv_swap_gain(const fxi_kv *kv, const fxi_kv_seq *s, int n_recorded)
 {
-    return of_all(kv, fxi_chunks_gain(&manager_of(kv)->chunks, len_of(kv, s), n_recorded));
+    return of_all(
+        kv, fxi_chunks_gain(&manager_of(kv)->chunks, (int)vt_team_seq_len(seq_of(s)), n_recorded));
 }
 
 static uint64_t kvv_seq_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok)
 {
-    return of_all(kv, fxi_chunks_growth(&manager_of(kv)->chunks, len_of(kv, s), end_tok));
+    return of_all(
+        kv, fxi_chunks_growth(&manager_of(kv)->chunks, (int)vt_team_seq_len(seq_of(s)), end_tok));
 }
 
 static uint64_t kvv_held(const fxi_kv *kv)
@@ -384,15 +392,14 @@ static uint64_t kvv_held(const fxi_kv *kv)
 // Of one device; several are not limited (max_mapping).
 static uint64_t kvv_mappings(const fxi_kv *kv, const fxi_kv_seq *s)
 {
-    return vt_mappings_for(vt_of(kv), one_seq(s));
+    return vt_mappings_for(manager_of(kv)->vt[0], s ? vt_team_seq_rank(seq_of(s), 0) : NULL);
 }
 
 static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
     const kv_vtensor *k = manager_of(kv);
     const vt_ahead policy = ahead_tok > 0 ? VT_AHEAD_SLACK : VT_AHEAD_NONE;
-    const vt_status st = k->team ? vt_team_step(k->team, policy, (uint32_t)ahead_tok, now_ms)
-                                 : vt_step(k->vt[0], policy, (uint32_t)ahead_tok, now_ms);
+    const vt_status st = vt_team_step(k->team, policy, (uint32_t)ahead_tok, now_ms);
     (void)st; // what could not be unmapped is retried in the next step
     for (int i = 0; k->single_thread && i < k->n; i++) vt_work(k->vt[i], MAX_JOB_PER_STEP, NULL);
 }
@@ -413,9 +420,7 @@ static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
     vt_status st;
     int n_try = 0;
     share_budget(kv, budget_bytes, each);
-    do
-        st = team_of(kv) ? vt_team_set_budget(team_of(kv), each)
-                         : vt_set_budget(vt_of(kv), budget_bytes);
+    do st = vt_team_set_budget(team_of(kv), each);
     while (may_try_again(kv, st, &n_try));
     return fxi_kv_status_of(st);
 }
@@ -424,31 +429,55 @@ static fx_status kvv_aim_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
     uint64_t each[FXI_MAX_RANK];
     share_budget(kv, budget_bytes, each);
-    return fxi_kv_status_of(team_of(kv) ? vt_team_aim_budget(team_of(kv), each)
-                                        : vt_aim_budget(vt_of(kv), budget_bytes));
+    return fxi_kv_status_of(vt_team_aim_budget(team_of(kv), each));
 }
 
 static void kvv_give_back(fxi_kv *kv, uint64_t keep_bytes, bool forgets)
 {
-    if (team_of(kv))
-        vt_team_give_back(team_of(kv), of_each(kv, keep_bytes), forgets);
-    else
-        vt_give_back(vt_of(kv), keep_bytes, forgets);
+    vt_team_give_back(team_of(kv), of_each(kv, keep_bytes), forgets);
 }
 
 static fx_status kvv_trim(fxi_kv *kv, uint64_t keep_bytes)
 {
-    return fxi_kv_status_of(team_of(kv) ? vt_team_trim(team_of(kv), of_each(kv, keep_bytes), NULL)
-                                        : vt_trim(vt_of(kv), keep_bytes, NULL));
+    return fxi_kv_status_of(vt_team_trim(team_of(kv), of_each(kv, keep_bytes), NULL));
 }
 
 static fx_status kvv_forget_idle(fxi_kv *kv)
 {
-    return fxi_kv_status_of(team_of(kv) ? vt_team_evict(team_of(kv), UINT64_MAX, NULL)
-                                        : vt_evict(vt_of(kv), UINT64_MAX, NULL));
+    return fxi_kv_status_of(vt_team_evict(team_of(kv), UINT64_MAX, NULL));
 }
 
 // ---- numbers -----------------------------------------------------------------------------------
+
+static fxi_kv_stats kv_stats(const vt_manager *m)
+{
+    vt_stats st;
+    vt_get_stats(m, &st);
+    const uint64_t held = st.owned_bytes + st.shared_bytes - st.quarantined_bytes;
+    const uint64_t unused = st.slack_bytes + st.leaving_bytes;
+    const uint64_t internal = unused < held ? unused : held;
+    return (fxi_kv_stats){
+        .budget_bytes = st.budget_bytes,
+        .usable_bytes = st.budget_bytes,
+        .mapped_bytes = st.mapped_bytes,
+        .used_bytes = held - internal,
+        .internal_bytes = internal,
+        .external_bytes = st.quarantined_bytes,
+        .cached_bytes = st.cached_bytes,
+        .shared_bytes = st.shared_bytes,
+        .spare_bytes = st.spare_bytes,
+        .held_bytes = held + st.quarantined_bytes,
+        .live_bytes = st.live_bytes,
+        .retired_bytes = st.quarantined_bytes,
+        .n_mapping = st.mappings,
+        .max_mapping = st.max_mappings,
+        .swapped_bytes = st.swapped_bytes,
+        .returning_bytes = st.returning_bytes,
+        .n_evicted = st.prefix_evicted,
+        .peak_mapped_bytes = st.peak_mapped_bytes,
+        .peak_live_bytes = st.peak_live_bytes,
+    };
+}
 
 static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
 {
@@ -456,19 +485,29 @@ static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
     union {
         fxi_kv_stats all;
         uint64_t number[N];
-    } sum = {.all = fxi_chunks_stats(vt_of(kv))}, one;
+    } sum = {.all = kv_stats(manager_of(kv)->vt[0])}, one;
     _Static_assert(sizeof(fxi_kv_stats) == N * sizeof(uint64_t), "all of them are counts");
     for (int k = 1; k < manager_of(kv)->n; k++) {
-        one.all = fxi_chunks_stats(manager_of(kv)->vt[k]);
+        one.all = kv_stats(manager_of(kv)->vt[k]);
         for (int i = 0; i < N; i++) sum.number[i] += one.number[i];
     }
     *out = sum.all;
 }
 
+static fx_histogram ages_of(const vt_ages *a)
+{
+    fx_histogram to = {.sum = a->sum_ms};
+    _Static_assert(sizeof to.count == sizeof a->count, "the same sizes are told apart");
+    memcpy(to.count, a->count, sizeof to.count);
+    return to;
+}
+
 // Of the first device: the others record and match the same.
 static void kvv_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *out)
 {
-    *out = fxi_chunks_ages(vt_of(kv));
+    vt_prefix_ages a;
+    vt_get_prefix_ages(manager_of(kv)->vt[0], &a);
+    *out = (fxi_kv_prefix_ages){ages_of(&a.life), ages_of(&a.idle), ages_of(&a.reuse)};
 }
 
 static void kvv_moved(const fxi_kv *kv, fxi_kv_moved *out)
@@ -487,23 +526,19 @@ static void kvv_driver_calls(const fxi_kv *kv, fx_op_stats out[FX_N_DRIVER_OP])
 
 static void kvv_collect(fxi_kv *kv, fxi_kv_snapshot *to)
 {
-    const kv_vtensor *k = manager_of(kv);
-    if (k->team)
-        fxi_chunks_collect_team(&k->chunks, k->team, to);
-    else
-        fxi_chunks_collect(&k->chunks, k->vt[0], to);
+    fxi_chunks_collect(&manager_of(kv)->chunks, team_of(kv), to);
 }
 
 static fx_status kvv_check(fxi_kv *kv, const char **what)
 {
-    return fxi_kv_status_of(team_of(kv) ? vt_team_check(team_of(kv), what)
-                                        : vt_check(vt_of(kv), what));
+    return fxi_kv_status_of(vt_team_check(team_of(kv), what));
 }
 
 const fxi_kv_ops fxi_kv_vtensor = {
     .name = "vtensor",
     .caps = FXI_KV_PREFIX | FXI_KV_EXACT | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_ELASTIC |
             FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_ASYNC_SWAP | FXI_KV_CONTINUE,
+    .struct_bytes = sizeof(kv_vtensor),
     .open = kvv_open,
     .close = kvv_close,
     .domain_open = kvv_domain_open,

@@ -88,7 +88,6 @@ void fxi_model_free(fxi_model *m); // NULL is allowed
 const fxi_model_shape *fxi_model_get_shape(const fxi_model *m);
 const char *fxi_model_kernel_path(const fxi_model *m);
 const char *fxi_model_kv_type_name(const fxi_model *m); // "F16"
-size_t fxi_model_kv_row_bytes(const fxi_model *m);      // of one token in one plane
 
 // Begins a forward pass. logits: [n] rows of n_vocab, those that the sequences want, in batch
 // order; NULL: they are not wanted, or batch->best suffices. Of sequences that embed, all rows may

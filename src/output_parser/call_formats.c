@@ -44,7 +44,6 @@ static const fxi_call_format call_rows[] = {
      .spelling = {DS_CALLS("begin"), DS_CALL("begin"), DS("sep"), DS_CALL("end"), "",
                   DS_CALLS("end")}},
     {.name = "kimi_k2", // Kimi-K2
-     .hint = {"<|tool_calls_section_begin|>"},
      .body = FXI_BODY_HEAD,
      .open = {"<|tool_calls_section_begin|>"},
      .again = {"<|tool_call_begin|>"},
@@ -64,7 +63,6 @@ static const fxi_call_format call_rows[] = {
      .name_end = {"[ARGS]", "{"},
      .spelling = {"", "[TOOL_CALLS]", "[ARGS]", "", "", ""}},
     {.name = "mistral", // Mistral before that
-     .hint = {"[TOOL_CALLS]"},
      .body = FXI_BODY_HEAD,
      .open = {"[TOOL_CALLS]"},
      .object_too = true,
@@ -72,7 +70,6 @@ static const fxi_call_format call_rows[] = {
      .name_end = {"[ARGS]", "{"},
      .spelling = {"[TOOL_CALLS][", JSON_CALL("arguments"), ", ", "]"}},
     {.name = "seed_oss", // Seed-OSS
-     .hint = {"<seed:tool_call>"},
      .body = FXI_BODY_TAGS,
      .open = {"<seed:tool_call>"},
      .again = {"<function="},
@@ -82,7 +79,6 @@ static const fxi_call_format call_rows[] = {
      .spelling = {"", "<seed:tool_call>\n<function=", ">\n", "</function>\n</seed:tool_call>", "\n",
                   "", "<parameter=", ">", "</parameter>\n"}},
     {.name = "minimax_m2", // MiniMax-M2
-     .hint = {"<minimax:tool_call>"},
      .body = FXI_BODY_TAGS,
      .open = {"<minimax:tool_call>"},
      .again = {"<invoke name=\""},
@@ -120,31 +116,26 @@ static const fxi_call_format call_rows[] = {
      .close = {"<|/tool_call|>"},
      .spelling = {"functools[", JSON_CALL("arguments"), ", ", "]"}},
     {.name = "granite", // Granite 3
-     .hint = {"<|tool_call|>"},
      .body = FXI_BODY_OBJECT,
      .open = {"<|tool_call|>"},
      .spelling = {"<|tool_call|>[", JSON_CALL("arguments"), ", ", "]"}},
     {.name = "lfm2", // LFM2
-     .hint = {"<|tool_call_start|>"},
      .body = FXI_BODY_PYTHON,
      .open = {"<|tool_call_start|>"},
      .close = {"<|tool_call_end|>"},
      .spelling = {"<|tool_call_start|>[", "", "(", ")", ", ", "]<|tool_call_end|>"}},
     {.name = "nemotron", // Nemotron Nano 2
-     .hint = {"<TOOLCALL>"},
      .body = FXI_BODY_OBJECT,
      .open = {"<TOOLCALL>"},
      .close = {"</TOOLCALL>"},
      .spelling = {"<TOOLCALL>[", JSON_CALL("arguments"), ", ", "]</TOOLCALL>"}},
     {.name = "hermes", // Hermes 2 Pro and 3, Qwen 2.5 and 3, Granite 4, SmolLM3 and many others
-     .hint = {"<tool_call>"},
      .body = FXI_BODY_OBJECT,
      .open = {"<tool_call>"},
      .close = {"</tool_call>"},
      .spelling = {"", "<tool_call>\n{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>", "\n",
                   ""}},
     {.name = "llama4_pythonic", // Llama 4
-     .hint = {"<|python_start|>"},
      .body = FXI_BODY_PYTHON,
      .bare = '[',
      .open = {"<|python_start|>"},
@@ -178,10 +169,8 @@ static const fxi_reason_format reason_rows[] = {
      .spelled_close = "<|end|><|start|>assistant",
      .spelled_text = "<|channel|>final<|message|>"},
     {.name = "mistral", // Magistral
-     .hint = {"[THINK]"},
      BETWEEN("[THINK]", "[/THINK]")},
     {.name = "seed_oss", // Seed-OSS
-     .hint = {"<seed:think>"},
      BETWEEN("<seed:think>", "</seed:think>")},
     {.name = "gemma4", // Gemma 4
      .hint = {"<|channel>", "<channel|>"},
@@ -190,7 +179,6 @@ static const fxi_reason_format reason_rows[] = {
      .spelled_open = "<|channel>thought\n",
      .spelled_close = "<channel|>"},
     {.name = "cohere", // Command A Reasoning
-     .hint = {"<|START_THINKING|>"},
      BETWEEN("<|START_THINKING|>", "<|END_THINKING|>"),
      .text_open = {"<|START_RESPONSE|>"},
      .text_close = {"<|END_RESPONSE|>"}},
@@ -202,7 +190,6 @@ static const fxi_reason_format reason_rows[] = {
      .spelled_open = "Here are my reasoning steps:\n",
      .spelled_close = "[BEGIN FINAL RESPONSE]"},
     {.name = "exaone_deep", // EXAONE Deep
-     .hint = {"<thought>"},
      BETWEEN("<thought>", "</thought>")},
     {.name = "granite33", // Granite 3.3, ERNIE 4.5 Thinking
      .hint = {"<response>", "<think>"},
@@ -221,7 +208,6 @@ static const fxi_reason_format reason_rows[] = {
      .spelled_open = "Here is my thought process:",
      .spelled_close = "Here is my response:"},
     {.name = "kimi_vl", // Kimi-VL
-     .hint = {"\xe2\x97\x81think\xe2\x96\xb7"},
      BETWEEN("\xe2\x97\x81think\xe2\x96\xb7", "\xe2\x97\x81/think\xe2\x96\xb7")},
     {.name =
          "think", // DeepSeek-R1 and V3.1, Qwen3, QwQ, GLM-4.5, MiniMax-M2, SmolLM3 and many others
@@ -260,8 +246,11 @@ const fxi_reason_format *fxi_reason_format_named(const char *name)
     return NULL;
 }
 
-static bool has_hints(const char *const *hint, size_t max, const char *text, size_t n)
+// Whether the text has all hints; without any, the opening mark.
+static bool has_hints(const char *const *hint, size_t max, const char *open, const char *text,
+                      size_t n)
 {
+    if (!hint[0]) return memmem(text, n, open, strlen(open));
     for (size_t i = 0; i < max && hint[i]; i++)
         if (!memmem(text, n, hint[i], strlen(hint[i]))) return false;
     return true;
@@ -270,7 +259,8 @@ static bool has_hints(const char *const *hint, size_t max, const char *text, siz
 const fxi_call_format *fxi_call_format_of(const char *jinja, size_t n_bytes)
 {
     for (size_t i = 0; i < COUNT(call_rows); i++)
-        if (has_hints(call_rows[i].hint, COUNT(call_rows[i].hint), jinja, n_bytes))
+        if (has_hints(call_rows[i].hint, COUNT(call_rows[i].hint), call_rows[i].open[0], jinja,
+                      n_bytes))
             return &call_rows[i];
     return NULL;
 }
@@ -278,7 +268,8 @@ const fxi_call_format *fxi_call_format_of(const char *jinja, size_t n_bytes)
 const fxi_reason_format *fxi_reason_format_of(const char *jinja, size_t n_bytes)
 {
     for (size_t i = 0; i < COUNT(reason_rows); i++)
-        if (has_hints(reason_rows[i].hint, COUNT(reason_rows[i].hint), jinja, n_bytes))
+        if (has_hints(reason_rows[i].hint, COUNT(reason_rows[i].hint), reason_rows[i].open[0],
+                      jinja, n_bytes))
             return &reason_rows[i];
     return NULL;
 }

@@ -41,7 +41,7 @@ typedef struct fxi_call_spelling {
 // another.
 typedef struct fxi_call_format {
     const char *name;    // "hermes"
-    const char *hint[3]; // what a template of such a model contains, all of them
+    const char *hint[3]; // what a template of such a model contains, all of them; none: open[0]
     fxi_call_body body;
     char bare;            // a byte that opens a section at the start of an answer; 0: none
     const char *open[3];  // marks that open a section
@@ -88,7 +88,7 @@ size_t fxi_format_marks(const fxi_call_format *calls, const fxi_reason_format *r
 // Takes the output of a model apart as it comes: text, reasoning, tool calls.
 //
 //   bytes -> output_parser.c (marks: where reasoning and calls begin and end) -> events, in order
-//              call_bodies.c, call_bodies.c (one call)
+//              call_bodies.c (one call)
 //
 // Each byte is processed alone, so the events do not depend on how the output is split:
 // neighbouring pieces of one kind, joined, are the same. What looks like the beginning of a mark

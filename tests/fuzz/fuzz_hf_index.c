@@ -19,14 +19,17 @@ static fx_status take_file_name(void *ud, const char *name, fx_error *err)
 
 int fuzz_hf_index_run(const uint8_t *data, size_t n_bytes)
 {
-    fxi_config index;
+    static const fxi_json_rules rules = {.unique = true, .reals = true};
+    fxi_json_doc doc = {0};
+    fxi_members index;
     fx_error err = {0};
     char last[256] = "";
-    fx_status st = fxi_config_parse((const char *)data, n_bytes, "fuzz", &index, &err);
+    fx_status st = fxi_members_parse((fxi_str){(const char *)data, n_bytes}, &rules, false, "fuzz",
+                                     &doc, &index, &err);
     if (st == FX_OK) st = fxi_hf_index_each(&index, take_file_name, last, &err);
     FUZZ_CHECK(st == FX_OK || (st == FX_EFORMAT && !strncmp(err.text, "fuzz: ", 6)));
     for (const char *c = err.text; *c; c++) FUZZ_CHECK(*c >= 0x20 && *c < 0x7F);
-    fxi_config_close(&index);
+    fxi_json_doc_free(&doc);
     return 0;
 }
 

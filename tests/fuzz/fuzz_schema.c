@@ -34,7 +34,7 @@ int fuzz_schema_run(const uint8_t *data, size_t n_bytes)
         return 0;
     }
     st = fxi_gram_json_add(&g, &json, &err);
-    if (!st) st = fxi_schema_add(&g, &json, schema.root, &node, &err);
+    if (!st) st = fxi_schema_add(&g, &json, &(fxi_schema_ask){.schema = schema.root}, &node, &err);
     if (!st) st = fxi_gram_finish(&g, node, &err);
     FUZZ_CHECK(st == FX_OK || (st == FX_EINVAL && err.text[0]));
     if (!st) walk_schema(&g);

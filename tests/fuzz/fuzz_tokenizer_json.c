@@ -9,7 +9,7 @@ int fuzz_tokenizer_json_run(const uint8_t *data, size_t n_bytes)
     fxi_vocab_spec s;
     fx_error err = {.text = ""};
     fxi_vocab_spec_init(&s, "fuzz");
-    fx_status st = fxi_vocab_read_hf((const char *)data, n_bytes, &s, &err);
+    fx_status st = fxi_vocab_read_hf((fxi_str){(const char *)data, n_bytes}, &s, &err);
     fuzz_try_spec(&s, st, &err);
     return 0;
 }

@@ -35,9 +35,9 @@ static fxi_vocab *load_tokens(const small_token *own, size_t n)
 
 static void add_specials(fxi_vocab_spec *s)
 {
-    fxi_spec_token t = {.piece = str_of("<go>"), .type = CONTROL};
+    fxi_token t = {.piece = str_of("<go>"), .type = CONTROL};
     FUZZ_CHECK(fxi_spec_add_token(s, t));
-    t = (fxi_spec_token){.piece = str_of("<tool>"), .type = USER};
+    t = (fxi_token){.piece = str_of("<tool>"), .type = USER};
     FUZZ_CHECK(fxi_spec_add_token(s, t));
 }
 
@@ -51,42 +51,37 @@ static fxi_vocab *byte_merges(const char *pre)
     static const char *const pairs[][2] = {{"a", "a"},   {"a", "b"},          {"aa", "b"},
                                            {"aa", "aa"}, {"\u0120", "a"},     {"\u00C3", "\u00A9"},
                                            {"1", "1"},   {"\u010A", "\u010A"}};
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "fuzz");
-    s.kind = FXI_VOCAB_MERGES;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_MERGES);
     add_printable_bytes(&s);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         add_pair_of(&s, pairs[i][0], pairs[i][1]);
     add_specials(&s);
     add_pre(&s, pre);
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 // As rank files: bytes, scores, whole words first.
 static fxi_vocab *load_ranks(void)
 {
     static const char *const more[] = {"aa", "ab", " a", "aab", "\xC3\xA9", "\xE2\x82", "11"};
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "fuzz");
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_SCORES);
     s.unit_bytes = true;
     for (int i = 0; i < 256; i++) {
         char byte = (char)i;
-        fxi_spec_token t = {.piece = {&byte, 1}, .score = -i, .type = NORMAL};
+        fxi_token t = {.piece = {&byte, 1}, .score = -i, .type = NORMAL};
         FUZZ_CHECK(fxi_spec_add_token(&s, t));
     }
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         add_piece(&s, more[i], -256 - (double)i, NORMAL);
     add_specials(&s);
     add_pre(&s, "llama-bpe");
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 static fxi_vocab *load_unigram(void)
 {
     static const char *const pieces[] = {SP, "a", "b", "ab", SP "a", "aa", "\xC3\xA9", SP SP};
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "fuzz");
-    s.kind = FXI_VOCAB_UNIGRAM;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_UNIGRAM);
     s.spelling = FXI_SPELL_MARKS;
     s.sums_float = true;
     add_byte_tokens(&s);
@@ -95,15 +90,13 @@ static fxi_vocab *load_unigram(void)
     add_specials(&s);
     add_norm_of(&s, FXI_NORM_REPLACE, " ", SP);
     add_split_of(&s, SP, FXI_SPLIT_MERGED_NEXT, false);
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 // Steps that change the text; characters in no piece are unknown.
 static fxi_vocab *load_changed(void)
 {
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "fuzz");
-    s.kind = FXI_VOCAB_MERGES;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_MERGES);
     s.fuse_unknown = true;
     s.unk = add_piece(&s, "<unk>", 0, UNKNOWN);
     for (const char *c = "abe -"; *c; c++) add_piece(&s, (char[]){*c, 0}, 0, NORMAL);
@@ -111,7 +104,7 @@ static fxi_vocab *load_changed(void)
     add_pair_of(&s, "ab", "ab");
     add_specials(&s);
     for (size_t i = 0; i < s.n_tok; i++) {
-        fxi_spec_token *t = &s.tok[i];
+        fxi_token *t = &s.tok[i];
         if (t->type == USER) t->eats_left = t->whole_word = t->normalized = true;
         if (t->type == CONTROL) t->eats_right = t->normalized = true;
     }
@@ -124,7 +117,7 @@ static fxi_vocab *load_changed(void)
     s.norm[s.n_norm - 1].late = true;
     for (int how = 0; how < FXI_SPLIT_N; how++)
         add_split_of(&s, how & 1 ? "\\p{White_Space}|b*" : "[^a]", (fxi_split_how)how, how & 2);
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 // BERT's steps and model, a mark in front of every word after them, and words joined again.
@@ -135,9 +128,7 @@ static fxi_vocab *load_bert(void)
     const fxi_bert how = {.cleans = true, .pads_han = true, .strips = true, .lowers = true};
     const fxi_norm mark = {.kind = FXI_NORM_PREPEND_FIRST, .to = str_of(SP)},
                    gone = {.kind = FXI_NORM_REPLACE_REGEX, .from = str_of("b+$")};
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "fuzz");
-    s.kind = FXI_VOCAB_WORDS;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_WORDS);
     s.unk = add_piece(&s, "[UNK]", 0, UNKNOWN);
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) add_piece(&s, pieces[i], 0, NORMAL);
     add_specials(&s);
@@ -149,15 +140,13 @@ static fxi_vocab *load_bert(void)
     FUZZ_CHECK(fxi_spec_add_split(&s, (fxi_split){.how = FXI_SPLIT_CHANGE, .change = mark}));
     add_split_of(&s, "a{3,}", FXI_SPLIT_ISOLATED, false);
     FUZZ_CHECK(fxi_spec_add_split(&s, (fxi_split){.how = FXI_SPLIT_CHANGE, .change = gone}));
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 // Characters without a token leave no trace.
 static fxi_vocab *load_dropping(void)
 {
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "fuzz");
-    s.kind = FXI_VOCAB_MERGES;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_MERGES);
     s.spelling = FXI_SPELL_MARKS;
     s.join = FXI_JOIN_MARKS;
     for (const char *c = "abe-"; *c; c++) add_piece(&s, (char[]){*c, 0}, 0, NORMAL);
@@ -166,7 +155,7 @@ static fxi_vocab *load_dropping(void)
     add_pair_of(&s, SP, "ab");
     add_specials(&s);
     add_norm_of(&s, FXI_NORM_REPLACE, " ", SP);
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 static const struct {

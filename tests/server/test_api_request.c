@@ -391,8 +391,9 @@ FX_TEST(test_defaults)
     assert_int_equal(par.prompt[0].n_bytes, 0);
     assert_int_equal(par.max_tok, -1);
     assert_int_equal(par.n, 1);
-    assert_true(par.temperature == 1 && par.top_p == 1 && par.min_p == 0 && par.top_k == 0);
-    assert_false(par.stream || par.has_seed || par.ignore_eos || par.n_stop);
+    const fx_sampling *s = &par.request.sampling;
+    assert_true(s->temperature == 1 && s->top_p == 1 && s->min_p == 0 && s->top_k == 0);
+    assert_false(par.reply.stream || par.has_seed || par.request.ignore_eos || par.n_stop);
     fxi_params_free(&par);
 }
 
@@ -404,13 +405,15 @@ FX_TEST(test_values)
                  "\"stream\":true,\"stream_options\":{\"include_usage\":true,"
                  "\"continuous_usage_stats\":true},\"ignore_eos\":true}");
     assert_int_equal(par.max_tok, 7);
-    assert_true(par.temperature == 0.5 && par.top_p == 0.9 && par.min_p == 0.05);
-    assert_int_equal(par.top_k, 40);
+    const fx_sampling *s = &par.request.sampling;
+    assert_true(s->temperature == 0.5f && s->top_p == 0.9f && s->min_p == 0.05f);
+    assert_int_equal(s->top_k, 40);
     assert_int_equal(par.n, 2);
-    assert_true(par.has_seed && par.seed == -3);
+    assert_true(par.has_seed && s->seed == (uint64_t)-3);
     assert_int_equal(par.n_stop, 2);
     assert_string_equal(par.stop[1], "yz");
-    assert_true(par.stream && par.include_usage && par.continuous_usage && par.ignore_eos);
+    assert_true(par.reply.stream && par.reply.include_usage && par.reply.continuous_usage);
+    assert_true(par.request.ignore_eos);
     fxi_params_free(&par);
 }
 

@@ -151,5 +151,15 @@ bool fxi_json_cstr(fxi_buf *b, const char *s); // NULL: null
 bool fxi_json_float(fxi_buf *b, float v);
 // Appends a value, without blanks; of NULL: null.
 bool fxi_json_value(fxi_buf *b, const fxi_json *v);
+// Appends the pattern, in which ' stands for " and each of these for an argument:
+//
+//     %q   const char *      a quoted string; of NULL: null
+//     %t   fxi_str           a quoted string
+//     %s   const char *      JSON, as it is
+//     %b   const fxi_buf *   JSON, as it is
+//     %v   const fxi_json *  a value
+//     %d   int               %l   long long           %z   size_t
+//     %f   double            as fxi_json_float
+bool fxi_json_fmt(fxi_buf *b, const char *pattern, ...);
 
 #endif

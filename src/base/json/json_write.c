@@ -2,6 +2,7 @@
 #include "base/json/json.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,4 +102,37 @@ bool fxi_json_value(fxi_buf *b, const fxi_json *v)
     case FXI_JSON_OBJECT: return add_items(b, v);
     default: return fxi_buf_str(b, "null");
     }
+}
+
+static bool add_argument(fxi_buf *b, char kind, va_list *ap)
+{
+    const fxi_buf *bytes;
+    fxi_str text;
+    switch (kind) {
+    case 'q': return fxi_json_cstr(b, va_arg(*ap, const char *));
+    case 't': text = va_arg(*ap, fxi_str); return fxi_json_str(b, text.p, text.n);
+    case 's': return fxi_buf_str(b, va_arg(*ap, const char *));
+    case 'b': bytes = va_arg(*ap, const fxi_buf *); return fxi_buf_add(b, bytes->p, bytes->n);
+    case 'v': return fxi_json_value(b, va_arg(*ap, const fxi_json *));
+    case 'd': return fxi_buf_fmt(b, "%d", va_arg(*ap, int));
+    case 'l': return fxi_buf_fmt(b, "%lld", va_arg(*ap, long long));
+    case 'z': return fxi_buf_fmt(b, "%zu", va_arg(*ap, size_t));
+    default: return fxi_json_float(b, (float)va_arg(*ap, double));
+    }
+}
+
+bool fxi_json_fmt(fxi_buf *b, const char *pattern, ...)
+{
+    bool ok = true;
+    va_list ap;
+    va_start(ap, pattern);
+    for (const char *p = pattern; ok && *p; p++) {
+        const size_t n = strcspn(p, "'%");
+        ok = fxi_buf_add(b, p, n);
+        p += n;
+        if (!*p) break;
+        ok = ok && (*p == '%' ? add_argument(b, *++p, &ap) : fxi_buf_str(b, "\""));
+    }
+    va_end(ap);
+    return ok;
 }

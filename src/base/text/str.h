@@ -35,6 +35,8 @@ uint64_t fxi_str_hash(fxi_str s);
 int fxi_str_compare(fxi_str a, fxi_str b); // < 0, 0, > 0: by bytes, a prefix before the whole
 bool fxi_str_is(fxi_str s, const char *text);
 bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n); // one of list[0..n)
+bool fxi_str_ends_in(fxi_str s, const char *end);
+bool fxi_str_is_plain(fxi_str s, const char *more); // only letters and digits of ASCII, and `more`
 // Takes the next line off *rest, without its end (\n or \r\n). False: nothing is left.
 bool fxi_str_next_line(fxi_str *rest, fxi_str *line);
 

@@ -116,11 +116,27 @@ bool fxi_str_is(fxi_str s, const char *text)
     return s.n == strlen(text) && !memcmp(s.p, text, s.n);
 }
 
+bool fxi_str_ends_in(fxi_str s, const char *end)
+{
+    const size_t n = strlen(end);
+    return s.n >= n && (!n || !memcmp(s.p + s.n - n, end, n));
+}
+
 bool fxi_str_is_any(fxi_str s, const char *const *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (fxi_str_is(s, list[i])) return true;
     return false;
+}
+
+bool fxi_str_is_plain(fxi_str s, const char *more)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        const char c = s.p[i], low = (char)(c | 0x20);
+        const bool is_alnum = (low >= 'a' && low <= 'z') || (c >= '0' && c <= '9');
+        if (!is_alnum && (!c || !strchr(more, c))) return false;
+    }
+    return true;
 }
 
 bool fxi_str_next_line(fxi_str *rest, fxi_str *line)

@@ -24,11 +24,6 @@
 
 enum { LEAST_PROMPT_ROWS = 32, MOST_SINCE = 8, MORE_ROWS = 8, MOST_FAILED = 3 };
 
-static double limit_to(double least, double x, double most)
-{
-    return x < least ? least : x > most ? most : x;
-}
-
 // ---- what passes take --------------------------------------------------------------------------
 
 // The next number of rows from n_row on, up (step 1) or down (-1), that was measured.
@@ -54,15 +49,11 @@ static double pass_us(const fxi_draft_control *c, int n_row)
     return low_us + (c->prompt_rows > 2 * low ? fmax(0, in_prompt) : low_us / low) * (n_row - low);
 }
 
-// What a pass would take without drafts and prompts.
-static double plain_us(const fxi_draft_control *c, const fxi_draft_pass *p)
-{
-    return pass_us(c, p->n_decode);
-}
-
+// What n_more rows would take beyond a pass without drafts and prompts.
 static double rows_us(const fxi_draft_control *c, const fxi_draft_pass *p, int n_more)
 {
-    const double plain = plain_us(c, p), least = p->n_row == p->n_decode ? LEAST_ROW : BESIDE_ROW;
+    const double plain = pass_us(c, p->n_decode);
+    const double least = p->n_row == p->n_decode ? LEAST_ROW : BESIDE_ROW;
     return fmax(pass_us(c, p->n_decode + n_more) - plain, n_more * least * plain / p->n_decode);
 }
 
@@ -142,12 +133,6 @@ static bool may_draft(const fxi_draft_control *c, const fxi_draft_pass *p)
     return low && high <= FXI_PASS_ROWS && high - low <= n / 4 && reads_within(c, p, c->reach);
 }
 
-static bool may_try(const fxi_draft_control *c, const fxi_draft_pass *p, double us)
-{
-    const double most_us = TRY_PASSES * plain_us(c, p); // more is only expected, not measured
-    return c->wait_us <= 0 && p->n_row == p->n_decode && fmin(us, most_us) <= c->account_us;
-}
-
 // The offer whose next token is likeliest to be accepted. NULL: none has another one.
 static fxi_draft_offer *best_offer(fxi_draft_offer *o, int n)
 {
@@ -163,7 +148,7 @@ static fxi_draft_offer *best_offer(fxi_draft_offer *o, int n)
 static int propose_best(const fxi_draft_control *c, fxi_draft_offer *o, int n,
                         const fxi_draft_pass *p, int max_row, double cost_us)
 {
-    const double plain = plain_us(c, p), token_us = plain / p->n_decode;
+    const double plain = pass_us(c, p->n_decode), token_us = plain / p->n_decode;
     const double most_us = fmax(AT_ONCE * c->account_us, fmin(c->account_us, plain));
     double sum = 0, most = 0;
     int best = 0;
@@ -187,28 +172,21 @@ static int propose_best(const fxi_draft_control *c, fxi_draft_offer *o, int n,
 }
 
 void fxi_draft_choose(fxi_draft_control *c, fxi_draft_offer *o, int n, const fxi_draft_pass *p,
-                      int max_row)
+                      int max_row, double cost_us)
 {
     for (int i = 0; i < n; i++) o[i].n_proposed = 0;
     c->has_offers |= n > 0;
+    c->is_try = false;
     if (n <= 0 || max_row <= 0 || !may_draft(c, p)) return;
     const int n_measured = measured_from(c, FXI_PASS_ROWS, -1) - p->n_decode;
     const int most_more = MORE_ROWS + (n_measured > 0 ? 2 * n_measured : 0);
-    const int n_best = propose_best(c, o, n, p, max_row < most_more ? max_row : most_more, 0);
-    (void)propose_best(c, o, n, p, n_best, 0);
+    const int n_best = propose_best(c, o, n, p, max_row < most_more ? max_row : most_more, cost_us);
+    (void)propose_best(c, o, n, p, n_best, cost_us);
     fxi_draft_offer *best = n_best ? NULL : best_offer(o, n);
-    c->is_try = best && may_try(c, p, rows_us(c, p, 1));
+    const double most_us = TRY_PASSES * pass_us(c, p->n_decode); // more is expected, not measured
+    c->is_try = best && c->wait_us <= 0 && p->n_row == p->n_decode &&
+                fmin(rows_us(c, p, 1) + cost_us, most_us) <= c->account_us;
     if (c->is_try) best->n_proposed = 1;
-}
-
-int fxi_draft_length(fxi_draft_control *c, const fxi_draft_offer *o, double cost_us,
-                     const fxi_draft_pass *p)
-{
-    fxi_draft_offer one = *o;
-    c->has_offers = true;
-    if (!may_draft(c, p)) return 0;
-    const int n_best = propose_best(c, &one, 1, p, o->n, cost_us);
-    return n_best ? n_best : may_try(c, p, rows_us(c, p, 1) + cost_us);
 }
 
 // ---- what was lost and saved -------------------------------------------------------------------
@@ -220,7 +198,7 @@ static double saved_us(const fxi_draft_control *c, const fxi_draft_pass *p, doub
                        const fxi_draft_result *d)
 {
     const int n_row = p->n_row + d->n_tok;
-    const double plain = plain_us(c, p);
+    const double plain = pass_us(c, p->n_decode);
     if (!d->n_tok) return -d->us;
     const double took_us = p->n_row != p->n_decode
                                ? fmax(d->n_tok * us / n_row, rows_us(c, p, d->n_tok))
@@ -241,7 +219,7 @@ void fxi_draft_note_pass(fxi_draft_control *c, const fxi_draft_pass *p, double u
         c->prompt_rows += part * (n_row - c->prompt_rows);
     }
     if (p->n_decode > 0) {
-        const double plain = plain_us(c, p), saved = saved_us(c, p, us, d);
+        const double plain = pass_us(c, p->n_decode), saved = saved_us(c, p, us, d);
         if (!c->is_open) c->account_us = plain;
         c->is_open = plain > 0;
         if (c->has_offers) c->wait_us -= plain;
@@ -249,7 +227,8 @@ void fxi_draft_note_pass(fxi_draft_control *c, const fxi_draft_pass *p, double u
         c->account_us = fmin(c->account_us + saved, SAVED_PASSES * plain);
         if (c->is_try && d->n_tok) {
             c->wait_us = d->n_accepted ? 0 : -saved / SHARE * (1 << c->n_failed);
-            c->n_failed = (int)limit_to(0, c->n_failed + (d->n_accepted ? -2 : 1), MOST_FAILED);
+            const int n_failed = c->n_failed + (d->n_accepted ? -2 : 1);
+            c->n_failed = n_failed < 0 ? 0 : n_failed > MOST_FAILED ? MOST_FAILED : n_failed;
         }
     }
     c->has_offers = c->is_try = false;

@@ -89,13 +89,10 @@ typedef struct fxi_draft_result {
     double us; // time that drafting took
 } fxi_draft_result;
 
-// Sets n_proposed of each offer, at most max_row of them together.
+// Sets n_proposed of each offer, at most max_row of them together. cost_us: what each of their
+// tokens takes where the drafts have yet to be made.
 void fxi_draft_choose(fxi_draft_control *c, fxi_draft_offer *o, int n, const fxi_draft_pass *pass,
-                      int max_row);
-// How long a draft of this kind should be that has yet to be made, which takes cost_us per token;
-// at most o->n.
-int fxi_draft_length(fxi_draft_control *c, const fxi_draft_offer *o, double cost_us,
-                     const fxi_draft_pass *pass);
+                      int max_row, double cost_us);
 // A pass with these drafts took us, without the time for drafting them.
 void fxi_draft_note_pass(fxi_draft_control *c, const fxi_draft_pass *pass, double us,
                          const fxi_draft_result *drafts);

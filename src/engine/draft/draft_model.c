@@ -110,12 +110,7 @@ static fx_status load_weights(fxi_draft_model *m, const fxi_gguf *g, fx_error *e
         m->device, (size_t)o->max_seq * (size_t)m->n_vocab * sizeof(float), &logits, err));
     m->logits = logits;
     const size_t n = (size_t)(m->n_vocab > m->opt.n_vocab ? m->n_vocab : m->opt.n_vocab);
-    fxi_sample_scratch *s = &m->scratch;
-    s->logit = malloc(n * sizeof *s->logit);
-    s->cand = malloc(n * sizeof *s->cand);
-    s->count = calloc(n, sizeof *s->count);
-    s->allowed = calloc(n / 64 + 1, sizeof *s->allowed);
-    if (s->logit && s->cand && s->count && s->allowed) return FX_OK;
+    if (fxi_sample_scratch_make(&m->scratch, n)) return FX_OK;
     return fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
 }
 
@@ -194,10 +189,7 @@ void fxi_draft_model_close(fxi_draft_model *m)
     free(m->token);
     free(m->batch);
     free(m->wish);
-    free(m->scratch.logit);
-    free(m->scratch.cand);
-    free(m->scratch.count);
-    free(m->scratch.allowed);
+    fxi_sample_scratch_free(&m->scratch);
     free(m);
 }
 

@@ -124,15 +124,15 @@ static int find_draft(fxi_drafting *x, fxi_seq *s, int most)
 
 // ---- plan --------------------------------------------------------------------------------------
 
-static fxi_draft_offer offer_of(fxi_seq *s, fxi_draft_kind kind, int n)
+static fxi_draft_offer offer_of(fxi_seq *s, int n)
 {
-    return (fxi_draft_offer){.seq = &s->draft->odds, .kind = kind, .n = n};
+    return (fxi_draft_offer){.seq = &s->draft->odds, .kind = s->draft->kind, .n = n};
 }
 
 static void add_offer(fxi_drafting *x, fxi_seq *s, int n)
 {
     x->seq[x->n_offer] = s;
-    x->offer[x->n_offer++] = offer_of(s, s->draft->kind, n);
+    x->offer[x->n_offer++] = offer_of(s, n);
 }
 
 // Drafts end one token before the answer does: its last one is sampled, never computed.
@@ -145,32 +145,27 @@ static void offer_draft(fxi_drafting *x, fxi_seq *s)
     if (n > 0)
         add_offer(x, s, n);
     else if (s->draft && x->model && !x->hooks->drafter)
-        x->wish[x->n_wish++] = (fxi_draft_wish){.s = s, .most = most};
+        x->wish[x->n_wish++] = (fxi_draft_wish){.s = s, .most = most, .tok = s->draft->tok};
 }
 
 static void offer_model_drafts(fxi_drafting *x)
 {
-    int n_tok = 0;
+    int n = 0, n_tok = 0;
     // The draft model is asked where it is likely to pay.
-    if (!x->hooks->takes_all) {
-        int n = 0;
-        for (int i = 0; i < x->n_wish; i++) {
-            fxi_draft_wish w = x->wish[i];
-            const fxi_draft_offer o = offer_of(w.s, FXI_DRAFT_MODEL, w.most);
-            w.most = fxi_draft_length(&x->control, &o, x->model_us, &x->pass);
-            if (w.most) x->wish[n++] = w;
+    for (int i = 0; i < x->n_wish; i++) {
+        fxi_draft_wish w = x->wish[i];
+        w.s->draft->kind = FXI_DRAFT_MODEL;
+        if (!x->hooks->takes_all) {
+            fxi_draft_offer o = offer_of(w.s, w.most);
+            fxi_draft_choose(&x->control, &o, 1, &x->pass, o.n, x->model_us);
+            w.most = o.n_proposed;
         }
-        x->n_wish = n;
+        if (w.most) x->wish[n++] = w;
     }
-    if (!x->n_wish) return;
-    for (int i = 0; i < x->n_wish; i++) {
-        x->wish[i].tok = x->wish[i].s->draft->tok;
-        x->wish[i].n_tok = 0;
-    }
-    x->draft_us = fxi_draft_model_run(x->model, x->wish, x->n_wish);
-    for (int i = 0; i < x->n_wish; i++) {
+    if (!n) return;
+    x->draft_us = fxi_draft_model_run(x->model, x->wish, n);
+    for (int i = 0; i < n; i++) {
         const fxi_draft_wish *w = &x->wish[i];
-        w->s->draft->kind = FXI_DRAFT_MODEL;
         if (w->n_tok) add_offer(x, w->s, w->n_tok);
         n_tok += w->n_tok;
     }
@@ -236,7 +231,7 @@ int fxi_drafting_plan(fxi_drafting *x, int n_tok, int max_row)
             max_row -= o->n_proposed;
         }
     } else {
-        fxi_draft_choose(&x->control, x->offer, x->n_offer, &x->pass, max_row);
+        fxi_draft_choose(&x->control, x->offer, x->n_offer, &x->pass, max_row, 0);
     }
     return grow_caches(x);
 }

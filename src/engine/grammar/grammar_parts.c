@@ -136,7 +136,7 @@ static fx_status read_schema_part(part_reader *r, const fx_part *p, uint32_t *no
     FX_TRY(read_schema_text(r, p, &ask.schema));
     FX_TRY(copy_text(r, p, at, sizeof at));
     FX_TRY(need_json(r));
-    return fxi_schema_add_part(r->g, &r->json, &ask, node, r->err);
+    return fxi_schema_add(r->g, &r->json, &ask, node, r->err);
 }
 
 static fx_status read_string_part(part_reader *r, const fx_part *p, uint32_t *node)
@@ -159,7 +159,7 @@ static fx_status read_string_part(part_reader *r, const fx_part *p, uint32_t *no
         patterns[ask.n_pattern] = pattern[ask.n_pattern];
         ask.n_pattern++;
     }
-    return fxi_schema_add_plain(r->g, &ask, node, r->err);
+    return fxi_schema_add(r->g, NULL, &ask, node, r->err);
 }
 
 static fx_status read_rules_part(part_reader *r, const fx_part *p, uint32_t *node)
@@ -169,28 +169,19 @@ static fx_status read_rules_part(part_reader *r, const fx_part *p, uint32_t *nod
 
 // ---- parts of parts -----------------------------------------------------------------------------
 
-typedef uint32_t node_maker(fxi_gram *g, const uint32_t *node, size_t n);
-
-static fx_status read_list(part_reader *r, const fx_part *p, node_maker *make, uint32_t *node)
+// All of them, or one.
+static fx_status read_list(part_reader *r, const fx_part *p, uint32_t *node)
 {
+    const bool is_choice = p->kind == FX_PART_ALT;
     fx_status st = FX_OK;
+    if (is_choice && !p->n_part)
+        return fxi_fail(r->err, FX_EINVAL, "there is nothing to choose from");
     uint32_t *kid = calloc(p->n_part + 1, sizeof *kid);
     if (!kid) return no_part_memory(r);
     for (size_t i = 0; !st && i < p->n_part; i++) st = read_part(r, &p->part[i], &kid[i]);
-    if (!st) *node = make(r->g, kid, p->n_part);
+    if (!st) *node = (is_choice ? fxi_gram_alt : fxi_gram_seq)(r->g, kid, p->n_part);
     free(kid);
     return st;
-}
-
-static fx_status read_sequence(part_reader *r, const fx_part *p, uint32_t *node)
-{
-    return read_list(r, p, fxi_gram_seq, node);
-}
-
-static fx_status read_alternatives(part_reader *r, const fx_part *p, uint32_t *node)
-{
-    if (!p->n_part) return fxi_fail(r->err, FX_EINVAL, "there is nothing to choose from");
-    return read_list(r, p, fxi_gram_alt, node);
 }
 
 static fx_status read_repetition(part_reader *r, const fx_part *p, uint32_t *node)
@@ -205,7 +196,7 @@ static fx_status read_repetition(part_reader *r, const fx_part *p, uint32_t *nod
 
 static part_rule *const part_rules[FX_N_PART] = {
     [FX_PART_TEXT] = read_text_part,     [FX_PART_CONTROL] = read_control,
-    [FX_PART_SEQ] = read_sequence,       [FX_PART_ALT] = read_alternatives,
+    [FX_PART_SEQ] = read_list,           [FX_PART_ALT] = read_list,
     [FX_PART_REPEAT] = read_repetition,  [FX_PART_FREE] = read_free,
     [FX_PART_REGEX] = read_pattern,      [FX_PART_JSON] = read_json_object,
     [FX_PART_SCHEMA] = read_schema_part, [FX_PART_OBJECT] = read_schema_part,

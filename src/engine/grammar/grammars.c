@@ -139,13 +139,6 @@ void fxi_grammar_worker_stop(fxi_grammar_worker *w)
     drop_grammar_work(w);
 }
 
-static void free_worker(fxi_grammar_worker *w)
-{
-    fxi_grammar_worker_stop(w);
-    pthread_cond_destroy(&w->wake);
-    pthread_mutex_destroy(&w->mu);
-}
-
 bool fxi_grammar_worker_runs(fxi_grammar_worker *w)
 {
     return atomic_load_explicit(&w->has_thread, memory_order_relaxed);
@@ -159,29 +152,21 @@ void fxi_grammar_worker_pause(fxi_grammar_worker *w, bool is_paused)
     pthread_mutex_unlock(&w->mu);
 }
 
-static bool init_worker(fxi_grammar_worker *w)
-{
-    if (pthread_mutex_init(&w->mu, NULL)) return false;
-    if (!pthread_cond_init(&w->wake, NULL)) return true;
-    pthread_mutex_destroy(&w->mu);
-    return false;
-}
-
 // ---- the grammars of an engine -----------------------------------------------------------------
 
 bool fxi_grammars_init(fxi_grammars *v)
 {
     atomic_init(&v->pool.used_bytes, 0);
     atomic_init(&v->pool.limit_bytes, POOL_BYTES);
-    if (!init_worker(&v->worker)) return false;
-    if (!pthread_mutex_init(&v->mu, NULL)) return true;
-    free_worker(&v->worker);
-    return false;
+    return !pthread_mutex_init(&v->worker.mu, NULL) && !pthread_cond_init(&v->worker.wake, NULL) &&
+           !pthread_mutex_init(&v->mu, NULL);
 }
 
 void fxi_grammars_free(fxi_grammars *v)
 {
-    free_worker(&v->worker);
+    fxi_grammar_worker_stop(&v->worker);
+    pthread_cond_destroy(&v->worker.wake);
+    pthread_mutex_destroy(&v->worker.mu);
     fxi_grammars_forget(v);
     fxi_gram_tokens_free(&v->tokens);
     pthread_mutex_destroy(&v->mu);

@@ -58,13 +58,6 @@ uint64_t fxi_budget_wanted(const fxi_memory *m)
     return m->limit_bytes > least ? m->limit_bytes : least;
 }
 
-// Frees memory that sequences hold. False: it is on its way, or no sequence holds any.
-static bool free_last(fxi_memory *m)
-{
-    if (fxi_preempt_drop_late(m)) return true;
-    return !m->sched->n_swapping_out && fxi_preempt_last(m, true);
-}
-
 void fxi_budget_apply(fxi_memory *m)
 {
     const uint64_t want = fxi_budget_wanted(m);
@@ -74,7 +67,7 @@ void fxi_budget_apply(fxi_memory *m)
     if (!is_new && !m->budget_follows) return;
     fx_status st;
     do st = (m->limit_is_near ? fxi_kv_set_budget : fxi_kv_aim_budget)(m->kv, want);
-    while (st == FX_ENOSPACE && free_last(m));
+    while (st == FX_ENOSPACE && fxi_preempt_free(m, true));
     fxi_kv_stats kv;
     fxi_kv_get_stats(m->kv, &kv);
     // Memory that a failed device has put out of use may never come free.

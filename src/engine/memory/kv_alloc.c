@@ -32,17 +32,10 @@ static bool start_again(fxi_memory *m, fxi_live_request *r)
     return true;
 }
 
-// One request at a time is swapped out: what it frees may suffice. False: nothing is left to free.
-static bool free_some(fxi_memory *m)
-{
-    if (fxi_preempt_drop_late(m)) return true;
-    return !m->sched->n_swapping_out && fxi_preempt_last(m, false);
-}
-
 bool fxi_alloc_tokens(fxi_memory *m, fxi_seq *s, int n_tok)
 {
     fx_status st;
-    while ((st = extend_cache(m, s, n_tok)) == FX_ENOSPACE && free_some(m))
+    while ((st = extend_cache(m, s, n_tok)) == FX_ENOSPACE && fxi_preempt_free(m, false))
         if (s->request->state != FXI_RUNNING) return false;
     if (st == FX_ENOSPACE) {
         if (m->sched->n_swapping_out) return false;
@@ -55,9 +48,9 @@ bool fxi_alloc_tokens(fxi_memory *m, fxi_seq *s, int n_tok)
         return true;
     }
     if (st != FX_ENOSPACE)
-        fxi_request_fail(s->request, no_system_memory);
+        fxi_request_fail(s->request, FX_EINTERNAL, no_system_memory);
     else if (!start_again(m, s->request))
-        fxi_request_refuse(s->request, st, no_kv_memory);
+        fxi_request_fail(s->request, st, no_kv_memory);
     return false;
 }
 
@@ -102,22 +95,14 @@ int fxi_alloc_each(fxi_memory *m, fxi_seq *const *s, const int *n_tok, int n)
 {
     int end[FXI_ALLOC_BATCH];
     fx_status st;
-    for (int i = 0; i < n; i++) end[i] = s[i]->n_computed + n_tok[i];
-    const int n_done = extend_many(m, s, end, n, &st);
-    note_each(m, s, end, n_done);
-    for (int i = 0; i < n_done; i++) s[i]->n_planned = n_tok[i];
-    return n_done;
-}
-
-int fxi_alloc_next(fxi_memory *m, fxi_seq *const *s, int n)
-{
-    int end[FXI_ALLOC_BATCH];
-    fx_status st;
     if (!n) return 0;
-    for (int i = 0; i < n; i++) end[i] = s[i]->n_computed + 1;
+    for (int i = 0; i < n; i++) end[i] = s[i]->n_computed + (n_tok ? n_tok[i] : 1);
     const int n_done = extend_many(m, s, end, n, &st);
-    note_many(m, n_done, st);
-    for (int i = 0; i < n_done; i++) s[i]->n_planned = 1;
+    if (n_tok)
+        note_each(m, s, end, n_done);
+    else
+        note_many(m, n_done, st);
+    for (int i = 0; i < n_done; i++) s[i]->n_planned = end[i] - s[i]->n_computed;
     return n_done;
 }
 
@@ -134,7 +119,7 @@ int fxi_alloc_drafts(fxi_memory *m, fxi_seq *const *s, const int *n_more, int n)
     fxi_seq *last = s[n_done];
     if (fxi_kv_extend(m->kv, last->kv, last->n_computed + last->n_planned) != FX_OK) {
         last->n_planned = 0;
-        fxi_request_fail(last->request, no_system_memory);
+        fxi_request_fail(last->request, FX_EINTERNAL, no_system_memory);
     }
     return n_done;
 }
@@ -149,6 +134,6 @@ bool fxi_alloc_unblock(fxi_memory *m)
         return true;
     }
     if (fxi_preempt_drop_swapped(m) || start_again(m, last)) return true;
-    fxi_request_refuse(last, FX_ENOSPACE, no_kv_memory);
+    fxi_request_fail(last, FX_ENOSPACE, no_kv_memory);
     return false;
 }

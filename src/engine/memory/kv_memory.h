@@ -46,10 +46,9 @@ enum { FXI_ALLOC_BATCH = 64 };
 // later pass).
 bool fxi_alloc_tokens(fxi_memory *m, fxi_seq *s, int n_tok);
 // The same for n_tok[i] more tokens of each of n sequences, in order, as far as memory is at hand:
-// nothing is preempted. Returns how many have it. n <= FXI_ALLOC_BATCH.
+// nothing is preempted. n_tok NULL: one more of each. Returns how many have it. n <=
+// FXI_ALLOC_BATCH.
 int fxi_alloc_each(fxi_memory *m, fxi_seq *const *s, const int *n_tok, int n);
-// The same for one more token of each.
-int fxi_alloc_next(fxi_memory *m, fxi_seq *const *s, int n);
 // Extends the caches of n planned sequences by n_more[i] drafted tokens, as far as memory is at
 // hand; nothing is preempted. Returns how many were extended, the first ones; n_planned stays. If a
 // cache is lost on the way, the failure of its request is decided, and none of the request's
@@ -102,6 +101,9 @@ bool fxi_preempt_drop_late(fxi_memory *m);
 // The swapped request served last loses its caches, which frees what they shared in memory. False:
 // no request is swapped.
 bool fxi_preempt_drop_swapped(fxi_memory *m);
+// The next of these that frees memory, of one request at a time: what it frees may suffice. False:
+// it is on its way, or there is nothing left to free.
+bool fxi_preempt_free(fxi_memory *m, bool may_be_only);
 uint64_t fxi_preempt_bytes(const fxi_memory *m,
                            const fxi_live_request *r); // of its caches, in the swap
 // Updates the measured rate of prompts with the time of a pass.

@@ -221,6 +221,12 @@ bool fxi_preempt_drop_swapped(fxi_memory *m)
     return r != NULL;
 }
 
+bool fxi_preempt_free(fxi_memory *m, bool may_be_only)
+{
+    if (fxi_preempt_drop_late(m)) return true;
+    return !m->sched->n_swapping_out && fxi_preempt_last(m, may_be_only);
+}
+
 // ---- back --------------------------------------------------------------------------------------
 
 void fxi_preempt_swap_in(fxi_memory *m, fxi_live_request *r)

@@ -8,103 +8,79 @@
 
 // ---- copies of what a request points to --------------------------------------------------------
 
-// Replaces a list by a copy, an empty one by NULL. False: no memory.
-static bool copy_bytes(const void **list, size_t n, size_t elem_bytes)
+// They lie after the request, in the same piece of memory, and are laid out twice: first for the
+// sum of their sizes.
+typedef struct copy_area {
+    char *at; // NULL: only the size is wanted
+    size_t n_bytes;
+} copy_area;
+
+// A copy of a list; NULL if it is empty.
+static void *copy_list(copy_area *a, const void *list, size_t n, size_t elem_bytes)
 {
-    const void *from = *list;
-    *list = NULL;
-    if (!n) return true;
-    void *copy = malloc(n * elem_bytes);
-    if (copy) memcpy(copy, from, n * elem_bytes);
-    *list = copy;
-    return copy != NULL;
+    void *copy = a->at && n ? a->at + a->n_bytes : NULL;
+    if (copy) memcpy(copy, list, n * elem_bytes);
+    a->n_bytes += (n * elem_bytes + 15) / 16 * 16;
+    return copy;
 }
 
-static int compare_ids(const void *a, const void *b)
+static const char *copy_text(copy_area *a, const char *text)
+{
+    return copy_list(a, text, strlen(text) + 1, 1);
+}
+
+int fxi_ids_compare(const void *a, const void *b)
 {
     const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
 }
 
-// Replaces a set of ids by a sorted copy without repetitions: what is done for each of them takes
-// no longer than for each of the vocabulary.
-static bool copy_set(const int32_t **set, size_t *n)
+// Of a set of ids a sorted copy without repetitions: what is done for each of them takes no longer
+// than for each of the vocabulary.
+static const int32_t *copy_set(copy_area *a, const int32_t *set, size_t *n)
 {
-    if (!copy_bytes((const void **)set, *n, sizeof **set)) return false;
-    int32_t *id = (int32_t *)*set;
+    int32_t *id = copy_list(a, set, *n, sizeof *set);
     size_t n_kept = 0;
-    if (*n) qsort(id, *n, sizeof *id, compare_ids);
+    if (!id) return NULL;
+    qsort(id, *n, sizeof *id, fxi_ids_compare);
     for (size_t i = 0; i < *n; i++)
         if (!n_kept || id[i] != id[n_kept - 1]) id[n_kept++] = id[i];
     *n = n_kept;
-    return true;
+    return id;
 }
 
-static bool copy_stops(fx_request *spec)
+// All but the prompt, which the first sequence has.
+static void copy_request(copy_area *a, const fx_request *from, fx_request *to)
 {
-    const char *const *from = spec->stop;
-    const char **copy = calloc(spec->n_stop ? spec->n_stop : 1, sizeof *copy);
-    spec->stop = copy;
-    if (!copy) return false;
-    for (size_t i = 0; i < spec->n_stop; i++)
-        if (!(copy[i] = strdup(from[i]))) return false;
-    return true;
-}
-
-// Each list is a copy or NULL after a failure.
-static bool copy_runs(fx_sampling *s)
-{
-    const fx_id_run *from = s->ban_run;
-    fx_id_run *copy = calloc(s->n_ban_run ? s->n_ban_run : 1, sizeof *copy);
-    bool ok = copy != NULL;
-    s->ban_run = copy;
-    for (size_t i = 0; ok && i < s->n_ban_run; i++) {
-        copy[i] = from[i];
-        ok = copy_bytes((const void **)&copy[i].id, copy[i].n, sizeof *copy[i].id);
+    const fx_sampling *s = &from->sampling;
+    *to = *from;
+    to->prompt = NULL;
+    to->tenant = copy_text(a, from->tenant ? from->tenant : "");
+    to->stop_token = copy_set(a, from->stop_token, &to->n_stop_token);
+    to->show_token = copy_set(a, from->show_token, &to->n_show_token);
+    to->sampling.bias = copy_list(a, s->bias, s->n_bias, sizeof *s->bias);
+    to->sampling.allow = copy_set(a, s->allow, &to->sampling.n_allow);
+    to->sampling.ban = copy_set(a, s->ban, &to->sampling.n_ban);
+    fx_id_run *run = copy_list(a, s->ban_run, s->n_ban_run, sizeof *run);
+    for (size_t i = 0; i < s->n_ban_run; i++) {
+        const int32_t *id = copy_list(a, s->ban_run[i].id, s->ban_run[i].n, sizeof *id);
+        if (run) run[i].id = id;
     }
-    return ok;
-}
-
-// Copies everything that the request points to. After a failure each pointer is a copy or NULL, so
-// disown_request can free them all.
-static bool own_request(fx_request *spec)
-{
-    fx_sampling *s = &spec->sampling;
-    if (spec->grammar) fx_grammar_retain(spec->grammar);
-    bool ok = copy_bytes((const void **)&spec->prompt, spec->n_prompt, sizeof *spec->prompt);
-    ok &= copy_set(&spec->stop_token, &spec->n_stop_token);
-    ok &= copy_set(&spec->show_token, &spec->n_show_token);
-    ok &= copy_bytes((const void **)&s->bias, s->n_bias, sizeof *s->bias);
-    ok &= copy_set(&s->allow, &s->n_allow);
-    ok &= copy_set(&s->ban, &s->n_ban);
-    ok &= copy_runs(s);
-    spec->tenant = strdup(spec->tenant ? spec->tenant : "");
-    return copy_stops(spec) && ok && spec->tenant;
-}
-
-static void disown_request(fx_request *spec)
-{
-    for (size_t i = 0; spec->stop && i < spec->n_stop; i++) free((char *)spec->stop[i]);
-    free((void *)spec->stop);
-    free((void *)spec->prompt);
-    free((void *)spec->stop_token);
-    free((void *)spec->show_token);
-    free((void *)spec->sampling.bias);
-    free((void *)spec->sampling.allow);
-    free((void *)spec->sampling.ban);
-    for (size_t i = 0; spec->sampling.ban_run && i < spec->sampling.n_ban_run; i++)
-        free((void *)spec->sampling.ban_run[i].id);
-    free((void *)spec->sampling.ban_run);
-    free((void *)spec->tenant);
-    fx_grammar_release(spec->grammar);
+    to->sampling.ban_run = run;
+    const char **stop = copy_list(a, from->stop, from->n_stop, sizeof(const char *));
+    for (size_t i = 0; i < from->n_stop; i++) {
+        const char *text = copy_text(a, from->stop[i]);
+        if (stop) stop[i] = text;
+    }
+    to->stop = stop;
 }
 
 // ---- making ------------------------------------------------------------------------------------
 
-static bool only_control(const fxi_vocab *v, const fx_request *spec)
+static bool only_control(const fxi_vocab *v, const int32_t *tok, size_t n)
 {
-    for (size_t i = 0; i < spec->n_prompt; i++)
-        if (!fxi_vocab_control(v, spec->prompt[i])) return false;
+    for (size_t i = 0; i < n; i++)
+        if (!fxi_vocab_control(v, tok[i])) return false;
     return true;
 }
 
@@ -147,24 +123,26 @@ static int longest_answer(const fxi_service *sv, const fx_request *spec)
     return low;
 }
 
-static bool init_request(const fxi_service *sv, fxi_live_request *r, uint64_t now_us)
+static bool init_request(const fxi_service *sv, fxi_live_request *r, const int32_t *prompt,
+                         uint64_t now_us)
 {
-    const fx_request *spec = &r->spec;
-    r->spec.no_cache |= !fxi_kv_can(sv->kv, FXI_KV_PREFIX);
+    fx_request *spec = &r->spec;
+    fxi_seq *first = &r->seq[0];
+    if (spec->grammar) fx_grammar_retain(spec->grammar);
+    spec->no_cache |= !fxi_kv_can(sv->kv, FXI_KV_PREFIX);
     r->max_tok = longest_answer(sv, spec);
     r->n_left = spec->n_choice;
     r->defers_output = spec->beam_width || r->n_seq > spec->n_choice;
     r->submit_us = now_us;
     r->order_ms = (int64_t)(now_us / 1000) - (int64_t)spec->priority * PRIORITY_MS;
-    r->begins = fxi_decoder_begin(sv->vocab, only_control(sv->vocab, &r->spec));
+    r->begins = fxi_decoder_begin(sv->vocab, only_control(sv->vocab, prompt, spec->n_prompt));
     for (int i = 0; i < r->n_seq; i++) {
         r->seq[i].request = r;
         r->seq[i].choice = i;
         fxi_seq_clear(&r->seq[i]);
     }
-    fxi_seq *first = &r->seq[0];
-    if (!own_request(&r->spec) || !fxi_seq_reserve(first, (int)spec->n_prompt + 1)) return false;
-    memcpy(first->tok, spec->prompt, spec->n_prompt * sizeof *first->tok);
+    if (!fxi_seq_reserve(first, (int)spec->n_prompt + 1)) return false;
+    memcpy(first->tok, prompt, spec->n_prompt * sizeof *first->tok);
     first->n_tok = (int)spec->n_prompt;
     first->state = FXI_SEQ_LIVE;
     return make_end(sv, r) && make_embedding(sv->shape, r) &&
@@ -176,12 +154,18 @@ fx_status fxi_request_make(const fxi_service *sv, const fx_request *spec, uint64
                            fxi_live_request **out, fx_error *err)
 {
     const int n_seq = fxi_request_n_seq(spec);
-    fxi_live_request *r = calloc(1, sizeof *r + (size_t)n_seq * sizeof r->seq[0]);
+    fxi_live_request *r;
+    const size_t own_bytes = (sizeof *r + (size_t)n_seq * sizeof r->seq[0] + 15) / 16 * 16;
+    copy_area copies = {0};
+    fx_request measured;
     *out = NULL;
+    copy_request(&copies, spec, &measured);
+    r = calloc(1, own_bytes + copies.n_bytes);
     if (!r) return fxi_fail(err, FX_ENOMEM, "no memory for a request");
-    r->spec = *spec;
+    copies = (copy_area){.at = (char *)r + own_bytes};
+    copy_request(&copies, spec, &r->spec);
     r->n_seq = n_seq;
-    if (!init_request(sv, r, now_us)) {
+    if (!init_request(sv, r, spec->prompt, now_us)) {
         fxi_request_free(r);
         return fxi_fail(err, FX_ENOMEM, "no memory for a request");
     }
@@ -192,7 +176,7 @@ fx_status fxi_request_make(const fxi_service *sv, const fx_request *spec, uint64
 void fxi_request_free(fxi_live_request *r)
 {
     fxi_stops_free(&r->stops);
-    disown_request(&r->spec);
+    fx_grammar_release(r->spec.grammar);
     for (int i = 0; i < r->n_seq; i++) fxi_seq_clear(&r->seq[i]);
     fxi_beam_free(r->beam);
     free(r->end);
@@ -215,7 +199,7 @@ void fxi_request_finish_cancelled(fxi_live_request *r)
     if (atomic_load(&r->cancelled)) fxi_request_finish(r, FX_FINISH_CANCEL);
 }
 
-void fxi_request_refuse(fxi_live_request *r, fx_status status, const char *error)
+void fxi_request_fail(fxi_live_request *r, fx_status status, const char *error)
 {
     for (int i = 0; i < r->n_seq; i++) {
         if (r->seq[i].finish != FX_FINISH_NONE) continue;
@@ -223,11 +207,6 @@ void fxi_request_refuse(fxi_live_request *r, fx_status status, const char *error
         r->seq[i].error_status = status;
     }
     fxi_request_finish(r, FX_FINISH_ERROR);
-}
-
-void fxi_request_fail(fxi_live_request *r, const char *error)
-{
-    fxi_request_refuse(r, FX_EINTERNAL, error);
 }
 
 int fxi_request_n_live(const fxi_live_request *r)

@@ -132,15 +132,15 @@ typedef struct fxi_seq {
         int choice, n_tok;
     } join;
     fxi_text text;
-    fxi_match_state place; // of the answer in the request's grammar
-    double sum_logprob;    // of the answer, if choices are ranked by it
-    double beam_sum;       // of a beam: sum of logprobs, after the rules
-    fxi_prob_log prob;     // of the answer, if it is emitted later
-    bool pools_all;        // the rows of all its tokens are needed, not only the last one's
-    int n_pooled;          // tokens whose rows are pooled in embd
-    int n_embd;            // numbers of embd that are emitted, once it has ended
-    uint64_t last_us;      // when its last token was sampled; 0: none yet
-    int stop_token, stop_string;
+    fxi_match_state place;  // of the answer in the request's grammar
+    double sum_logprob;     // of the answer, if choices are ranked by it
+    double beam_sum;        // of a beam: sum of logprobs, after the rules
+    fxi_prob_log prob;      // of the answer, if it is emitted later
+    bool pools_all;         // the rows of all its tokens are needed, not only the last one's
+    int n_pooled;           // tokens whose rows are pooled in embd
+    int n_embd;             // numbers of embd that are emitted, once it has ended
+    uint64_t last_us;       // when its last token was sampled; 0: none yet
+    int stop_token;         // that ended it; -1: none did
     const char *error;      // with FX_FINISH_ERROR: a static line,
     fx_status error_status; // and FX_EINVAL if the request is at fault
 } fxi_seq;
@@ -166,7 +166,7 @@ typedef struct fxi_wait {
 
 struct fxi_live_request {
     uint64_t id;
-    fx_request spec;    // as submitted; its pointers are to copies that the request owns
+    fx_request spec;    // as submitted, but for the prompt; it points to copies, freed with it
     int32_t *end;       // [n_end] tokens that end an answer: no rule may choose them before min_tok
     int n_end, n_eot;   // the first n_eot are the vocabulary's end-of-text tokens
     fxi_stops stops;    // over spec.stop
@@ -216,7 +216,7 @@ typedef struct fxi_service {
     const fx_model_info *info;
     const fxi_model_shape *shape;
     const struct fxi_vocab *vocab;
-    const int32_t *end_tok; // [n_end_tok] the vocabulary's end-of-text tokens
+    int32_t *end_tok; // [n_end_tok] owned; the vocabulary's end-of-text tokens
     int n_end_tok;
     int max_seq; // sequences that run together
     fxi_kv *kv;
@@ -249,12 +249,12 @@ int fxi_request_longest_tok(const fxi_service *sv, uint64_t budget_bytes);
 fx_status fxi_request_make(const fxi_service *sv, const fx_request *spec, uint64_t now_us,
                            fxi_live_request **out, fx_error *err);
 void fxi_request_free(fxi_live_request *r);
+int fxi_ids_compare(const void *a, const void *b); // of int32_t, as its sets of tokens are sorted
 // Decides the end of every sequence whose end is not decided yet.
 void fxi_request_finish(fxi_live_request *r, fx_finish why);
-// The same with FX_FINISH_ERROR; `error` is a static line. Refuse: FX_EINVAL, the request itself is
-// at fault; FX_ENOSPACE, the budget has become too small for it.
-void fxi_request_fail(fxi_live_request *r, const char *error);
-void fxi_request_refuse(fxi_live_request *r, fx_status status, const char *error);
+// The same with FX_FINISH_ERROR; `error` is a static line. FX_EINVAL: the request itself is at
+// fault; FX_ENOSPACE: the budget has become too small for it; otherwise FX_EINTERNAL.
+void fxi_request_fail(fxi_live_request *r, fx_status status, const char *error);
 void fxi_request_finish_cancelled(
     fxi_live_request *r); // with FX_FINISH_CANCEL, if it was cancelled
 int fxi_request_n_live(const fxi_live_request *r);
@@ -286,9 +286,7 @@ bool fxi_seq_allowed(fxi_seq *s, uint64_t *allowed, const char **error);
 // The tokens that the grammar forces next, up to max_tok; 0: there is a choice, or the request's
 // other rules may forbid them. Failures show when it is followed.
 int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok);
-// Decide its end; `error` is a static line. Refuse: the request itself is at fault.
-void fxi_seq_fail(fxi_seq *s, const char *error);
-void fxi_seq_refuse(fxi_seq *s, const char *error);
+void fxi_seq_fail(fxi_seq *s, fx_status status, const char *error); // as fxi_request_fail
 bool fxi_seq_ended_well(const fxi_seq *s);
 
 // Its request runs, it is LIVE and has a cache, and its end is not decided.
@@ -302,6 +300,13 @@ static inline bool fxi_seq_may_compute(const fxi_seq *s)
 static inline int fxi_seq_n_left(const fxi_seq *s)
 {
     return s->n_tok - s->n_computed;
+}
+
+static inline fxi_seq *fxi_request_first_live(fxi_live_request *r) // Pre: one is LIVE
+{
+    int i = 0;
+    while (r->seq[i].state != FXI_SEQ_LIVE) i++;
+    return &r->seq[i];
 }
 
 static inline bool fxi_request_embeds(const fxi_live_request *r)
@@ -321,18 +326,9 @@ static inline bool fxi_request_goes_before(const fxi_live_request *a, const fxi_
     return a->order_ms < b->order_ms || (a->order_ms == b->order_ms && a->id < b->id);
 }
 
-// ---- seq.c: a text becomes a vector ------------------------------------------------------------
-
-// Rows of s that the pass being planned is to return: of its last tokens.
-int fxi_embedding_n_row(const fxi_seq *s, const fxi_model_shape *shape);
-// Pools these rows, once s->n_computed has grown by the pass.
-void fxi_embedding_add(fxi_seq *s, const fxi_model_shape *shape, const float *rows, int n_row);
-// All tokens are pooled: completes the vector and decides the end of s.
-void fxi_embedding_end(fxi_seq *s, const fxi_model_shape *shape);
-
 // ---- beam search --------------------------------------------------------------------------------
 
-// Beam search as data: candidates in, the best (parent, token) pairs out.
+// Beam search (commit.c): candidates in, the best (parent, token) pairs out.
 //
 //   candidates   the 2 x width likeliest next tokens of each beam; among all of them the 2 x width
 //                with the largest sum of logprobs, ties to the lower beam, then the likelier token
@@ -353,7 +349,7 @@ typedef struct fxi_hypothesis {
 
 // A beam and a token that continues it.
 typedef struct fxi_beam_next {
-    int parent; // as in fxi_beam_offer
+    int parent; // index of the beam
     fx_logprob next;
     double sum; // of logprobs, this token included
 } fxi_beam_next;
@@ -370,17 +366,5 @@ typedef struct fxi_beam {
 
 bool fxi_beam_make(fxi_live_request *r); // r->beam, of req.beam_width; false: no memory
 void fxi_beam_free(fxi_beam *b);         // NULL is allowed
-
-// Adds the likeliest next tokens of one beam, at most 2 x width; `sum` is its sum of logprobs so
-// far. At most width calls between two rankings.
-void fxi_beam_offer(fxi_beam *b, int parent, double sum, const fx_logprob *next, int n_next);
-// Sorts the offers: b->cand[0 .. returned) are the candidates to consider. The next offer starts
-// anew.
-int fxi_beam_rank(fxi_beam *b);
-// Keeps an ended sequence with this sum of logprobs if it is among the width best so far. Takes
-// over what *s owns either way.
-void fxi_beam_keep(fxi_live_request *r, fxi_seq *s, double sum);
-// Whether the search may end although beams could continue; the best one has this sum and length.
-bool fxi_beam_may_end(const fxi_live_request *r, double best_sum, int n_tok);
 
 #endif

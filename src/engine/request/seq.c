@@ -1,10 +1,8 @@
-// seq.c - sequences as data: the text that may be shown, tokens, the place in the grammar, the end,
-// the embedding; and beam search.
+// seq.c - sequences as data: the text that may be shown, tokens, the place in the grammar, the end;
+// and what a beam search keeps.
 #include "base/text/utf8.h" // defines: fxi_utf8_count
 #include "engine/request/request.h"
-#include "model/pooling.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,7 +192,7 @@ void fxi_seq_clear(fxi_seq *s)
     fxi_text_free(&s->text);
     fxi_prob_log_free(&s->prob);
     free(s->embd);
-    *s = (fxi_seq){.request = s->request, .choice = s->choice, .stop_token = -1, .stop_string = -1};
+    *s = (fxi_seq){.request = s->request, .choice = s->choice, .stop_token = -1};
     s->text.bytes = r->begins;
     s->text.include_stop = r->spec.include_stop;
     s->text.show_control = r->spec.show_control;
@@ -207,17 +205,11 @@ int fxi_seq_n_generated(const fxi_seq *s)
 
 // ---- ends --------------------------------------------------------------------------------------
 
-void fxi_seq_fail(fxi_seq *s, const char *error)
+void fxi_seq_fail(fxi_seq *s, fx_status status, const char *error)
 {
     s->finish = FX_FINISH_ERROR;
     s->error = error;
-    s->error_status = FX_EINTERNAL;
-}
-
-void fxi_seq_refuse(fxi_seq *s, const char *error)
-{
-    fxi_seq_fail(s, error);
-    s->error_status = FX_EINVAL;
+    s->error_status = status;
 }
 
 bool fxi_seq_ended_well(const fxi_seq *s)
@@ -295,35 +287,6 @@ bool fxi_seq_is_ready(fxi_seq *s, size_t *left)
     return is_ready;
 }
 
-// ---- embeddings --------------------------------------------------------------------------------
-
-// A text may be computed in several passes, and again after a preemption: each row is added once,
-// in order, so that the vector's bits depend on the text alone.
-int fxi_embedding_n_row(const fxi_seq *s, const fxi_model_shape *shape)
-{
-    const int first = s->n_pooled > s->n_computed ? s->n_pooled : s->n_computed;
-    const int end = s->n_computed + s->n_planned;
-    return end > first ? fxi_pooling_rows(shape, end - first, end == s->n_tok) : 0;
-}
-
-void fxi_embedding_add(fxi_seq *s, const fxi_model_shape *shape, const float *rows, int n_row)
-{
-    fxi_pooling_add(shape, rows, n_row, s->n_computed, s->embd);
-    if (s->n_computed > s->n_pooled) s->n_pooled = s->n_computed;
-}
-
-void fxi_embedding_end(fxi_seq *s, const fxi_model_shape *shape)
-{
-    const fx_request *spec = &s->request->spec;
-    const bool is_unit =
-        spec->norm == FX_NORM_MODEL ? shape->has_unit_length : spec->norm == FX_NORM_UNIT;
-    s->n_embd = spec->n_dim ? spec->n_dim : shape->dim;
-    if (fxi_pooling_finish(shape, s->n_tok, s->n_embd, is_unit, s->embd))
-        s->finish = FX_FINISH_STOP;
-    else
-        fxi_seq_fail(s, "the model computed an embedding that is not made of finite numbers");
-}
-
 // ---- beam search --------------------------------------------------------------------------------
 
 bool fxi_beam_make(fxi_live_request *r)
@@ -346,62 +309,4 @@ void fxi_beam_free(fxi_beam *b)
     free(b->cand);
     free(b->next);
     free(b);
-}
-
-// ---- candidates --------------------------------------------------------------------------------
-
-static int by_sum(const void *a, const void *b)
-{
-    const fxi_beam_next *x = a, *y = b;
-    if (x->sum != y->sum) return x->sum < y->sum ? 1 : -1;
-    if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
-    if (x->next.logprob != y->next.logprob) return x->next.logprob < y->next.logprob ? 1 : -1;
-    return (x->next.token > y->next.token) - (x->next.token < y->next.token);
-}
-
-void fxi_beam_offer(fxi_beam *b, int parent, double sum, const fx_logprob *next, int n_next)
-{
-    for (int k = 0; k < n_next; k++)
-        b->cand[b->n_cand++] = (fxi_beam_next){parent, next[k], sum + (double)next[k].logprob};
-}
-
-int fxi_beam_rank(fxi_beam *b)
-{
-    const int n = b->n_cand;
-    qsort(b->cand, (size_t)n, sizeof *b->cand, by_sum);
-    b->n_cand = 0;
-    return n < 2 * b->width ? n : 2 * b->width;
-}
-
-// ---- hypotheses --------------------------------------------------------------------------------
-
-static double beam_score(const fxi_live_request *r, double sum, int n_tok)
-{
-    return sum / pow(n_tok, (double)r->spec.length_penalty);
-}
-
-void fxi_beam_keep(fxi_live_request *r, fxi_seq *s, double sum)
-{
-    fxi_beam *b = r->beam;
-    double score = beam_score(r, sum, fxi_seq_n_generated(s));
-    int at = b->n_done;
-    while (at > 0 && score > b->done[at - 1].score) at--;
-    if (at == b->width) {
-        fxi_seq_clear(s);
-        return;
-    }
-    if (b->n_done == b->width) fxi_seq_clear(&b->done[--b->n_done].s);
-    memmove(&b->done[at + 1], &b->done[at], (size_t)(b->n_done - at) * sizeof b->done[0]);
-    b->done[at] = (fxi_hypothesis){*s, score};
-    b->n_done++;
-    *s = (fxi_seq){.request = r};
-}
-
-bool fxi_beam_may_end(const fxi_live_request *r, double best_sum, int n_tok)
-{
-    const fxi_beam *b = r->beam;
-    if (b->n_done < b->width) return false;
-    if (r->spec.early_stop == FX_STOP_EARLY) return true;
-    if (r->spec.early_stop == FX_STOP_NEVER && r->spec.length_penalty > 0) n_tok = r->max_tok;
-    return beam_score(r, best_sum, n_tok) <= b->done[b->width - 1].score;
 }

@@ -18,7 +18,25 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+bool fxi_sample_scratch_make(fxi_sample_scratch *s, size_t n_vocab)
+{
+    *s = (fxi_sample_scratch){.logit = malloc(n_vocab * sizeof *s->logit),
+                              .cand = malloc(n_vocab * sizeof *s->cand),
+                              .count = calloc(n_vocab, sizeof *s->count),
+                              .allowed = calloc(n_vocab / 64 + 1, sizeof *s->allowed)};
+    return s->logit && s->cand && s->count && s->allowed;
+}
+
+void fxi_sample_scratch_free(fxi_sample_scratch *s)
+{
+    free(s->logit);
+    free(s->cand);
+    free(s->count);
+    free(s->allowed);
+}
 
 static bool is_too_short_to_end(const fxi_sample_view *v)
 {

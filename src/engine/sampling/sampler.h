@@ -1,8 +1,8 @@
 // sampler.h - from a row of logits to a token: the request's rules (rules.c), the draw (sampler.c),
 // and the probability of a token (logprob.c).
 //
-// Pure functions of their arguments, from any thread: they allocate nothing and keep no state
-// between calls. Every sum runs in the order of ids or of drawing, so that no result depends on the
+// Pure functions of their arguments, from any thread, but for memory: they keep no state between
+// calls. Every sum runs in the order of ids or of drawing, so that no result depends on the
 // number of threads. A NaN logit counts as -inf: it is never drawn while any other token can be.
 #ifndef FXI_ENGINE_SAMPLER_H
 #define FXI_ENGINE_SAMPLER_H
@@ -21,6 +21,10 @@ typedef struct fxi_sample_scratch {
     int32_t *count;      // [n_vocab] all zero between calls
     uint64_t *allowed;   // [n_vocab / 64 + 1]
 } fxi_sample_scratch;
+
+// Memory for so many tokens; false: none. Free it in either case; all zero is allowed.
+bool fxi_sample_scratch_make(fxi_sample_scratch *s, size_t n_vocab);
+void fxi_sample_scratch_free(fxi_sample_scratch *s);
 
 // What the rules see of a sequence. All ids are within the vocabulary.
 typedef struct fxi_sample_view {

@@ -61,6 +61,41 @@ static bool by_joined(const fxi_treap_node *a, const fxi_treap_node *b)
     return x->choice != y->choice ? x->choice < y->choice : x->n_tok < y->n_tok;
 }
 
+static fxi_client *client_at(fxi_treap_node *n)
+{
+    return FXI_TREAP_OF(n, fxi_client, known_at);
+}
+
+static bool by_number(const fxi_treap_node *a, const fxi_treap_node *b)
+{
+    const fxi_client *x = FXI_TREAP_OF(a, fxi_client, known_at);
+    const fxi_client *y = FXI_TREAP_OF(b, fxi_client, known_at);
+    return x->number < y->number;
+}
+
+static bool by_served(const fxi_treap_node *a, const fxi_treap_node *b)
+{
+    const fxi_client *x = FXI_TREAP_OF(a, fxi_client, idle_at);
+    const fxi_client *y = FXI_TREAP_OF(b, fxi_client, idle_at);
+    return x->served < y->served;
+}
+
+static bool by_turn(const fxi_treap_node *a, const fxi_treap_node *b)
+{
+    const fxi_live_request *x = FXI_TREAP_OF(a, fxi_live_request, turn_at);
+    const fxi_live_request *y = FXI_TREAP_OF(b, fxi_live_request, turn_at);
+    return x->turn_served < y->turn_served ||
+           (x->turn_served == y->turn_served && fxi_request_goes_before(x, y));
+}
+
+static bool by_line(const fxi_treap_node *a, const fxi_treap_node *b)
+{
+    const fxi_live_request *x = FXI_TREAP_OF(a, fxi_live_request, line_at);
+    const fxi_live_request *y = FXI_TREAP_OF(b, fxi_live_request, line_at);
+    return x->spec.priority < y->spec.priority ||
+           (x->spec.priority == y->spec.priority && fxi_request_goes_before(x, y));
+}
+
 void fxi_sched_init(fxi_sched *d, const fxi_journal *journal, uint64_t seed)
 {
     d->journal = journal;
@@ -68,7 +103,12 @@ void fxi_sched_init(fxi_sched *d, const fxi_journal *journal, uint64_t seed)
     d->waiting.at = d->aside.at = d->running.at = (fxi_treap){.before = by_order, .seed = seed};
     d->filling = (fxi_treap){.before = by_tokens, .seed = seed};
     d->joining = (fxi_treap){.before = by_joined, .seed = seed};
-    fxi_clients_init(&d->clients, seed);
+    fxi_clients *c = &d->clients;
+    c->seed = seed;
+    c->known = (fxi_treap){.before = by_number, .seed = seed};
+    c->idle = (fxi_treap){.before = by_served, .seed = seed};
+    for (size_t i = 0; i < sizeof c->turn / sizeof c->turn[0]; i++)
+        c->turn[i] = (fxi_treap){.before = by_turn, .seed = seed};
 }
 
 // ---- lists -------------------------------------------------------------------------------------
@@ -141,9 +181,7 @@ void fxi_sched_move(fxi_sched *d, fxi_live_request *r, fxi_request_state to)
     if (r->state == FXI_JOINING) fxi_treap_remove(&d->joining, &r->wait.at);
     // It waits with its first sequence that is alive.
     if (to == FXI_JOINING) {
-        int i = 0;
-        while (i < r->n_seq - 1 && r->seq[i].state != FXI_SEQ_LIVE) i++;
-        const struct fxi_join *j = &r->seq[i].join;
+        const struct fxi_join *j = &fxi_request_first_live(r)->join;
         r->wait = (fxi_wait){.request_id = j->request_id, .choice = j->choice, .n_tok = j->n_tok};
         fxi_treap_add(&d->joining, &r->wait.at);
     }
@@ -257,51 +295,7 @@ bool fxi_defer_sample(fxi_sched *d, fxi_seq *s)
 #define SPREAD   (65536 * TOKEN)
 #define MAX_IDLE 1024 // clients that are remembered without a request
 
-static fxi_client *client_at(fxi_treap_node *n)
-{
-    return FXI_TREAP_OF(n, fxi_client, known_at);
-}
-
-static bool by_number(const fxi_treap_node *a, const fxi_treap_node *b)
-{
-    const fxi_client *x = FXI_TREAP_OF(a, fxi_client, known_at);
-    const fxi_client *y = FXI_TREAP_OF(b, fxi_client, known_at);
-    return x->number < y->number;
-}
-
-static bool by_served(const fxi_treap_node *a, const fxi_treap_node *b)
-{
-    const fxi_client *x = FXI_TREAP_OF(a, fxi_client, idle_at);
-    const fxi_client *y = FXI_TREAP_OF(b, fxi_client, idle_at);
-    return x->served < y->served;
-}
-
-static bool by_turn(const fxi_treap_node *a, const fxi_treap_node *b)
-{
-    const fxi_live_request *x = FXI_TREAP_OF(a, fxi_live_request, turn_at);
-    const fxi_live_request *y = FXI_TREAP_OF(b, fxi_live_request, turn_at);
-    return x->turn_served < y->turn_served ||
-           (x->turn_served == y->turn_served && fxi_request_goes_before(x, y));
-}
-
-static bool by_line(const fxi_treap_node *a, const fxi_treap_node *b)
-{
-    const fxi_live_request *x = FXI_TREAP_OF(a, fxi_live_request, line_at);
-    const fxi_live_request *y = FXI_TREAP_OF(b, fxi_live_request, line_at);
-    return x->spec.priority < y->spec.priority ||
-           (x->spec.priority == y->spec.priority && fxi_request_goes_before(x, y));
-}
-
 // ---- the table ---------------------------------------------------------------------------------
-
-void fxi_clients_init(fxi_clients *c, uint64_t seed)
-{
-    c->seed = seed;
-    c->known = (fxi_treap){.before = by_number, .seed = seed};
-    c->idle = (fxi_treap){.before = by_served, .seed = seed};
-    for (size_t i = 0; i < sizeof c->turn / sizeof c->turn[0]; i++)
-        c->turn[i] = (fxi_treap){.before = by_turn, .seed = seed};
-}
 
 void fxi_clients_free(fxi_clients *c)
 {
@@ -385,20 +379,11 @@ void fxi_clients_collect(fxi_clients *c, fxi_live_request *r)
     }
 }
 
-static void serve_client(fxi_clients *c, fxi_client *to, uint64_t n)
+void fxi_clients_serve(fxi_clients *c, fxi_client *to, int n_prompt_tok, int n_generated_tok)
 {
+    const uint64_t n = (uint64_t)n_prompt_tok + 2 * (uint64_t)n_generated_tok;
     to->served += n * TOKEN;
     c->time += n * TOKEN / (uint64_t)c->n_collected;
-}
-
-void fxi_clients_serve_prompt(fxi_clients *c, fxi_client *to, int n_tok)
-{
-    serve_client(c, to, (uint64_t)n_tok);
-}
-
-void fxi_clients_serve_tokens(fxi_clients *c, fxi_client *to, int n_tok)
-{
-    serve_client(c, to, 2 * (uint64_t)n_tok);
 }
 
 // ---- lines and turns ---------------------------------------------------------------------------

@@ -96,7 +96,6 @@ bool fxi_defer_sample(fxi_sched *d, fxi_seq *s); // whether s, all computed, is 
 
 // ---- sched.c: ..._locked: the caller holds the mailbox's mu ----------------------------------
 
-void fxi_clients_init(fxi_clients *c, uint64_t seed);                       // of zeroes
 void fxi_clients_free(fxi_clients *c);                                      // no request is left
 fxi_client *fxi_client_make(const fxi_clients *c, uint64_t number);         // NULL: no memory
 fxi_client *fxi_clients_find_locked(const fxi_clients *c, uint64_t number); // NULL: not known
@@ -105,8 +104,8 @@ void fxi_clients_enter_locked(fxi_clients *c, fxi_live_request *r);
 void fxi_clients_leave_locked(fxi_clients *c, fxi_live_request *r); // r is about to be freed
 void fxi_clients_collect(fxi_clients *c, fxi_live_request *r);      // r was taken from the mailbox
 
-void fxi_clients_serve_prompt(fxi_clients *c, fxi_client *to, int n_tok); // tokens to be computed
-void fxi_clients_serve_tokens(fxi_clients *c, fxi_client *to, int n_tok); // tokens generated
+// So many tokens of prompts are computed for it, or were generated.
+void fxi_clients_serve(fxi_clients *c, fxi_client *to, int n_prompt_tok, int n_generated_tok);
 
 void fxi_clients_line_up(fxi_clients *c, fxi_live_request *r); // r gets into sched.waiting
 void fxi_clients_leave_line(fxi_clients *c, fxi_live_request *r);

@@ -1,7 +1,7 @@
 // gguf_write.c - writes a GGUF file front to back; gguf_parse.c shows the layout.
 //
 // A writer goes KEYS -> TENSORS (declare_tensor) -> DATA (begin_data, write_data) -> freed
-// (finish). The two counts of the header are written as zero and set when the data begins.
+// (finish). What comes before the data is collected in memory, because it begins with its counts.
 //
 // A file appears whole or not at all: it is written under another name in the same folder, synced,
 // and renamed. A path that is no regular file, such as a device, is written directly.
@@ -25,10 +25,8 @@ struct fxi_gguf_writer {
     char *path;   // as the caller named it
     char *target; // the file that path is or links to; NULL: written directly
     char *temp;   // the file that is written and becomes target
-    bool in_memory;
-    char *memory; // only for writers that write to memory
-    size_t memory_bytes;
-    FILE *f;
+    FILE *f;      // NULL: the head alone is wanted
+    fxi_buf head; // all before the data
     gguf_stage stage;
     uint64_t pos; // bytes written
     uint64_t n_kv, n_tensor;
@@ -56,7 +54,10 @@ static void fail_use(fxi_gguf_writer *w, const char *what, const char *name)
 static void put_raw(fxi_gguf_writer *w, const void *p, size_t n)
 {
     if (w->st != FX_OK || !n) return;
-    if (fwrite(p, 1, n, w->f) != n) fail_io(w);
+    if (w->stage != DATA && !fxi_buf_add(&w->head, p, n))
+        w->st = fxi_fail(&w->err, FX_ENOMEM, "%s: no memory", w->path);
+    else if (w->stage == DATA && fwrite(p, 1, n, w->f) != n)
+        fail_io(w);
     w->pos += n;
 }
 
@@ -70,7 +71,7 @@ static void put_u64(fxi_gguf_writer *w, uint64_t v)
     put_raw(w, &v, sizeof v);
 }
 
-static void put_str(fxi_gguf_writer *w, fxi_str s)
+void fxi_gguf_put_str(fxi_gguf_writer *w, fxi_str s)
 {
     put_u64(w, s.n);
     put_raw(w, s.p, s.n);
@@ -87,7 +88,7 @@ static void put_padding(fxi_gguf_writer *w)
 static void put_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type type)
 {
     if (w->st == FX_OK && w->stage != KEYS) fail_use(w, "a key after the tensors", key);
-    put_str(w, fxi_str_of(key));
+    fxi_gguf_put_str(w, fxi_str_of(key));
     put_u32(w, type);
     w->n_kv++;
 }
@@ -95,7 +96,7 @@ static void put_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type type)
 void fxi_gguf_write_kv(fxi_gguf_writer *w, const fxi_gguf_kv *kv)
 {
     if (w->st == FX_OK && w->stage != KEYS) fail_use(w, "a key after the tensors", "keys");
-    put_str(w, kv->key);
+    fxi_gguf_put_str(w, kv->key);
     put_u32(w, kv->type);
     if (kv->type == FXI_GGUF_ARRAY) {
         put_u32(w, kv->elem_type);
@@ -122,7 +123,7 @@ void fxi_gguf_write_array(fxi_gguf_writer *w, const char *key, fxi_gguf_type ele
 void fxi_gguf_write_text(fxi_gguf_writer *w, const char *key, fxi_str v)
 {
     put_key(w, key, FXI_GGUF_STR);
-    put_str(w, v);
+    fxi_gguf_put_str(w, v);
 }
 
 void fxi_gguf_write_u32(fxi_gguf_writer *w, const char *key, uint32_t v)
@@ -143,10 +144,9 @@ void fxi_gguf_write_bool(fxi_gguf_writer *w, const char *key, bool v)
     put_raw(w, v ? "\1" : "\0", 1);
 }
 
-void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, size_t n)
+void fxi_gguf_begin_strs(fxi_gguf_writer *w, const char *key, size_t n)
 {
     put_array_key(w, key, FXI_GGUF_STR, n);
-    for (size_t i = 0; i < n; i++) put_str(w, v[i]);
 }
 
 // ---- tensors ------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype typ
     if (!shape_bytes(fxi_dtype_find(type), n_dim, ne, &size))
         return fail_use(w, "not a tensor's type and shape", name);
     w->stage = TENSORS;
-    put_str(w, fxi_str_of(name));
+    fxi_gguf_put_str(w, fxi_str_of(name));
     put_u32(w, n_dim);
     put_raw(w, ne, n_dim * sizeof *ne);
     put_u32(w, type);
@@ -187,13 +187,12 @@ void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype typ
 void fxi_gguf_begin_data(fxi_gguf_writer *w)
 {
     if (w->st != FX_OK || w->stage == DATA) return;
-    put_padding(w);
-    w->stage = DATA;
     const uint64_t counts[2] = {w->n_tensor, w->n_kv};
-    if (w->in_memory) return; // set when all is written
-    if (fseeko(w->f, COUNTS_AT, SEEK_SET) || fwrite(counts, sizeof counts, 1, w->f) != 1 ||
-        fseeko(w->f, 0, SEEK_END))
-        fail_io(w);
+    put_padding(w);
+    if (w->st != FX_OK) return;
+    w->stage = DATA;
+    memcpy(w->head.p + COUNTS_AT, counts, sizeof counts);
+    if (w->f && fwrite(w->head.p, 1, w->head.n, w->f) != w->head.n) fail_io(w);
 }
 
 void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes)
@@ -224,7 +223,7 @@ static void free_writer(fxi_gguf_writer *w)
     free(w->temp);
     free(w->target);
     free(w->path);
-    free(w->memory);
+    fxi_buf_free(&w->head);
     free(w);
 }
 
@@ -251,17 +250,14 @@ static fx_status open_writer(const char *path, bool in_memory, fxi_gguf_writer *
     fxi_gguf_writer *w = calloc(1, sizeof *w);
     fx_status st = FX_OK;
     if (w) w->path = strdup(path);
-    if (w && in_memory) w->f = open_memstream(&w->memory, &w->memory_bytes);
-    if (!w || !w->path || (in_memory && !w->f))
+    if (!w || !w->path)
         st = fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
     else if (!in_memory)
         st = open_output(w, err);
     if (st != FX_OK) {
-        if (w && w->f) fclose(w->f);
         if (w) free_writer(w);
         return st;
     }
-    w->in_memory = in_memory;
     put_raw(w, "GGUF", 4);
     put_u32(w, VERSION);
     put_u64(w, 0); // n_tensor and
@@ -289,9 +285,19 @@ fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w)
 static void close_file(fxi_gguf_writer *w)
 {
     if (w->st == FX_OK && w->temp && (fflush(w->f) || fsync(fileno(w->f)))) fail_io(w);
-    if (fclose(w->f) && w->st == FX_OK) fail_io(w);
+    if (w->f && fclose(w->f) && w->st == FX_OK) fail_io(w);
     if (w->st == FX_OK && w->temp && rename(w->temp, w->target)) fail_io(w);
     if (w->st != FX_OK && w->temp) remove(w->temp);
+}
+
+// Frees w; the status is that of the first failure.
+static fx_status end_writer(fxi_gguf_writer *w, fx_error *err)
+{
+    close_file(w);
+    const fx_status st = w->st;
+    if (st != FX_OK && err) *err = w->err;
+    free_writer(w);
+    return st;
 }
 
 fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err)
@@ -301,31 +307,22 @@ fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err)
         w->st =
             fxi_fail(&w->err, FX_EINVAL, "%s: the data ends inside tensor %" PRIu64 " of %" PRIu64,
                      w->path, w->i_tensor, w->n_tensor);
-    close_file(w);
-    fx_status st = w->st;
-    if (st != FX_OK && err) *err = w->err;
-    free_writer(w);
-    return st;
+    return end_writer(w, err);
 }
 
 void fxi_gguf_writer_abandon(fxi_gguf_writer *w, fx_error *err)
 {
-    if (w->st != FX_OK && err) *err = w->err;
-    if (w->st == FX_OK) w->st = FX_EINVAL; // nothing is kept
-    close_file(w);
-    free_writer(w);
+    const bool failed = w->st != FX_OK;
+    if (!failed) w->st = FX_EINVAL; // nothing is kept
+    end_writer(w, failed ? err : NULL);
 }
 
 fx_status fxi_gguf_writer_take_head(fxi_gguf_writer *w, fxi_buf *out, fx_error *err)
 {
     fxi_gguf_begin_data(w);
-    close_file(w);
-    fx_status st = w->st;
-    const uint64_t counts[2] = {w->n_tensor, w->n_kv};
-    if (st == FX_OK) memcpy(w->memory + COUNTS_AT, counts, sizeof counts);
-    if (st == FX_OK && !fxi_buf_add(out, w->memory, w->memory_bytes))
-        st = fxi_fail(&w->err, FX_ENOMEM, "%s: no memory", w->path);
-    if (st != FX_OK && err) *err = w->err;
-    free_writer(w);
-    return st;
+    if (w->st == FX_OK) {
+        *out = w->head;
+        w->head = (fxi_buf){0};
+    }
+    return end_writer(w, err);
 }

@@ -302,58 +302,97 @@ static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = 
 
 // ---- families ----------------------------------------------------------------------------------
 
-#define HALVES 0
-#define BERT   (FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_ENCODER)
+#define BERT (FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_ENCODER)
 
+#define EPS_1E6  "\"rms_norm_eps\": 1e-6"
+#define EPS_1E12 "\"layer_norm_eps\": 1e-12"
+#define TIED     "\"tie_word_embeddings\": true"
+#define GEMMA                                                                      \
+    EPS_1E6 ", " TIED ", \"num_attention_heads\": 8, \"num_key_value_heads\": 4, " \
+            "\"head_dim\": 256, \"query_pre_attn_scalar\": 256, \"sliding_window\": 4096, "
+
+// Where rotary embedding has halves in GGUF, too, and nothing else is special, a row has no flags.
 static const fxi_hf_family families[] = {
-    {"llama", "llama", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, NULL, NULL, NULL},
-    {"mistral", "llama", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL},
-    {"ministral", "llama", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL},
-    {"mixtral", "llama", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL},
-    {"ministral3", "mistral3", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL},
-    {"qwen2", "qwen2", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL},
-    {"qwen3", "qwen3", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL},
-    {"qwen2_moe", "qwen2moe", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL},
-    {"qwen3_moe", "qwen3moe", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL},
-    {"phi3", "phi3", HALVES, "silu", FXI_HF_EVERY, NULL, NULL, NULL},
-    {"phi", "phi2", FXI_HF_LAYER_NORM, "gelu_new", FXI_HF_NO_WINDOW, phi_names, NULL, phi_neutral},
-    {"gemma2", "gemma2", FXI_HF_PLUS_1, NULL, FXI_HF_PATTERN, gemma_names, gemma_keys, NULL},
-    {"gemma3_text", "gemma3", FXI_HF_PLUS_1, NULL, FXI_HF_PATTERN, gemma_names, gemma_keys, NULL},
-    {"smollm3", "smollm3", FXI_HF_PAIRS, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL},
-    {"olmo2", "olmo2", HALVES, "silu", FXI_HF_NO_WINDOW, olmo2_names, NULL, NULL},
-    {"olmo3", "olmo2", HALVES, "silu", FXI_HF_PATTERN, olmo2_names, NULL, NULL},
-    {"olmoe", "olmoe", HALVES, "silu", FXI_HF_NO_WINDOW, NULL, NULL, NULL},
-    {"granite", "granite", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, NULL, granite_keys, NULL},
-    {"granitemoe", "granitemoe", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, granitemoe_names,
-     granite_keys, NULL},
-    {"stablelm", "stablelm", FXI_HF_LAYER_NORM, "silu", FXI_HF_NO_WINDOW, stablelm_names,
-     parallel_keys, NULL},
-    {"starcoder2", "starcoder2", FXI_HF_LAYER_NORM, "gelu_pytorch_tanh", FXI_HF_EVERY,
-     starcoder2_names, NULL, NULL},
-    {"falcon", "falcon", FXI_HF_LAYER_NORM | FXI_HF_FFN_4X, NULL, FXI_HF_NO_WINDOW, falcon_names,
-     NULL, falcon_neutral},
-    {"gpt2", "gpt2", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_FFN_4X, "gelu_new",
-     FXI_HF_NO_WINDOW, gpt2_names, NULL, NULL},
-    {"gpt_neox", "gptneox", FXI_HF_LAYER_NORM, "gelu", FXI_HF_NO_WINDOW, gptneox_names,
-     parallel_keys, NULL},
-    {"opt", "opt", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE, "relu", FXI_HF_NO_WINDOW, opt_names,
-     opt_keys, opt_neutral},
-    {"cohere", "command-r", FXI_HF_LAYER_NORM, "silu", FXI_HF_NO_WINDOW, NULL, cohere_keys,
-     cohere_neutral},
-    {"bert", "bert", BERT, "gelu", FXI_HF_NO_WINDOW, bert_names, NULL, bert_neutral},
-    {"roberta", "bert", BERT | FXI_HF_FROM_POSITION_2, "gelu", FXI_HF_NO_WINDOW, roberta_names,
-     NULL, bert_neutral},
-    {"xlm-roberta", "bert", BERT | FXI_HF_FROM_POSITION_2, "gelu", FXI_HF_NO_WINDOW, roberta_names,
-     NULL, bert_neutral},
-    {"nomic_bert", "nomic-bert", FXI_HF_LAYER_NORM | FXI_HF_ENCODER, NULL, FXI_HF_NO_WINDOW,
-     nomic_names, NULL, nomic_neutral},
-    {"gpt_oss", "gpt-oss", HALVES, NULL, FXI_HF_PATTERN, gptoss_names, gptoss_keys, NULL},
+    {"llama", "llama", .flags = FXI_HF_PAIRS, .act = "silu", .defaults = EPS_1E6},
+    {"mistral", "llama", .flags = FXI_HF_PAIRS, .act = "silu", .window = FXI_HF_EVERY,
+     .defaults = EPS_1E6 ", \"num_key_value_heads\": 8, \"sliding_window\": 4096, "
+                         "\"max_position_embeddings\": 131072"},
+    {"ministral", "llama", .flags = FXI_HF_PAIRS, .act = "silu", .window = FXI_HF_EVERY,
+     .defaults = EPS_1E6 ", \"num_key_value_heads\": 8, \"sliding_window\": 4096, "
+                         "\"max_position_embeddings\": 131072"},
+    {"mixtral", "llama", .flags = FXI_HF_PAIRS, .act = "silu", .window = FXI_HF_EVERY,
+     .defaults = "\"num_key_value_heads\": 8, \"num_local_experts\": 8, "
+                 "\"num_experts_per_tok\": 2, \"rope_theta\": 1000000, "
+                 "\"max_position_embeddings\": 131072"},
+    {"ministral3", "mistral3", .flags = FXI_HF_PAIRS, .act = "silu", .window = FXI_HF_EVERY,
+     .defaults = "\"num_key_value_heads\": 8, \"head_dim\": 128"},
+    {"qwen2", "qwen2", .act = "silu", .window = FXI_HF_FROM_LAYER,
+     .defaults = EPS_1E6 ", \"max_position_embeddings\": 32768"},
+    {"qwen3", "qwen3", .act = "silu", .window = FXI_HF_FROM_LAYER,
+     .defaults = EPS_1E6 ", \"head_dim\": 128, \"max_position_embeddings\": 32768"},
+    {"qwen2_moe", "qwen2moe", .act = "silu", .window = FXI_HF_FROM_LAYER,
+     .defaults = EPS_1E6 ", \"norm_topk_prob\": false, \"max_position_embeddings\": 32768"},
+    {"qwen3_moe", "qwen3moe", .act = "silu", .window = FXI_HF_FROM_LAYER,
+     .defaults = EPS_1E6 ", \"norm_topk_prob\": false, \"max_position_embeddings\": 32768"},
+    {"phi3", "phi3", .act = "silu", .window = FXI_HF_EVERY,
+     .defaults = "\"max_position_embeddings\": 4096"},
+    {"phi", "phi2", .flags = FXI_HF_LAYER_NORM, .act = "gelu_new", .names = phi_names,
+     .neutral = phi_neutral, .defaults = "\"partial_rotary_factor\": 0.5"},
+    {"gemma2", "gemma2", .flags = FXI_HF_PLUS_1, .window = FXI_HF_PATTERN, .names = gemma_names,
+     .keys = gemma_keys,
+     .defaults = GEMMA "\"attn_logit_softcapping\": 50, \"final_logit_softcapping\": 30, "
+                       "\"max_position_embeddings\": 8192"},
+    {"gemma3_text", "gemma3", .flags = FXI_HF_PLUS_1, .window = FXI_HF_PATTERN,
+     .names = gemma_names, .keys = gemma_keys,
+     .defaults = GEMMA "\"vocab_size\": 262208, \"rope_theta\": 1000000, "
+                       "\"max_position_embeddings\": 131072"},
+    {"smollm3", "smollm3", .flags = FXI_HF_PAIRS, .act = "silu", .window = FXI_HF_FROM_LAYER,
+     .defaults = EPS_1E6 ", " TIED ", \"rope_theta\": 2000000, \"max_position_embeddings\": 32768"},
+    {"olmo2", "olmo2", .act = "silu", .names = olmo2_names},
+    {"olmo3", "olmo2", .act = "silu", .window = FXI_HF_PATTERN, .names = olmo2_names,
+     .defaults = "\"rope_theta\": 500000, \"sliding_window\": 4096"},
+    {"olmoe", "olmoe", .act = "silu",
+     .defaults = "\"norm_topk_prob\": false, \"max_position_embeddings\": 4096"},
+    {"granite", "granite", .flags = FXI_HF_PAIRS, .act = "silu", .keys = granite_keys,
+     .defaults = EPS_1E6},
+    {"granitemoe", "granitemoe", .flags = FXI_HF_PAIRS, .act = "silu", .names = granitemoe_names,
+     .keys = granite_keys, .defaults = EPS_1E6},
+    {"stablelm", "stablelm", .flags = FXI_HF_LAYER_NORM, .act = "silu", .names = stablelm_names,
+     .keys = parallel_keys,
+     .defaults = "\"partial_rotary_factor\": 0.25, \"max_position_embeddings\": 4096"},
+    {"starcoder2", "starcoder2", .flags = FXI_HF_LAYER_NORM, .act = "gelu_pytorch_tanh",
+     .window = FXI_HF_EVERY, .names = starcoder2_names,
+     .defaults = TIED ", \"max_position_embeddings\": 4096"},
+    {"falcon", "falcon", .flags = FXI_HF_LAYER_NORM | FXI_HF_FFN_4X, .names = falcon_names,
+     .neutral = falcon_neutral, .defaults = TIED},
+    {"gpt2", "gpt2", .flags = FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_FFN_4X, .act = "gelu_new",
+     .names = gpt2_names, .defaults = TIED ", \"n_positions\": 1024"},
+    {"gpt_neox", "gptneox", .flags = FXI_HF_LAYER_NORM, .act = "gelu", .names = gptneox_names,
+     .keys = parallel_keys, .defaults = "\"rotary_pct\": 0.25, \"use_parallel_residual\": true"},
+    {"opt", "opt", .flags = FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE, .act = "relu", .names = opt_names,
+     .keys = opt_keys, .neutral = opt_neutral, .defaults = TIED},
+    {"cohere", "command-r", .flags = FXI_HF_LAYER_NORM, .act = "silu", .keys = cohere_keys,
+     .neutral = cohere_neutral,
+     .defaults = TIED ", \"logit_scale\": 0.0625, \"rope_theta\": 500000, "
+                      "\"max_position_embeddings\": 8192"},
+    {"bert", "bert", .flags = BERT, .act = "gelu", .names = bert_names, .neutral = bert_neutral,
+     .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
+    {"roberta", "bert", .flags = BERT | FXI_HF_FROM_POSITION_2, .act = "gelu",
+     .names = roberta_names, .neutral = bert_neutral,
+     .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
+    {"xlm-roberta", "bert", .flags = BERT | FXI_HF_FROM_POSITION_2, .act = "gelu",
+     .names = roberta_names, .neutral = bert_neutral,
+     .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
+    {"nomic_bert", "nomic-bert", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER, .names = nomic_names,
+     .neutral = nomic_neutral, .defaults = EPS_1E12 ", \"rotary_emb_base\": 1000"},
+    {"gpt_oss", "gpt-oss", .window = FXI_HF_PATTERN, .names = gptoss_names, .keys = gptoss_keys,
+     .defaults = "\"sliding_window\": 128"},
 };
 
-const fxi_hf_family *fxi_hf_family_find(const char *model_type)
+const fxi_hf_family *fxi_hf_family_find(fxi_str model_type)
 {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (!strcmp(families[i].model_type, model_type)) return &families[i];
+        if (fxi_str_is(model_type, families[i].model_type)) return &families[i];
     return NULL;
 }
 
@@ -394,10 +433,8 @@ static const char *suffix_of(const char *name)
 {
     static const char *const known[] = {".weight", ".bias"};
     const size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const size_t k = strlen(known[i]);
-        if (n > k && !strcmp(name + n - k, known[i])) return name + n - k;
-    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (fxi_str_ends_in((fxi_str){name, n}, known[i])) return name + n - strlen(known[i]);
     return name + n;
 }
 
@@ -444,66 +481,12 @@ int fxi_hf_match_name(const fxi_hf_family *family, const char *name,
     return match_stripped(family, name, out);
 }
 
-// ---- members that config.json may leave out -----------------------------------------------------
-
-#define EPS_1E6  "\"rms_norm_eps\": 1e-6"
-#define EPS_1E12 "\"layer_norm_eps\": 1e-12"
-#define TIED     "\"tie_word_embeddings\": true"
-#define GEMMA                                                                      \
-    EPS_1E6 ", " TIED ", \"num_attention_heads\": 8, \"num_key_value_heads\": 4, " \
-            "\"head_dim\": 256, \"query_pre_attn_scalar\": 256, \"sliding_window\": 4096, "
-
-static const struct family_defaults {
-    const char *model_type, *members; // what config.json calls it; members that it may leave out
-} family_defaults[] = {
-    {"llama", EPS_1E6},
-    {"mistral", EPS_1E6 ", \"num_key_value_heads\": 8, \"sliding_window\": 4096, "
-                        "\"max_position_embeddings\": 131072"},
-    {"ministral", EPS_1E6 ", \"num_key_value_heads\": 8, \"sliding_window\": 4096, "
-                          "\"max_position_embeddings\": 131072"},
-    {"ministral3", "\"num_key_value_heads\": 8, \"head_dim\": 128"},
-    {"mixtral", "\"num_key_value_heads\": 8, \"num_local_experts\": 8, "
-                "\"num_experts_per_tok\": 2, \"rope_theta\": 1000000, "
-                "\"max_position_embeddings\": 131072"},
-    {"qwen2", EPS_1E6 ", \"max_position_embeddings\": 32768"},
-    {"qwen3", EPS_1E6 ", \"head_dim\": 128, \"max_position_embeddings\": 32768"},
-    {"qwen2_moe", EPS_1E6 ", \"norm_topk_prob\": false, \"max_position_embeddings\": 32768"},
-    {"qwen3_moe", EPS_1E6 ", \"norm_topk_prob\": false, \"max_position_embeddings\": 32768"},
-    {"phi3", "\"max_position_embeddings\": 4096"},
-    {"phi", "\"partial_rotary_factor\": 0.5"},
-    {"gemma2", GEMMA "\"attn_logit_softcapping\": 50, \"final_logit_softcapping\": 30, "
-                     "\"max_position_embeddings\": 8192"},
-    {"gemma3_text", GEMMA "\"vocab_size\": 262208, \"rope_theta\": 1000000, "
-                          "\"max_position_embeddings\": 131072"},
-    {"smollm3", EPS_1E6 ", " TIED ", \"rope_theta\": 2000000, \"max_position_embeddings\": 32768"},
-    {"olmo3", "\"rope_theta\": 500000, \"sliding_window\": 4096"},
-    {"olmoe", "\"norm_topk_prob\": false, \"max_position_embeddings\": 4096"},
-    {"granite", EPS_1E6},
-    {"granitemoe", EPS_1E6},
-    {"stablelm", "\"partial_rotary_factor\": 0.25, \"max_position_embeddings\": 4096"},
-    {"starcoder2", TIED ", \"max_position_embeddings\": 4096"},
-    {"falcon", TIED},
-    {"gpt2", TIED ", \"n_positions\": 1024"},
-    {"gpt_neox", "\"rotary_pct\": 0.25, \"use_parallel_residual\": true"},
-    {"opt", TIED},
-    {"cohere", TIED ", \"logit_scale\": 0.0625, \"rope_theta\": 500000, "
-                    "\"max_position_embeddings\": 8192"},
-    {"bert", EPS_1E12 ", \"max_position_embeddings\": 512"},
-    {"roberta", EPS_1E12 ", \"max_position_embeddings\": 512"},
-    {"xlm-roberta", EPS_1E12 ", \"max_position_embeddings\": 512"},
-    {"nomic_bert", EPS_1E12 ", \"rotary_emb_base\": 1000"},
-    {"gpt_oss", "\"sliding_window\": 128"},
-};
-
 fx_status fxi_hf_add_defaults(fxi_folder *f)
 {
     char text[512];
-    const char *members = "";
     const fxi_json_rules rules = {.reals = true};
-    for (size_t i = 0; i < sizeof family_defaults / sizeof *family_defaults; i++)
-        if (!strcmp(family_defaults[i].model_type, f->family->model_type))
-            members = family_defaults[i].members;
-    const int n = snprintf(text, sizeof text, "{%s}", members);
+    const int n =
+        snprintf(text, sizeof text, "{%s}", f->family->defaults ? f->family->defaults : "");
     if (fxi_json_parse(&f->defaults, (fxi_str){text, (size_t)n}, &rules, NULL) != FX_OK)
         return fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path);
     f->config.presets = f->defaults.root;

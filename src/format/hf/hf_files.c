@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,27 +131,21 @@ static fx_status read_entry(const st_cursor *c, const char *name, const fxi_json
 
 // ---- safetensors: all tensors -------------------------------------------------------------------
 
-static int compare_st_names(const void *a, const void *b)
-{
-    return strcmp(((const fxi_st_tensor *)a)->name, ((const fxi_st_tensor *)b)->name);
-}
-
 static int compare_data(const void *a, const void *b)
 {
-    const fxi_st_tensor *x = *(const fxi_st_tensor *const *)a,
-                        *y = *(const fxi_st_tensor *const *)b;
+    const fxi_st_tensor *x = a, *y = b;
     if (x->data != y->data) return x->data < y->data ? -1 : 1;
     return (x->size_bytes > y->size_bytes) - (x->size_bytes < y->size_bytes);
 }
 
-static fx_status check_gaps(const st_cursor *c, const fxi_st_tensor *const *by_data)
+static fx_status check_gaps(const st_cursor *c)
 {
     const unsigned char *at = c->data;
     for (size_t i = 0; i < c->s->n_tensor; i++) {
-        const fxi_st_tensor *t = by_data[i];
+        const fxi_st_tensor *t = &c->s->tensor[i];
         if (t->data < at)
             return fxi_st_fail(c->err, t, "overlaps tensor '%s'",
-                               fxi_show_text(by_data[i - 1]->name, strlen(by_data[i - 1]->name)).s);
+                               fxi_show_text(t[-1].name, strlen(t[-1].name)).s);
         if (t->data > at)
             return fxi_st_fail(c->err, t, "%zu bytes before it belong to no tensor",
                                (size_t)(t->data - at));
@@ -172,14 +165,8 @@ static fx_status read_entries(const st_cursor *c)
     for (fxi_json_iter it = fxi_json_members(s->header.root); fxi_json_next(&it);)
         if (strcmp(it.key, "__metadata__"))
             FX_TRY(read_entry(c, it.key, it.value, &s->tensor[s->n_tensor++]));
-    qsort(s->tensor, s->n_tensor, sizeof *s->tensor, compare_st_names);
-    const fxi_st_tensor **by_data = malloc((c->s->n_tensor + 1) * sizeof *by_data);
-    if (!by_data) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", c->s->path);
-    for (size_t i = 0; i < c->s->n_tensor; i++) by_data[i] = &c->s->tensor[i];
-    qsort(by_data, c->s->n_tensor, sizeof *by_data, compare_data);
-    fx_status st = check_gaps(c, by_data);
-    free(by_data);
-    return st;
+    qsort(s->tensor, s->n_tensor, sizeof *s->tensor, compare_data);
+    return check_gaps(c);
 }
 
 // ---- safetensors: the file ----------------------------------------------------------------------
@@ -247,60 +234,35 @@ void fxi_safetensors_close(fxi_safetensors *s)
 
 enum { MAX_CONFIG_BYTES = 64 << 20, MAX_CONFIG_VALUES = 2000000 };
 
-static fx_status parse_config(fxi_str text, fxi_config *out, fx_error *err)
+static fx_status parse_config(fxi_str text, bool may_be_list, fxi_config *out, fx_error *err)
 {
     static const fxi_json_rules rules = {.max_depth = FXI_JSON_MAX_DEPTH,
                                          .max_value = MAX_CONFIG_VALUES,
                                          .unique = true,
                                          .reals = true};
-    fx_error e;
     if (text.n > MAX_CONFIG_BYTES)
         return fxi_fail(err, FX_EFORMAT, "%s: too large: %zu bytes", out->path, text.n);
-    const fx_status st = fxi_json_parse(&out->doc, text, &rules, &e);
-    if (st == FX_ENOMEM) return fxi_fail(err, st, "%s: no memory", out->path);
-    if (st != FX_OK) return fxi_fail(err, FX_EFORMAT, "%s: %s", out->path, e.text);
-    out->root = out->doc.root;
-    if (fxi_json_is_object(out->root) || (fxi_json_is_array(out->root) && out->may_be_list))
-        return FX_OK;
-    return fxi_fail(err, FX_EFORMAT, "%s: not a JSON object", out->path);
+    return fxi_members_parse(text, &rules, may_be_list, out->path, &out->doc, &out->all, err);
 }
 
-fx_status fxi_config_parse(const char *text, size_t n, const char *name, fxi_config *out,
-                           fx_error *err)
+fx_status fxi_config_open(const char *folder, const char *name, fxi_config_kind kind,
+                          fxi_config *out, fx_error *err)
 {
-    *out = (fxi_config){.path = strdup(name), .part = "", .err = err};
-    if (!out->path) return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
-    return parse_config((fxi_str){text, n}, out, err);
-}
-
-static fx_status open_config(const char *folder, const char *name, bool must, fxi_config *out,
-                             fx_error *err)
-{
+    const bool list = kind == FXI_CONFIG_LIST;
+    *out = (fxi_config){0};
     if (asprintf(&out->path, "%s/%s", folder, name) < 0) {
         out->path = NULL;
         return fxi_fail(err, FX_ENOMEM, "%s: no memory", folder);
     }
-    if (!must && access(out->path, F_OK)) return parse_config(fxi_str_of("{}"), out, err);
-    if (access(out->path, F_OK))
+    const bool there = !access(out->path, F_OK);
+    if (!there && kind == FXI_CONFIG_MUST)
         return fxi_fail(err, FX_EIO, "%s: a directory without %s", folder, name);
+    if (!there) return parse_config(fxi_str_of("{}"), list, out, err);
     fxi_mapping map;
     FX_TRY(fxi_mapping_open(out->path, &map, err));
-    fx_status st = parse_config((fxi_str){(const char *)map.data, map.size_bytes}, out, err);
+    fx_status st = parse_config((fxi_str){(const char *)map.data, map.size_bytes}, list, out, err);
     fxi_mapping_close(&map);
     return st;
-}
-
-fx_status fxi_config_open(const char *folder, const char *name, bool must, fxi_config *out,
-                          fx_error *err)
-{
-    *out = (fxi_config){.part = "", .err = err};
-    return open_config(folder, name, must, out, err);
-}
-
-fx_status fxi_config_open_list(const char *folder, const char *name, fxi_config *out, fx_error *err)
-{
-    *out = (fxi_config){.part = "", .may_be_list = true, .err = err};
-    return open_config(folder, name, false, out, err);
 }
 
 void fxi_config_close(fxi_config *c)
@@ -308,81 +270,6 @@ void fxi_config_close(fxi_config *c)
     fxi_json_doc_free(&c->doc);
     free(c->path);
     *c = (fxi_config){0};
-}
-
-fxi_config fxi_config_part(const fxi_config *c, const char *name, const char *part)
-{
-    const fxi_json *of = fxi_json_get(c->root, name);
-    fxi_config out = *c;
-    out.root = fxi_json_is_object(of) ? of : NULL;
-    out.presets = NULL;
-    out.part = part;
-    return out;
-}
-
-const fxi_json *fxi_config_get(const fxi_config *c, const char *key)
-{
-    const fxi_json *v = fxi_json_get(c->root, key);
-    if (!v) v = fxi_json_get(c->presets, key);
-    return fxi_json_is_null(v) ? NULL : v;
-}
-
-fx_status fxi_config_fail(const fxi_config *c, const char *key, const char *fmt, ...)
-{
-    char what[256];
-    va_list ap;
-    va_start(ap, fmt);
-    fxi_utf8_vprint(what, sizeof what, fmt, ap);
-    va_end(ap);
-    return fxi_fail(c->err, FX_EFORMAT, "%s: %s%s: %s", c->path, c->part, key, what);
-}
-
-// *v is NULL if the member is absent and not `must`.
-static fx_status find_member(const fxi_config *c, const char *key, bool must, const fxi_json **v)
-{
-    *v = fxi_config_get(c, key);
-    return *v || !must ? FX_OK : fxi_config_fail(c, key, "missing");
-}
-
-fx_status fxi_config_f64(const fxi_config *c, const char *key, bool must, double *out)
-{
-    const fxi_json *v;
-    FX_TRY(find_member(c, key, must, &v));
-    if (!v) return FX_OK;
-    const double d = fxi_json_number(v);
-    if (!fxi_json_is_number(v) || !isfinite(d)) return fxi_config_fail(c, key, "not a number");
-    *out = d;
-    return FX_OK;
-}
-
-fx_status fxi_config_u32(const fxi_config *c, const char *key, bool must, uint32_t *out)
-{
-    double d = -1;
-    FX_TRY(fxi_config_f64(c, key, must, &d));
-    if (!must && !fxi_config_get(c, key)) return FX_OK;
-    if (!(d >= 0 && d <= (double)UINT32_MAX && d == floor(d)))
-        return fxi_config_fail(c, key, "%g is not a whole number from 0 to 2^32 - 1", d);
-    *out = (uint32_t)d;
-    return FX_OK;
-}
-
-fx_status fxi_config_bool(const fxi_config *c, const char *key, bool *out)
-{
-    const fxi_json *v = fxi_config_get(c, key);
-    if (!v) return FX_OK;
-    if (!fxi_json_is_bool(v)) return fxi_config_fail(c, key, "not true or false");
-    *out = fxi_json_is_true(v);
-    return FX_OK;
-}
-
-fx_status fxi_config_str(const fxi_config *c, const char *key, bool must, const char **out)
-{
-    const fxi_json *v;
-    FX_TRY(find_member(c, key, must, &v));
-    if (!v) return FX_OK;
-    if (!fxi_json_is_string(v)) return fxi_config_fail(c, key, "not a string");
-    *out = fxi_json_text(v);
-    return FX_OK;
 }
 
 #define INDEX_NAME  "model.safetensors.index.json"
@@ -408,8 +295,7 @@ static int compare_texts(const void *a, const void *b)
 }
 
 // *name: [members of the map].
-static fx_status list_names(const fxi_config *index, const fxi_json *map, const char **name,
-                            fx_error *err)
+static fx_status list_names(const fxi_members *index, const fxi_json *map, const char **name)
 {
     size_t n = 0;
     for (fxi_json_iter it = fxi_json_members(map); fxi_json_next(&it);) {
@@ -417,36 +303,36 @@ static fx_status list_names(const fxi_config *index, const fxi_json *map, const 
         const char *text = fxi_json_text(it.value);
         const size_t n_text = text ? strlen(text) : 0;
         if (!n_text || n_text >= 256 || text[0] == '.' || strchr(text, '/'))
-            return fxi_fail(err, FX_EFORMAT, "%s: weight_map: '%s' is not mapped to a file name",
-                            index->path, fxi_show_text(it.key, strlen(it.key)).s);
+            return fxi_members_fail(index, "weight_map", "'%s' is not mapped to a file name",
+                                    fxi_show_text(it.key, it.key_bytes).s);
         name[n++] = text;
     }
     return FX_OK;
 }
 
-static fx_status each_name(const fxi_config *index, const char **name, size_t n, fxi_hf_file_fn *fn,
-                           void *ud, fx_error *err)
+static fx_status each_name(const fxi_members *index, const char **name, size_t n,
+                           fxi_hf_file_fn *fn, void *ud, fx_error *err)
 {
     size_t n_file = 0;
     qsort(name, n, sizeof *name, compare_texts);
     for (size_t i = 0; i < n; i++) {
         if (i && !strcmp(name[i], name[i - 1])) continue;
         if (++n_file > MAX_FILES)
-            return fxi_fail(err, FX_EFORMAT, "%s: more than %d files", index->path, MAX_FILES);
+            return fxi_fail(err, FX_EFORMAT, "%s: more than %d files", index->file, MAX_FILES);
         FX_TRY(fn(ud, name[i], err));
     }
     return FX_OK;
 }
 
-fx_status fxi_hf_index_each(const fxi_config *index, fxi_hf_file_fn *fn, void *ud, fx_error *err)
+fx_status fxi_hf_index_each(const fxi_members *index, fxi_hf_file_fn *fn, void *ud, fx_error *err)
 {
-    const fxi_json *map = fxi_config_get(index, "weight_map");
-    if (!fxi_json_is_object(map) || !fxi_json_object_size(map))
-        return fxi_config_fail(index, "weight_map", "not an object that maps tensors to files");
+    const fxi_json *map = fxi_members_get(index, "weight_map");
     const size_t n = fxi_json_object_size(map);
+    if (!n)
+        return fxi_members_fail(index, "weight_map", "not an object that maps tensors to files");
     const char **name = calloc(n, sizeof *name);
-    if (!name) return files_memory(index->path, err);
-    fx_status st = list_names(index, map, name, err);
+    if (!name) return files_memory(index->file, err);
+    fx_status st = list_names(index, map, name);
     if (st == FX_OK) st = each_name(index, name, n, fn, ud, err);
     free(name);
     return st;
@@ -470,21 +356,17 @@ static fx_status add_file(folder_reader *r, const char *name, fx_error *err)
     return FX_OK;
 }
 
-static fx_status find_file(const char *folder, const char *name, bool *there, fx_error *err)
+bool fxi_hf_has_file(const char *folder, const char *name)
 {
-    char *path;
-    if (asprintf(&path, "%s/%s", folder, name) < 0) return files_memory(folder, err);
-    *there = !access(path, F_OK);
-    free(path);
-    return FX_OK;
+    char path[4096];
+    return (size_t)snprintf(path, sizeof path, "%s/%s", folder, name) < sizeof path &&
+           !access(path, F_OK);
 }
 
 static fx_status open_listed(void *ud, const char *name, fx_error *err)
 {
     folder_reader *r = ud;
-    bool there;
-    FX_TRY(find_file(r->folder, name, &there, err));
-    if (!there)
+    if (!fxi_hf_has_file(r->folder, name))
         return fxi_fail(err, FX_EIO, "%s/%s: the file is missing, but listed in %s", r->folder,
                         fxi_show_text(name, strlen(name)).s, INDEX_NAME);
     return add_file(r, name, err);
@@ -522,14 +404,14 @@ const fxi_st_tensor *fxi_hf_files_find(const fxi_hf_files *f, const char *name)
 }
 
 // Every tensor of the index must be in the file that it names.
-static fx_status check_index(const fxi_config *index, const fxi_hf_files *f, fx_error *err)
+static fx_status check_index(const fxi_members *index, const fxi_hf_files *f, fx_error *err)
 {
     for (fxi_json_iter it = fxi_json_members(fxi_json_get(index->root, "weight_map"));
          fxi_json_next(&it);) {
         const fxi_st_tensor *t = fxi_hf_files_find(f, it.key);
         const char *slash = t ? strrchr(t->file, '/') : NULL;
         if (slash && !strcmp(slash + 1, fxi_json_text(it.value))) continue;
-        return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is not in %s", index->path,
+        return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is not in %s", index->file,
                         fxi_show_text(it.key, strlen(it.key)).s, fxi_json_text(it.value));
     }
     return FX_OK;
@@ -539,26 +421,23 @@ fx_status fxi_hf_files_open(const char *folder, fxi_hf_files *out, fx_error *err
 {
     *out = (fxi_hf_files){0};
     folder_reader r = {.folder = folder, .f = out};
-    bool indexed, single, one, many;
-    FX_TRY(find_file(folder, INDEX_NAME, &indexed, err));
-    if (indexed) {
+    if (fxi_hf_has_file(folder, INDEX_NAME)) {
         fxi_config index;
-        fx_status st = fxi_config_open(folder, INDEX_NAME, true, &index, err);
-        if (st == FX_OK) st = fxi_hf_index_each(&index, open_listed, &r, err);
+        fx_status st = fxi_config_open(folder, INDEX_NAME, FXI_CONFIG_MUST, &index, err);
+        if (st == FX_OK) st = fxi_hf_index_each(&index.all, open_listed, &r, err);
         if (st == FX_OK) st = index_files(out, folder, err);
-        if (st == FX_OK) st = check_index(&index, out, err);
+        if (st == FX_OK) st = check_index(&index.all, out, err);
         fxi_config_close(&index);
         return st;
     }
-    FX_TRY(find_file(folder, SINGLE_NAME, &single, err));
-    if (single) {
+    if (fxi_hf_has_file(folder, SINGLE_NAME)) {
         FX_TRY(add_file(&r, SINGLE_NAME, err));
         return index_files(out, folder, err);
     }
-    FX_TRY(find_file(folder, "pytorch_model.bin", &one, err));
-    FX_TRY(find_file(folder, "pytorch_model.bin.index.json", &many, err));
+    const bool has_program = fxi_hf_has_file(folder, "pytorch_model.bin") ||
+                             fxi_hf_has_file(folder, "pytorch_model.bin.index.json");
     return fxi_fail(err, FX_EIO, "%s: a directory without %s%s", folder, SINGLE_NAME,
-                    one || many ? "; pytorch_model.bin can hold programs and is never read"
+                    has_program ? "; pytorch_model.bin can hold programs and is never read"
                                 : " or " INDEX_NAME);
 }
 

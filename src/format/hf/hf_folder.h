@@ -84,9 +84,10 @@ typedef struct fxi_hf_family {
     const fxi_hf_name *names;      // ends with from = NULL; NULL: none
     const fxi_hf_key *keys;        // the same
     const fxi_hf_neutral *neutral; // the same
+    const char *defaults;          // members that config.json may leave out, as JSON; NULL: none
 } fxi_hf_family;
 
-const fxi_hf_family *fxi_hf_family_find(const char *model_type); // NULL: not one we read
+const fxi_hf_family *fxi_hf_family_find(fxi_str model_type); // NULL: not one we read
 // The model_type of row i, for errors; NULL: there are only i.
 const char *fxi_hf_family_name(size_t i);
 
@@ -100,7 +101,7 @@ extern const char *const fxi_hf_prefixes[];
 typedef struct fxi_folder {
     const char *path;
     fxi_config whole;      // config.json
-    fxi_config config;     // the part about text, or the whole
+    fxi_members config;    // the part about text, or the whole
     fxi_json_doc defaults; // what config.json may leave out
     fxi_hf_files files;
     const fxi_hf_family *family;

@@ -35,19 +35,19 @@ static void write_bool(const fxi_folder *f, const char *name, bool v)
 
 typedef struct rope_reader {
     fxi_folder *f;
-    fxi_config p;   // rope_scaling or rope_parameters; root NULL: none
+    fxi_members p;  // rope_scaling or rope_parameters; root NULL: none
     uint32_t n_rot; // rotated numbers of a head
     double theta;
 } rope_reader;
 
 static fx_status need_positive(const rope_reader *r, const char *key, double v)
 {
-    return v > 0 ? FX_OK : fxi_config_fail(&r->p, key, "%g is not positive", v);
+    return v > 0 ? FX_OK : fxi_members_fail(&r->p, key, "%g is not positive", v);
 }
 
 static fx_status need_factor(const rope_reader *r, double *factor)
 {
-    FX_TRY(fxi_config_f64(&r->p, "factor", true, factor));
+    FX_TRY(fxi_members_f64(&r->p, "factor", true, factor));
     return need_positive(r, "factor", *factor);
 }
 
@@ -55,29 +55,22 @@ static fx_status need_factor(const rope_reader *r, double *factor)
 static fx_status read_original(const rope_reader *r, uint32_t *out)
 {
     *out = r->f->ctx_tok;
-    FX_TRY(fxi_config_u32(&r->f->config, "original_max_position_embeddings", false, out));
-    FX_TRY(fxi_config_u32(&r->p, "original_max_position_embeddings", false, out));
+    FX_TRY(fxi_members_u32(&r->f->config, "original_max_position_embeddings", false, out));
+    FX_TRY(fxi_members_u32(&r->p, "original_max_position_embeddings", false, out));
     return need_positive(r, "original_max_position_embeddings", *out);
 }
 
 // ---- kinds of scaling --------------------------------------------------------------------------
 
-static fx_status write_linear(rope_reader *r)
+// linear, dynamic
+static fx_status write_factor(rope_reader *r, const char *type)
 {
     double factor;
     FX_TRY(need_factor(r, &factor));
-    write_str(r->f, "rope.scaling.type", "linear");
+    write_str(r->f, "rope.scaling.type", type);
     write_f32(r->f, "rope.scaling.factor", factor);
-    return FX_OK;
-}
-
-static fx_status write_dynamic(rope_reader *r)
-{
-    double factor;
-    FX_TRY(need_factor(r, &factor));
-    write_str(r->f, "rope.scaling.type", "dynamic");
-    write_f32(r->f, "rope.scaling.factor", factor);
-    write_u32(r->f, "rope.scaling.original_context_length", r->f->ctx_tok);
+    if (!strcmp(type, "dynamic"))
+        write_u32(r->f, "rope.scaling.original_context_length", r->f->ctx_tok);
     return FX_OK;
 }
 
@@ -92,14 +85,14 @@ static fx_status read_yarn_attention(const rope_reader *r, double factor, double
 {
     double mscale = 0, all_dim = 0;
     *out = yarn_scale(factor, 1);
-    FX_TRY(fxi_config_f64(&r->p, "mscale", false, &mscale));
-    FX_TRY(fxi_config_f64(&r->p, "mscale_all_dim", false, &all_dim));
+    FX_TRY(fxi_members_f64(&r->p, "mscale", false, &mscale));
+    FX_TRY(fxi_members_f64(&r->p, "mscale_all_dim", false, &all_dim));
     if (mscale != 0 && all_dim != 0)
         *out = yarn_scale(factor, mscale) / yarn_scale(factor, all_dim);
-    return fxi_config_f64(&r->p, "attention_factor", false, out);
+    return fxi_members_f64(&r->p, "attention_factor", false, out);
 }
 
-static fx_status write_yarn(rope_reader *r)
+static fx_status write_yarn(rope_reader *r, const char *type)
 {
     double factor, attention, fast = 32, slow = 1;
     uint32_t original;
@@ -107,31 +100,33 @@ static fx_status write_yarn(rope_reader *r)
     FX_TRY(need_factor(r, &factor));
     FX_TRY(read_original(r, &original));
     FX_TRY(read_yarn_attention(r, factor, &attention));
-    FX_TRY(fxi_config_f64(&r->p, "beta_fast", false, &fast));
-    FX_TRY(fxi_config_f64(&r->p, "beta_slow", false, &slow));
-    FX_TRY(fxi_config_bool(&r->p, "truncate", &truncate));
-    write_str(r->f, "rope.scaling.type", "yarn");
+    FX_TRY(fxi_members_f64(&r->p, "beta_fast", false, &fast));
+    FX_TRY(fxi_members_f64(&r->p, "beta_slow", false, &slow));
+    FX_TRY(fxi_members_bool(&r->p, "truncate", &truncate));
+    write_str(r->f, "rope.scaling.type", type);
     write_f32(r->f, "rope.scaling.factor", factor);
     write_u32(r->f, "rope.scaling.original_context_length", original);
     write_f32(r->f, "rope.scaling.yarn_beta_fast", fast);
     write_f32(r->f, "rope.scaling.yarn_beta_slow", slow);
     if (attention != yarn_scale(factor, 1))
         write_f32(r->f, "rope.scaling.attn_factor", attention / yarn_scale(factor, 1));
-    if (fxi_config_get(&r->p, "truncate")) write_bool(r->f, "rope.scaling.yarn_truncate", truncate);
+    if (fxi_members_get(&r->p, "truncate"))
+        write_bool(r->f, "rope.scaling.yarn_truncate", truncate);
     return FX_OK;
 }
 
 // Llama 3.1's: low frequencies are divided by the factor, those between are blended.
-static fx_status write_llama3(rope_reader *r)
+static fx_status write_llama3(rope_reader *r, const char *type)
 {
+    (void)type;
     double factor, low = 1, high = 4;
     uint32_t original;
     FX_TRY(need_factor(r, &factor));
-    FX_TRY(fxi_config_f64(&r->p, "low_freq_factor", false, &low));
-    FX_TRY(fxi_config_f64(&r->p, "high_freq_factor", false, &high));
+    FX_TRY(fxi_members_f64(&r->p, "low_freq_factor", false, &low));
+    FX_TRY(fxi_members_f64(&r->p, "high_freq_factor", false, &high));
     FX_TRY(read_original(r, &original));
     if (!(low > 0 && high > low))
-        return fxi_config_fail(&r->p, "high_freq_factor", "not above low_freq_factor");
+        return fxi_members_fail(&r->p, "high_freq_factor", "not above low_freq_factor");
     const uint32_t n = r->n_rot / 2;
     float *v = malloc(n * sizeof *v);
     if (!v) return fxi_fail(r->f->err, FX_ENOMEM, "%s: no memory", r->f->path);
@@ -147,26 +142,27 @@ static fx_status write_llama3(rope_reader *r)
 
 static fx_status write_factors(rope_reader *r, const char *key, const char *name)
 {
-    const fxi_json *list = fxi_config_get(&r->p, key);
+    const fxi_json *list = fxi_members_get(&r->p, key);
     const uint32_t n = r->n_rot / 2;
-    if (fxi_json_array_size(list) != n) return fxi_config_fail(&r->p, key, "not a list of %u", n);
+    if (fxi_json_array_size(list) != n) return fxi_members_fail(&r->p, key, "not a list of %u", n);
     for (uint32_t i = 0; i < n; i++)
         if (!(fxi_json_number(fxi_json_at(list, i)) > 0))
-            return fxi_config_fail(&r->p, key, "number %u is not positive", i);
+            return fxi_members_fail(&r->p, key, "number %u is not positive", i);
     float *v = malloc(n * sizeof *v);
     if (!v) return fxi_fail(r->f->err, FX_ENOMEM, "%s: no memory", r->f->path);
     for (uint32_t i = 0; i < n; i++) v[i] = (float)fxi_json_number(fxi_json_at(list, i));
     return fxi_hf_plan_vector(r->f, name, v, n);
 }
 
-static fx_status write_longrope(rope_reader *r)
+static fx_status write_longrope(rope_reader *r, const char *type)
 {
+    (void)type; // "su" is an older name
     uint32_t original;
     FX_TRY(read_original(r, &original));
     double factor = (double)r->f->ctx_tok / original;
-    FX_TRY(fxi_config_f64(&r->p, "factor", false, &factor));
+    FX_TRY(fxi_members_f64(&r->p, "factor", false, &factor));
     double attention = factor <= 1 ? 1 : sqrt(1 + log(factor) / log(original));
-    FX_TRY(fxi_config_f64(&r->p, "attention_factor", false, &attention));
+    FX_TRY(fxi_members_f64(&r->p, "attention_factor", false, &attention));
     write_str(r->f, "rope.scaling.type", "longrope");
     write_u32(r->f, "rope.scaling.original_context_length", original);
     write_f32(r->f, "rope.scaling.attn_factor", attention);
@@ -176,24 +172,24 @@ static fx_status write_longrope(rope_reader *r)
 
 static const struct rope_kind {
     const char *name;
-    fx_status (*write)(rope_reader *r); // NULL: nothing to write
+    fx_status (*write)(rope_reader *r, const char *type); // NULL: nothing to write
 } rope_kinds[] = {
-    {"default", NULL},      {"linear", write_linear}, {"dynamic", write_dynamic},
+    {"default", NULL},      {"linear", write_factor}, {"dynamic", write_factor},
     {"yarn", write_yarn},   {"llama3", write_llama3}, {"longrope", write_longrope},
     {"su", write_longrope},
 };
 
 static fx_status write_scaling(rope_reader *r)
 {
-    const char *type = "default";
+    fxi_str type = fxi_str_of("default");
     if (!r->p.root) return FX_OK;
-    FX_TRY(fxi_config_str(&r->p, "type", false, &type));
-    FX_TRY(fxi_config_str(&r->p, "rope_type", false, &type));
+    FX_TRY(fxi_members_str(&r->p, "type", false, &type));
+    FX_TRY(fxi_members_str(&r->p, "rope_type", false, &type));
     for (size_t i = 0; i < sizeof rope_kinds / sizeof *rope_kinds; i++)
-        if (!strcmp(rope_kinds[i].name, type))
-            return rope_kinds[i].write ? rope_kinds[i].write(r) : FX_OK;
-    return fxi_config_fail(&r->p, "rope_type", "'%s' is not supported",
-                           fxi_show_text(type, strlen(type)).s);
+        if (fxi_str_is(type, rope_kinds[i].name))
+            return rope_kinds[i].write ? rope_kinds[i].write(r, rope_kinds[i].name) : FX_OK;
+    return fxi_members_fail(&r->p, "rope_type", "'%s' is not supported",
+                            fxi_show_text(type.p, type.n).s);
 }
 
 // ---- base and size -----------------------------------------------------------------------------
@@ -204,22 +200,22 @@ static fx_status read_n_rot(rope_reader *r)
                                         "partial_rotary_factor"};
     double part = 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FX_TRY(fxi_config_f64(&r->f->config, names[i], false, &part));
-    if (r->p.root) FX_TRY(fxi_config_f64(&r->p, "partial_rotary_factor", false, &part));
+        FX_TRY(fxi_members_f64(&r->f->config, names[i], false, &part));
+    if (r->p.root) FX_TRY(fxi_members_f64(&r->p, "partial_rotary_factor", false, &part));
     r->n_rot = part > 0 && part <= 1 ? (uint32_t)(r->f->head_dim * part) : 0;
     if (r->n_rot >= 2 && r->n_rot % 2 == 0) return FX_OK;
-    return fxi_config_fail(&r->f->config, "partial_rotary_factor",
-                           "%g of %u numbers cannot be rotated in pairs", part, r->f->head_dim);
+    return fxi_members_fail(&r->f->config, "partial_rotary_factor",
+                            "%g of %u numbers cannot be rotated in pairs", part, r->f->head_dim);
 }
 
 // Gemma 3: layers with a window have a base of their own and no scaling.
-static fx_status write_local_theta(const rope_reader *r, const fxi_config *all)
+static fx_status write_local_theta(const rope_reader *r, const fxi_members *all)
 {
     double theta = 10000;
     if (strcmp(r->f->family->arch, "gemma3")) return FX_OK;
-    FX_TRY(fxi_config_f64(&r->f->config, "rope_local_base_freq", false, &theta));
-    const fxi_config local = fxi_config_part(all, "sliding_attention", "sliding_attention.");
-    if (local.root) FX_TRY(fxi_config_f64(&local, "rope_theta", false, &theta));
+    FX_TRY(fxi_members_f64(&r->f->config, "rope_local_base_freq", false, &theta));
+    const fxi_members local = fxi_members_part(all, "sliding_attention");
+    if (local.root) FX_TRY(fxi_members_f64(&local, "rope_theta", false, &theta));
     write_f32(r->f, "rope.freq_base_swa", theta);
     return FX_OK;
 }
@@ -228,8 +224,8 @@ static fx_status write_temperature(const rope_reader *r)
 {
     double beta = 0;
     uint32_t original;
-    if (!r->p.root || !fxi_config_get(&r->p, "llama_4_scaling_beta")) return FX_OK;
-    FX_TRY(fxi_config_f64(&r->p, "llama_4_scaling_beta", true, &beta));
+    if (!r->p.root || !fxi_members_get(&r->p, "llama_4_scaling_beta")) return FX_OK;
+    FX_TRY(fxi_members_f64(&r->p, "llama_4_scaling_beta", true, &beta));
     FX_TRY(read_original(r, &original));
     write_f32(r->f, "attention.temperature_scale", beta);
     write_u32(r->f, "attention.temperature_length", original);
@@ -240,17 +236,17 @@ static fx_status write_rope(fxi_folder *f)
 {
     rope_reader r = {.f = f};
     if (f->family->flags & FXI_HF_NO_ROPE) return FX_OK;
-    fxi_config all = fxi_config_part(&f->config, "rope_parameters", "rope_parameters.");
-    if (!all.root) all = fxi_config_part(&f->config, "rope_scaling", "rope_scaling.");
-    const fxi_config full = fxi_config_part(&all, "full_attention", "full_attention.");
+    fxi_members all = fxi_members_part(&f->config, "rope_parameters");
+    if (!all.root) all = fxi_members_part(&f->config, "rope_scaling");
+    const fxi_members full = fxi_members_part(&all, "full_attention");
     r.p = full.root ? full : all;
     static const char *const names[] = {"rotary_emb_base", "rope_theta"};
     r.theta = 10000;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FX_TRY(fxi_config_f64(&r.f->config, names[i], false, &r.theta));
-    if (r.p.root) FX_TRY(fxi_config_f64(&r.p, "rope_theta", false, &r.theta));
+        FX_TRY(fxi_members_f64(&r.f->config, names[i], false, &r.theta));
+    if (r.p.root) FX_TRY(fxi_members_f64(&r.p, "rope_theta", false, &r.theta));
     if (!(r.theta > 0))
-        return fxi_config_fail(&r.f->config, "rope_theta", "%g is not positive", r.theta);
+        return fxi_members_fail(&r.f->config, "rope_theta", "%g is not positive", r.theta);
     FX_TRY(read_n_rot(&r));
     write_u32(r.f, "rope.dimension_count", r.n_rot);
     write_f32(r.f, "rope.freq_base", r.theta);
@@ -284,13 +280,13 @@ static fx_status read_shape_number(fxi_folder *f, const struct shape_number *n)
 {
     uint32_t *out = (uint32_t *)(void *)((char *)f + n->offset);
     for (size_t i = 0; i < 4 && n->names[i]; i++) {
-        if (!fxi_config_get(&f->config, n->names[i])) continue;
-        FX_TRY(fxi_config_u32(&f->config, n->names[i], true, out));
+        if (!fxi_members_get(&f->config, n->names[i])) continue;
+        FX_TRY(fxi_members_u32(&f->config, n->names[i], true, out));
         if (*out <= n->max && (*out || !n->must)) return FX_OK;
-        return fxi_config_fail(&f->config, n->names[i], "%u is out of range (1 to %u)", *out,
-                               n->max);
+        return fxi_members_fail(&f->config, n->names[i], "%u is out of range (1 to %u)", *out,
+                                n->max);
     }
-    return n->must ? fxi_config_fail(&f->config, n->names[0], "missing") : FX_OK;
+    return n->must ? fxi_members_fail(&f->config, n->names[0], "missing") : FX_OK;
 }
 
 // Positions start after the padding position; earlier ones are left out of the file.
@@ -298,9 +294,9 @@ static fx_status cut_positions(fxi_folder *f)
 {
     uint32_t pad = 1;
     if (!(f->family->flags & FXI_HF_FROM_POSITION_2)) return FX_OK;
-    FX_TRY(fxi_config_u32(&f->config, "pad_token_id", false, &pad));
+    FX_TRY(fxi_members_u32(&f->config, "pad_token_id", false, &pad));
     if (pad != 1 || f->ctx_tok < 3)
-        return fxi_config_fail(&f->config, "pad_token_id", "only 1 is supported");
+        return fxi_members_fail(&f->config, "pad_token_id", "only 1 is supported");
     f->ctx_tok -= 2;
     return FX_OK;
 }
@@ -311,34 +307,34 @@ static fx_status check_shape_numbers(fxi_folder *f)
     if (!f->n_kv_head) f->n_kv_head = f->n_head;
     if (!strcmp(f->family->arch, "falcon")) { // one KV head, unless its newer layout says how many
         bool newer = false, multi = true;
-        FX_TRY(fxi_config_bool(&f->config, "new_decoder_architecture", &newer));
-        FX_TRY(fxi_config_bool(&f->config, "multi_query", &multi));
+        FX_TRY(fxi_members_bool(&f->config, "new_decoder_architecture", &newer));
+        FX_TRY(fxi_members_bool(&f->config, "multi_query", &multi));
         if (!newer) f->n_kv_head = multi ? 1 : f->n_head;
     }
     if (!f->head_dim && f->dim % f->n_head)
-        return fxi_config_fail(&f->config, "hidden_size", "%u is not a multiple of %u heads",
-                               f->dim, f->n_head);
+        return fxi_members_fail(&f->config, "hidden_size", "%u is not a multiple of %u heads",
+                                f->dim, f->n_head);
     if (!f->head_dim) f->head_dim = f->dim / f->n_head;
     if (f->n_head % f->n_kv_head)
-        return fxi_config_fail(&f->config, "num_key_value_heads",
-                               "%u heads are not a multiple of %u KV heads", f->n_head,
-                               f->n_kv_head);
+        return fxi_members_fail(&f->config, "num_key_value_heads",
+                                "%u heads are not a multiple of %u KV heads", f->n_head,
+                                f->n_kv_head);
     if (!f->ctx_tok) f->ctx_tok = 2048; // Falcon's, which its config does not say
     return cut_positions(f);
 }
 
 static fx_status read_tie(fxi_folder *f)
 {
-    const bool given = fxi_config_get(&f->config, "tie_word_embeddings") != NULL;
+    const bool given = fxi_members_get(&f->config, "tie_word_embeddings") != NULL;
     const bool untied_head = fxi_hf_files_find(&f->files, "lm_head.weight") ||
                              fxi_hf_files_find(&f->files, "language_model.lm_head.weight") ||
                              fxi_hf_files_find(&f->files, "embed_out.weight");
     f->tied = false;
-    FX_TRY(fxi_config_bool(&f->config, "tie_word_embeddings", &f->tied));
+    FX_TRY(fxi_members_bool(&f->config, "tie_word_embeddings", &f->tied));
     if (f->tied || untied_head || !given || !fxi_hf_files_find(&f->files, "model.norm.weight"))
         return FX_OK;
-    return fxi_config_fail(&f->config, "tie_word_embeddings",
-                           "false, but there is no tensor lm_head.weight");
+    return fxi_members_fail(&f->config, "tie_word_embeddings",
+                            "false, but there is no tensor lm_head.weight");
 }
 
 fx_status fxi_hf_read_numbers(fxi_folder *f)
@@ -354,11 +350,11 @@ fx_status fxi_hf_read_numbers(fxi_folder *f)
 static fx_status check_neutral(const fxi_folder *f, const fxi_hf_neutral *n)
 {
     for (; n && n->key; n++) {
-        const fxi_json *v = fxi_config_get(&f->config, n->key);
+        const fxi_json *v = fxi_members_get(&f->config, n->key);
         const char *text =
             fxi_json_is_bool(v) ? fxi_json_is_true(v) ? "true" : "false" : fxi_json_text(v);
         if (v && (!text || strcmp(text, n->value) != 0))
-            return fxi_config_fail(&f->config, n->key, "only %s is supported", n->value);
+            return fxi_members_fail(&f->config, n->key, "only %s is supported", n->value);
     }
     return FX_OK;
 }
@@ -366,15 +362,14 @@ static fx_status check_neutral(const fxi_folder *f, const fxi_hf_neutral *n)
 static fx_status check_quantization(const fxi_folder *f)
 {
     static const char *const known[] = {"fp8", "mxfp4", "compressed-tensors"};
-    const fxi_config q = fxi_config_part(&f->whole, "quantization_config", "quantization_config.");
-    const char *method = "";
+    const fxi_members q = fxi_members_part(&f->whole.all, "quantization_config");
+    fxi_str method = {0};
     if (!q.root) return FX_OK;
-    FX_TRY(fxi_config_str(&q, "quant_method", true, &method));
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(method, known[i])) return FX_OK;
-    return fxi_config_fail(&q, "quant_method",
-                           "'%s' is not supported (fp8, mxfp4, compressed-tensors)",
-                           fxi_show_text(method, strlen(method)).s);
+    FX_TRY(fxi_members_str(&q, "quant_method", true, &method));
+    if (fxi_str_is_any(method, known, sizeof known / sizeof *known)) return FX_OK;
+    return fxi_members_fail(&q, "quant_method",
+                            "'%s' is not supported (fp8, mxfp4, compressed-tensors)",
+                            fxi_show_text(method.p, method.n).s);
 }
 
 static const struct act_name {
@@ -385,10 +380,10 @@ static const struct act_name {
     {"gelu_tanh", "gelu_tanh"}, {"relu", "relu"},
 };
 
-static const char *act_of(const char *config)
+static const char *act_of(fxi_str config)
 {
     for (size_t i = 0; i < sizeof act_names / sizeof *act_names; i++)
-        if (!strcmp(act_names[i].config, config)) return act_names[i].key;
+        if (fxi_str_is(config, act_names[i].config)) return act_names[i].key;
     return NULL;
 }
 
@@ -396,15 +391,16 @@ static const char *act_of(const char *config)
 static fx_status write_activation(const fxi_folder *f)
 {
     static const char *const member[] = {"hidden_act", "activation_function"};
-    const char *act = f->family->act;
-    if (!act) return FX_OK;
+    if (!f->family->act) return FX_OK;
+    const fxi_str usual = fxi_str_of(f->family->act);
+    fxi_str act = usual;
     for (size_t i = 0; i < sizeof member / sizeof *member; i++) {
-        FX_TRY(fxi_config_str(&f->config, member[i], false, &act));
+        FX_TRY(fxi_members_str(&f->config, member[i], false, &act));
         if (!act_of(act))
-            return fxi_config_fail(&f->config, member[i], "'%s' is not supported",
-                                   fxi_show_text(act, strlen(act)).s);
+            return fxi_members_fail(&f->config, member[i], "'%s' is not supported",
+                                    fxi_show_text(act.p, act.n).s);
     }
-    if (strcmp(act_of(act), act_of(f->family->act)))
+    if (strcmp(act_of(act), act_of(usual)))
         fxi_gguf_write_str(f->w, "flexinfer.activation", act_of(act));
     return FX_OK;
 }
@@ -417,13 +413,13 @@ enum { MAX_LAYER = 1024 };
 static fx_status read_layer_types(const fxi_folder *f, const fxi_json *types, uint8_t *windowed)
 {
     if (fxi_json_array_size(types) != f->n_layer)
-        return fxi_config_fail(&f->config, "layer_types", "not a list of %u", f->n_layer);
+        return fxi_members_fail(&f->config, "layer_types", "not a list of %u", f->n_layer);
     for (uint32_t i = 0; i < f->n_layer; i++) {
         const char *type = fxi_json_text(fxi_json_at(types, i));
         windowed[i] = type && !strcmp(type, "sliding_attention");
         if (windowed[i] || (type && !strcmp(type, "full_attention"))) continue;
-        return fxi_config_fail(&f->config, "layer_types", "layer %u: '%s' is not supported", i,
-                               type ? fxi_show_text(type, strlen(type)).s : "");
+        return fxi_members_fail(&f->config, "layer_types", "layer %u: '%s' is not supported", i,
+                                type ? fxi_show_text(type, strlen(type)).s : "");
     }
     return FX_OK;
 }
@@ -432,8 +428,8 @@ static fx_status guess_windows(const fxi_folder *f, uint8_t *windowed)
 {
     uint32_t first = f->n_layer, step = strcmp(f->family->arch, "gemma3") ? 2 : 6;
     if (!strcmp(f->family->model_type, "olmo3")) step = 4;
-    FX_TRY(fxi_config_u32(&f->config, "max_window_layers", false, &first));
-    FX_TRY(fxi_config_u32(&f->config, "sliding_window_pattern", false, &step));
+    FX_TRY(fxi_members_u32(&f->config, "max_window_layers", false, &first));
+    FX_TRY(fxi_members_u32(&f->config, "sliding_window_pattern", false, &step));
     for (uint32_t i = 0; i < f->n_layer; i++)
         windowed[i] = f->family->window == FXI_HF_EVERY ||
                       (f->family->window == FXI_HF_FROM_LAYER && i >= first) ||
@@ -447,9 +443,9 @@ static fx_status write_windows(const fxi_folder *f)
     uint32_t window = 0;
     bool used = f->family->window != FXI_HF_NO_WINDOW;
     if (f->family->window == FXI_HF_FROM_LAYER) used = false; // unless config.json says so
-    FX_TRY(fxi_config_bool(&f->config, "use_sliding_window", &used));
-    FX_TRY(fxi_config_u32(&f->config, "sliding_window", false, &window));
-    const fxi_json *types = fxi_config_get(&f->config, "layer_types");
+    FX_TRY(fxi_members_bool(&f->config, "use_sliding_window", &used));
+    FX_TRY(fxi_members_u32(&f->config, "sliding_window", false, &window));
+    const fxi_json *types = fxi_members_get(&f->config, "layer_types");
     if (!window || (!used && !types)) return FX_OK;
     FX_TRY(types ? read_layer_types(f, types, windowed) : guess_windows(f, windowed));
     char key[FXI_HF_KEY_BYTES];
@@ -469,18 +465,18 @@ static fx_status write_member(const fxi_folder *f, const fxi_hf_key *k)
     uint32_t u = 0;
     double d = 0;
     bool b = false;
-    if (!fxi_config_get(&f->config, k->from)) return FX_OK;
+    if (!fxi_members_get(&f->config, k->from)) return FX_OK;
     switch (k->value) {
     case FXI_HF_U32:
-        FX_TRY(fxi_config_u32(&f->config, k->from, true, &u));
+        FX_TRY(fxi_members_u32(&f->config, k->from, true, &u));
         write_u32(f, k->to, u);
         break;
     case FXI_HF_F32:
-        FX_TRY(fxi_config_f64(&f->config, k->from, true, &d));
+        FX_TRY(fxi_members_f64(&f->config, k->from, true, &d));
         write_f32(f, k->to, d);
         break;
     case FXI_HF_BOOL:
-        FX_TRY(fxi_config_bool(&f->config, k->from, &b));
+        FX_TRY(fxi_members_bool(&f->config, k->from, &b));
         write_bool(f, k->to, b);
         break;
     }
@@ -491,7 +487,7 @@ static bool is_in_rows(const fxi_hf_key *k, const fxi_hf_key *end, const char *t
                        const fxi_folder *f)
 {
     for (; k && k != end && k->from; k++)
-        if (!strcmp(k->to, to) && fxi_config_get(&f->config, k->from)) return true;
+        if (!strcmp(k->to, to) && fxi_members_get(&f->config, k->from)) return true;
     return false;
 }
 
@@ -512,7 +508,7 @@ static fx_status write_epsilon(const fxi_folder *f)
                                         "norm_epsilon"};
     double eps = 1e-5;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FX_TRY(fxi_config_f64(&f->config, names[i], false, &eps));
+        FX_TRY(fxi_members_f64(&f->config, names[i], false, &eps));
     write_f32(f,
               f->family->flags & FXI_HF_LAYER_NORM ? "attention.layer_norm_epsilon"
                                                    : "attention.layer_norm_rms_epsilon",
@@ -526,8 +522,8 @@ static fx_status write_ffn_length(const fxi_folder *f)
                                         "ffn_hidden_size"};
     uint32_t n = f->family->flags & FXI_HF_FFN_4X ? 4 * f->dim : 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FX_TRY(fxi_config_u32(&f->config, names[i], false, &n));
-    if (!n) return fxi_config_fail(&f->config, names[0], "missing");
+        FX_TRY(fxi_members_u32(&f->config, names[i], false, &n));
+    if (!n) return fxi_members_fail(&f->config, names[0], "missing");
     write_u32(f, "feed_forward_length", n);
     return FX_OK;
 }
@@ -536,10 +532,10 @@ static fx_status write_ffn_length(const fxi_folder *f)
 static fx_status write_gemma_scale(const fxi_folder *f)
 {
     double scalar = 0;
-    if (!fxi_config_get(&f->config, "query_pre_attn_scalar")) return FX_OK;
-    FX_TRY(fxi_config_f64(&f->config, "query_pre_attn_scalar", true, &scalar));
+    if (!fxi_members_get(&f->config, "query_pre_attn_scalar")) return FX_OK;
+    FX_TRY(fxi_members_f64(&f->config, "query_pre_attn_scalar", true, &scalar));
     if (!(scalar > 0))
-        return fxi_config_fail(&f->config, "query_pre_attn_scalar", "%g is not positive", scalar);
+        return fxi_members_fail(&f->config, "query_pre_attn_scalar", "%g is not positive", scalar);
     write_f32(f, "attention.scale", 1 / sqrt(scalar));
     return FX_OK;
 }
@@ -548,10 +544,10 @@ static fx_status write_gemma_scale(const fxi_folder *f)
 static fx_status write_expert_length(const fxi_folder *f)
 {
     uint32_t n = 0;
-    if (!f->n_expert || fxi_config_get(&f->config, "moe_intermediate_size") ||
+    if (!f->n_expert || fxi_members_get(&f->config, "moe_intermediate_size") ||
         !strcmp(f->family->model_type, "gpt_oss") || !strcmp(f->family->arch, "llama"))
         return FX_OK;
-    FX_TRY(fxi_config_u32(&f->config, "intermediate_size", true, &n));
+    FX_TRY(fxi_members_u32(&f->config, "intermediate_size", true, &n));
     write_u32(f, "expert_feed_forward_length", n);
     return FX_OK;
 }
@@ -560,10 +556,10 @@ static fx_status write_expert_length(const fxi_folder *f)
 static fx_status write_no_rope_layers(const fxi_folder *f)
 {
     uint8_t has[MAX_LAYER];
-    const fxi_json *list = fxi_config_get(&f->config, "no_rope_layers");
+    const fxi_json *list = fxi_members_get(&f->config, "no_rope_layers");
     if (!list || strcmp(f->family->arch, "smollm3")) return FX_OK;
     if (fxi_json_array_size(list) != f->n_layer)
-        return fxi_config_fail(&f->config, "no_rope_layers", "not a list of %u", f->n_layer);
+        return fxi_members_fail(&f->config, "no_rope_layers", "not a list of %u", f->n_layer);
     bool usual = true;
     for (uint32_t i = 0; i < f->n_layer; i++) {
         has[i] = fxi_json_number(fxi_json_at(list, i)) != 0;
@@ -583,7 +579,7 @@ static void write_shape(const fxi_folder *f)
     write_u32(f, "embedding_length", f->dim);
     write_u32(f, "attention.head_count", f->n_head);
     write_u32(f, "attention.head_count_kv", f->n_kv_head);
-    if ((uint64_t)f->head_dim * f->n_head == f->dim && !fxi_config_get(&f->config, "head_dim"))
+    if ((uint64_t)f->head_dim * f->n_head == f->dim && !fxi_members_get(&f->config, "head_dim"))
         return;
     write_u32(f, "attention.key_length", f->head_dim);
     write_u32(f, "attention.value_length", f->head_dim);

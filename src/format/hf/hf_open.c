@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "format/gguf/gguf_made.h"
 #include "format/hf/hf_folder.h"
@@ -15,10 +14,12 @@
 
 // ---- the tokenizer: what ends a generation ------------------------------------------------------
 
-static fx_status add_end(const fxi_folder *f, const fxi_config *c, const fxi_json *v, fxi_ids *ends)
+static fx_status add_end(const fxi_folder *f, const fxi_members *c, const fxi_json *v,
+                         fxi_ids *ends)
 {
     const double id = fxi_json_is_number(v) ? fxi_json_number(v) : -1;
-    if (!(id >= 0 && id < INT32_MAX)) return fxi_config_fail(c, "eos_token_id", "not a token's id");
+    if (!(id >= 0 && id < INT32_MAX))
+        return fxi_members_fail(c, "eos_token_id", "not a token's id");
     for (size_t i = 0; i < ends->n; i++)
         if (ends->id[i] == (int32_t)id) return FX_OK;
     return fxi_ids_add(ends, (int32_t)id) ? FX_OK
@@ -26,9 +27,9 @@ static fx_status add_end(const fxi_folder *f, const fxi_config *c, const fxi_jso
 }
 
 // An id, or a list of ids.
-static fx_status add_ends(const fxi_folder *f, const fxi_config *c, fxi_ids *ends)
+static fx_status add_ends(const fxi_folder *f, const fxi_members *c, fxi_ids *ends)
 {
-    const fxi_json *v = fxi_config_get(c, "eos_token_id");
+    const fxi_json *v = fxi_members_get(c, "eos_token_id");
     if (!v) return FX_OK;
     if (!fxi_json_is_array(v)) return add_end(f, c, v, ends);
     for (fxi_json_iter it = fxi_json_items(v); fxi_json_next(&it);)
@@ -39,8 +40,9 @@ static fx_status add_ends(const fxi_folder *f, const fxi_config *c, fxi_ids *end
 static fx_status read_ends(const fxi_folder *f, fxi_ids *ends)
 {
     fxi_config generation;
-    fx_status st = fxi_config_open(f->path, "generation_config.json", false, &generation, f->err);
-    if (st == FX_OK) st = add_ends(f, &generation, ends);
+    fx_status st =
+        fxi_config_open(f->path, "generation_config.json", FXI_CONFIG_MAY, &generation, f->err);
+    if (st == FX_OK) st = add_ends(f, &generation.all, ends);
     fxi_config_close(&generation);
     if (st == FX_OK && !ends->n) st = add_ends(f, &f->config, ends);
     return st;
@@ -52,8 +54,8 @@ static fx_status read_ends(const fxi_folder *f, fxi_ids *ends)
 static fx_status write_named_templates(const fxi_folder *f)
 {
     fxi_config c;
-    fx_status st = fxi_config_open(f->path, "tokenizer_config.json", false, &c, f->err);
-    const fxi_json *list = fxi_config_get(&c, "chat_template");
+    fx_status st = fxi_config_open(f->path, "tokenizer_config.json", FXI_CONFIG_MAY, &c, f->err);
+    const fxi_json *list = fxi_members_get(&c.all, "chat_template");
     if (!fxi_json_is_array(list)) list = NULL;
     for (fxi_json_iter it = fxi_json_items(list); st == FX_OK && fxi_json_next(&it);) {
         const fxi_json *text = fxi_json_get(it.value, "template");
@@ -69,25 +71,16 @@ static fx_status write_named_templates(const fxi_folder *f)
 
 // ---- the tokenizer: its keys --------------------------------------------------------------------
 
-static bool has_tokenizer(const fxi_folder *f)
-{
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
-    char path[4096];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if ((size_t)snprintf(path, sizeof path, "%s/%s", f->path, names[i]) < sizeof path &&
-            !access(path, F_OK))
-            return true;
-    return false;
-}
-
 // A folder without a tokenizer opens; only its vocabulary is missing. One with nothing but files
 // that are not read is refused.
 static fx_status write_tokenizer(fxi_folder *f)
 {
     fxi_ids ends = {0};
     uint32_t n_row = 0;
-    if (!has_tokenizer(f)) return FX_OK;
-    FX_TRY(fxi_config_u32(&f->config, "vocab_size", false, &n_row));
+    if (!fxi_hf_has_file(f->path, "tokenizer.json") &&
+        !fxi_hf_has_file(f->path, "tokenizer.model") && !fxi_hf_has_file(f->path, "vocab.json"))
+        return FX_OK;
+    FX_TRY(fxi_members_u32(&f->config, "vocab_size", false, &n_row));
     fx_status st = read_ends(f, &ends);
     if (st == FX_OK) st = fxi_vocab_describe(f->path, n_row, &ends, f->w, f->err);
     if (st == FX_OK) st = write_named_templates(f);
@@ -107,27 +100,28 @@ static const struct pooling_mode {
 enum { N_MODE = sizeof pooling_modes / sizeof *pooling_modes };
 
 // By name, or by flags; *type stays 0 for a file that is absent.
-static fx_status read_mode(const fxi_config *c, uint32_t *type)
+static fx_status read_mode(const fxi_members *c, uint32_t *type)
 {
-    const bool named = fxi_config_get(c, "pooling_mode") != NULL;
-    const char *name = "";
+    const bool named = fxi_members_get(c, "pooling_mode") != NULL;
+    fxi_str name = {0};
     if (!fxi_json_object_size(c->root)) return FX_OK;
-    FX_TRY(fxi_config_str(c, "pooling_mode", false, &name));
+    FX_TRY(fxi_members_str(c, "pooling_mode", false, &name));
     for (size_t i = 0; i < N_MODE; i++) {
-        bool on = named && !strcmp(name, pooling_modes[i].name);
-        if (!named) FX_TRY(fxi_config_bool(c, pooling_modes[i].member, &on));
+        bool on = named && fxi_str_is(name, pooling_modes[i].name);
+        if (!named) FX_TRY(fxi_members_bool(c, pooling_modes[i].member, &on));
         if (on && *type)
-            return fxi_config_fail(c, pooling_modes[i].member, "more than one pooling mode");
+            return fxi_members_fail(c, pooling_modes[i].member, "more than one pooling mode");
         if (on) *type = pooling_modes[i].type;
     }
-    return *type ? FX_OK
-                 : fxi_config_fail(c, "pooling_mode", "only mean, cls and lasttoken are supported");
+    return *type
+               ? FX_OK
+               : fxi_members_fail(c, "pooling_mode", "only mean, cls and lasttoken are supported");
 }
 
 // ---- pooling: modules.json ----------------------------------------------------------------------
 
 // Steps of other kinds, such as Dense, change the vector.
-static fx_status read_modules(const fxi_config *c, bool *normalizes)
+static fx_status read_modules(const fxi_members *c, bool *normalizes)
 {
     for (size_t i = 0; i < fxi_json_array_size(c->root); i++) {
         // The last word of "sentence_transformers.models.Pooling".
@@ -136,13 +130,13 @@ static fx_status read_modules(const fxi_config *c, bool *normalizes)
         if (!name) name = "";
         *normalizes |= !strcmp(name, "Normalize");
         if (strcmp(name, "Transformer") && strcmp(name, "Pooling") && strcmp(name, "Normalize"))
-            return fxi_config_fail(c, "type", "module '%s' is not supported",
-                                   fxi_show_text(name, strlen(name)).s);
+            return fxi_members_fail(c, "type", "module '%s' is not supported",
+                                    fxi_show_text(name, strlen(name)).s);
     }
     return FX_OK;
 }
 
-static fx_status write_modules(const fxi_folder *f, uint32_t type, const fxi_config *modules)
+static fx_status write_modules(const fxi_folder *f, uint32_t type, const fxi_members *modules)
 {
     char key[FXI_HF_KEY_BYTES];
     bool normalizes = false;
@@ -158,12 +152,13 @@ static fx_status write_pooling(const fxi_folder *f)
 {
     fxi_config pooling, modules;
     uint32_t type = 0;
-    fx_status st = fxi_config_open(f->path, "1_Pooling/config.json", false, &pooling, f->err);
-    if (st == FX_OK) st = read_mode(&pooling, &type);
+    fx_status st =
+        fxi_config_open(f->path, "1_Pooling/config.json", FXI_CONFIG_MAY, &pooling, f->err);
+    if (st == FX_OK) st = read_mode(&pooling.all, &type);
     fxi_config_close(&pooling);
     FX_TRY(st);
-    st = fxi_config_open_list(f->path, "modules.json", &modules, f->err);
-    if (st == FX_OK) st = write_modules(f, type, &modules);
+    st = fxi_config_open(f->path, "modules.json", FXI_CONFIG_LIST, &modules, f->err);
+    if (st == FX_OK) st = write_modules(f, type, &modules.all);
     fxi_config_close(&modules);
     return st;
 }
@@ -218,25 +213,25 @@ static void close_folder(void *ud)
 
 // ---- the family --------------------------------------------------------------------------------
 
-static fx_status fail_family(const fxi_folder *f, const char *type)
+static fx_status fail_family(const fxi_folder *f, fxi_str type)
 {
     char list[384] = "";
     size_t n = 0;
     const char *name;
     for (size_t i = 0; (name = fxi_hf_family_name(i)) && n < sizeof list - 32; i++)
         n += (size_t)snprintf(list + n, sizeof list - n, i ? ", %s" : "%s", name);
-    return fxi_config_fail(&f->whole, "model_type", "'%s' is not supported, only %s",
-                           fxi_show_text(type, strlen(type)).s, list);
+    return fxi_members_fail(&f->whole.all, "model_type", "'%s' is not supported, only %s",
+                            fxi_show_text(type.p, type.n).s, list);
 }
 
 // A model that sees pictures has its text model's config inside.
 static fx_status choose_family(fxi_folder *f)
 {
-    const char *type;
-    f->config = f->whole;
-    const fxi_config text = fxi_config_part(&f->whole, "text_config", "text_config.");
-    if (text.root && fxi_config_get(&text, "model_type")) f->config = text;
-    FX_TRY(fxi_config_str(&f->config, "model_type", true, &type));
+    fxi_str type;
+    f->config = f->whole.all;
+    const fxi_members text = fxi_members_part(&f->whole.all, "text_config");
+    if (text.root && fxi_members_get(&text, "model_type")) f->config = text;
+    FX_TRY(fxi_members_str(&f->config, "model_type", true, &type));
     f->family = fxi_hf_family_find(type);
     return f->family ? fxi_hf_add_defaults(f) : fail_family(f, type);
 }
@@ -264,7 +259,7 @@ static void write_file_type(const fxi_folder *f)
 
 static fx_status translate_folder(fxi_folder *f)
 {
-    FX_TRY(fxi_config_open(f->path, "config.json", true, &f->whole, f->err));
+    FX_TRY(fxi_config_open(f->path, "config.json", FXI_CONFIG_MUST, &f->whole, f->err));
     FX_TRY(choose_family(f));
     FX_TRY(fxi_hf_files_open(f->path, &f->files, f->err));
     FX_TRY(fxi_hf_read_numbers(f));
@@ -321,21 +316,17 @@ fx_status fxi_hf_open(const char *folder, fxi_gguf **out, fx_error *err)
 
 // ---- a path: the reader by what is there --------------------------------------------------------
 
-static bool ends_in(const char *path, const char *end)
-{
-    const size_t n = strlen(path), k = strlen(end);
-    return n >= k && !strcmp(path + n - k, end);
-}
-
 fx_status fxi_model_file_open(const char *path, fxi_gguf **out, fx_error *err)
 {
+    static const char *const names[] = {".safetensors", ".safetensors.index.json", "/config.json"};
     struct stat file;
     *out = NULL;
     if (stat(path, &file)) return fxi_gguf_open(path, out, err);
     if (S_ISDIR(file.st_mode)) return fxi_hf_open(path, out, err);
-    if (!ends_in(path, ".safetensors") && !ends_in(path, ".safetensors.index.json") &&
-        !ends_in(path, "/config.json") && strcmp(path, "config.json") != 0)
-        return fxi_gguf_open(path, out, err);
+    bool of_folder = !strcmp(path, "config.json");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        of_folder |= fxi_str_ends_in(fxi_str_of(path), names[i]);
+    if (!of_folder) return fxi_gguf_open(path, out, err);
     const char *slash = strrchr(path, '/'); // the file stands for its folder
     char *folder = slash ? strndup(path, (size_t)(slash - path) + !(slash - path)) : strdup(".");
     if (!folder) return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);

@@ -1,4 +1,5 @@
 // hf_plan.c - what each tensor of a folder becomes: a recipe, with the shape checked.
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +12,6 @@ enum { MX_ELEMS = 32 };
 static fx_status plan_memory(const fxi_folder *f)
 {
     return fxi_fail(f->err, FX_ENOMEM, "%s: no memory for the list of tensors", f->path);
-}
-
-static bool has_ending(const char *name, const char *end)
-{
-    const size_t n = strlen(name), k = strlen(end);
-    return n >= k && !strcmp(name + n - k, end);
 }
 
 // ---- recipes -----------------------------------------------------------------------------------
@@ -78,7 +73,7 @@ static fx_status set_type(const fxi_folder *f, fxi_recipe *r)
     if (r->type == FXI_DTYPE_END)
         return fxi_st_fail(f->err, t, "weights of type %s are not supported", t->type_name);
     if (is_kept_f32(r)) r->type = FXI_F32;
-    const bool norm = strstr(r->name, "norm") && has_ending(r->name, ".weight");
+    const bool norm = strstr(r->name, "norm") && fxi_str_ends_in(fxi_str_of(r->name), ".weight");
     if (norm && (f->family->flags & FXI_HF_PLUS_1)) {
         r->plus = 1;
         r->type = FXI_F32;
@@ -91,8 +86,8 @@ static fx_status set_shape(const fxi_folder *f, fxi_recipe *r, const fxi_st_tens
 {
     const int n = t->n_dim ? t->n_dim : 1;
     if (n > FXI_GGUF_MAX_DIM || !t->n_elem)
-        return fxi_st_fail(f->err, t, "%d dimensions with %llu numbers", t->n_dim,
-                           (unsigned long long)t->n_elem);
+        return fxi_st_fail(f->err, t, "%d dimensions with %" PRIu64 " numbers", t->n_dim,
+                           t->n_elem);
     r->n_dim = (uint32_t)n;
     for (int i = 0; i < n; i++) r->ne[i] = t->dim[n - 1 - i];
     r->run = r->ne[0];
@@ -134,9 +129,9 @@ static fx_status set_scale(const fxi_folder *f, fxi_recipe_src *s)
     const uint64_t n_row = c->n_dim ? c->dim[0] : 1, n_col = c->n_dim == 2 ? c->dim[1] : 1;
     if (!set_block(t->dim[0], n_row, BLOCK, &s->block_rows) ||
         !set_block(t->dim[1], n_col, BLOCK, &s->block_cols))
-        return fxi_st_fail(f->err, t, "%llu x %llu scales for %llu x %llu numbers",
-                           (unsigned long long)n_row, (unsigned long long)n_col,
-                           (unsigned long long)t->dim[0], (unsigned long long)t->dim[1]);
+        return fxi_st_fail(f->err, t,
+                           "%" PRIu64 " x %" PRIu64 " scales for %" PRIu64 " x %" PRIu64 " numbers",
+                           n_row, n_col, t->dim[0], t->dim[1]);
     return FX_OK;
 }
 
@@ -148,11 +143,17 @@ static fx_status set_source(const fxi_folder *f, fxi_recipe_src *s, const fxi_st
 
 // ---- kinds of recipes --------------------------------------------------------------------------
 
-// A matrix's rows, or a bias's numbers, in another order.
-static void reorder_units(fxi_recipe *r, uint64_t (*map)(const fxi_recipe *, uint64_t))
+static void set_view(fxi_recipe *r, fxi_recipe_view v)
 {
-    r->map = map;
-    if (r->n_dim == 1) r->run = 1;
+    v.n = UINT64_MAX;
+    r->view[0] = v;
+    r->n_view = 1;
+}
+
+// Units from `first` on, `step` apart.
+static void set_steps(fxi_recipe *r, uint64_t first, uint64_t step)
+{
+    set_view(r, (fxi_recipe_view){.from = first, .n1 = 1, .n2 = 1, .step = {step}});
 }
 
 static uint64_t n_out_of(const fxi_recipe *r)
@@ -160,21 +161,21 @@ static uint64_t n_out_of(const fxi_recipe *r)
     return r->n_dim == 1 ? r->ne[0] : r->ne[1];
 }
 
-static fx_status plan_pairs(const fxi_folder *f, fxi_recipe *r)
-{
-    if (!f->head_dim || f->head_dim % 2 || n_out_of(r) % f->head_dim)
-        return fxi_st_fail(f->err, r->src->t, "%llu rows are not a multiple of the head size %u",
-                           (unsigned long long)n_out_of(r), f->head_dim);
-    reorder_units(r, fxi_recipe_pairs);
-    r->p[0] = f->head_dim;
-    return FX_OK;
-}
-
+// Rope by halves to rope by pairs: rows i and i + half of each head side by side. The numbers of a
+// bias are reordered like a matrix's rows.
 static fx_status plan_same(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
 {
     (void)m;
+    const uint64_t size = f->head_dim, half = size / 2;
     const bool rotated = strstr(r->name, ".attn_q.") || strstr(r->name, ".attn_k.");
-    return rotated && (f->family->flags & FXI_HF_PAIRS) ? plan_pairs(f, r) : FX_OK;
+    if (!rotated || !(f->family->flags & FXI_HF_PAIRS)) return FX_OK;
+    if (!size || size % 2 || n_out_of(r) % size)
+        return fxi_st_fail(f->err, r->src->t,
+                           "%" PRIu64 " rows are not a multiple of the head size %" PRIu64,
+                           n_out_of(r), size);
+    if (r->n_dim == 1) r->run = 1;
+    set_view(r, (fxi_recipe_view){.n1 = half, .n2 = 2, .step = {size, 1, half}});
+    return FX_OK;
 }
 
 static fx_status plan_flat(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
@@ -187,17 +188,23 @@ static fx_status plan_flat(const fxi_folder *f, fxi_recipe *r, const fxi_hf_matc
     return FX_OK;
 }
 
+// Rows q.., k, v of each group of heads to all q, all k, all v.
 static fx_status plan_qkv(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
 {
     (void)m;
-    const uint64_t want = ((uint64_t)f->n_head + 2 * (uint64_t)f->n_kv_head) * f->head_dim;
+    const uint64_t size = f->head_dim, n_group = f->n_kv_head, n_q = f->n_head / n_group * size;
+    const uint64_t all = n_q + 2 * size, want = n_group * all;
     if (n_out_of(r) != want)
-        return fxi_st_fail(f->err, r->src->t, "%llu rows, expected %llu",
-                           (unsigned long long)n_out_of(r), (unsigned long long)want);
-    reorder_units(r, fxi_recipe_qkv);
-    r->p[0] = f->head_dim;
-    r->p[1] = f->n_head / f->n_kv_head;
-    r->p[2] = f->n_kv_head;
+        return fxi_st_fail(f->err, r->src->t, "%" PRIu64 " rows, expected %" PRIu64, n_out_of(r),
+                           want);
+    if (r->n_dim == 1) r->run = 1;
+    const uint64_t rows[3] = {n_q, size, size};
+    for (uint64_t from = 0; r->n_view < 3; from += rows[r->n_view++])
+        r->view[r->n_view] = (fxi_recipe_view){.n = n_group * rows[r->n_view],
+                                               .from = from,
+                                               .n1 = 1,
+                                               .n2 = rows[r->n_view],
+                                               .step = {all, 0, 1}};
     return FX_OK;
 }
 
@@ -207,24 +214,25 @@ static fx_status plan_from_2(const fxi_folder *f, fxi_recipe *r, const fxi_hf_ma
     if (r->n_dim != 2 || r->ne[1] <= 2)
         return fxi_st_fail(f->err, r->src->t, "has fewer than three rows");
     r->ne[1] -= 2;
-    r->map = fxi_recipe_step;
-    r->p[0] = 1;
-    r->p[1] = 2;
+    set_steps(r, 2, 1);
     return FX_OK;
 }
 
+// Matrices [n_in][n_out] to [n_out][n_in]; of [n_in][2 n_out] every other column.
 static fx_status plan_transpose(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
 {
-    (void)f;
-    (void)m;
-    if (r->n_dim == 1) return FX_OK; // a bias
-    const uint64_t n_out = r->ne[0], n_in = r->ne[1];
+    const uint64_t step = m->how == FXI_HF_TRANSPOSE ? 1 : 2;
+    if (r->n_dim == 1 && step == 1) return FX_OK; // a bias
+    if (r->n_dim == 1 || r->ne[0] % step)
+        return fxi_st_fail(f->err, r->src->t, "an odd number of columns");
+    const uint64_t n_out = r->ne[0] / step, n_in = r->ne[1], slab = n_out * n_in;
     r->ne[0] = n_in;
     r->ne[1] = n_out;
     r->run = 1;
-    r->map = fxi_recipe_transpose;
-    r->p[0] = n_out;
-    r->p[1] = n_in;
+    set_view(r, (fxi_recipe_view){.from = m->how == FXI_HF_TRANSPOSE_ODD,
+                                  .n1 = n_out,
+                                  .n2 = n_in,
+                                  .step = {slab * step, step, n_out * step}});
     return FX_OK;
 }
 
@@ -233,25 +241,7 @@ static fx_status plan_every_other(const fxi_folder *f, fxi_recipe *r, const fxi_
     if (r->ne[0] % 2) return fxi_st_fail(f->err, r->src->t, "an odd number of columns");
     r->ne[0] /= 2;
     r->run = 1;
-    r->map = fxi_recipe_step;
-    r->p[0] = 2;
-    r->p[1] = m->how == FXI_HF_ODD;
-    return FX_OK;
-}
-
-static fx_status plan_transpose_other(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
-{
-    if (r->n_dim < 2 || r->ne[0] % 2)
-        return fxi_st_fail(f->err, r->src->t, "an odd number of columns");
-    const uint64_t n_out = r->ne[0] / 2, n_in = r->ne[1];
-    r->ne[0] = n_in;
-    r->ne[1] = n_out;
-    r->run = 1;
-    r->map = fxi_recipe_step_transpose;
-    r->p[0] = n_out;
-    r->p[1] = n_in;
-    r->p[2] = 2;
-    r->p[3] = m->how == FXI_HF_TRANSPOSE_ODD;
+    set_steps(r, m->how == FXI_HF_ODD, 2);
     return FX_OK;
 }
 
@@ -259,10 +249,10 @@ static fx_status plan_half(const fxi_folder *f, fxi_recipe *r, const fxi_hf_matc
 {
     if (r->n_dim < 2 || r->ne[1] % 2)
         return fxi_st_fail(f->err, r->src->t, "an odd number of rows");
-    r->ne[1] /= 2;
-    r->map = fxi_recipe_half;
-    r->p[0] = r->ne[1];
-    r->p[1] = m->how == FXI_HF_HALF_2;
+    const uint64_t n = r->ne[1] /= 2;
+    set_view(r,
+             (fxi_recipe_view){
+                 .from = m->how == FXI_HF_HALF_2 ? n : 0, .n1 = 1, .n2 = n, .step = {2 * n, 0, 1}});
     return FX_OK;
 }
 
@@ -286,10 +276,7 @@ static fx_status plan_mx(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match 
     r->ne[1] = t->dim[1] / (every_other ? 2 : 1);
     r->ne[2] = t->dim[0];
     r->ne[3] = 1;
-    if (!every_other) return FX_OK;
-    r->map = fxi_recipe_step;
-    r->p[0] = 2;
-    r->p[1] = m->how == FXI_HF_MX_ODD;
+    if (every_other) set_steps(r, m->how == FXI_HF_MX_ODD, 2);
     return FX_OK;
 }
 
@@ -303,8 +290,8 @@ static plan_fn *const plan_by_how[] = {
     [FXI_HF_FROM_2] = plan_from_2,
     [FXI_HF_EVEN] = plan_every_other,
     [FXI_HF_ODD] = plan_every_other,
-    [FXI_HF_TRANSPOSE_EVEN] = plan_transpose_other,
-    [FXI_HF_TRANSPOSE_ODD] = plan_transpose_other,
+    [FXI_HF_TRANSPOSE_EVEN] = plan_transpose,
+    [FXI_HF_TRANSPOSE_ODD] = plan_transpose,
     [FXI_HF_HALF_1] = plan_half,
     [FXI_HF_HALF_2] = plan_half,
     [FXI_HF_MX] = plan_mx,
@@ -378,8 +365,8 @@ static bool is_aside(const fxi_folder *f, const fxi_st_tensor *t)
     static const char *const begin[] = {"vision_", "model.vision_", "multi_modal_projector.",
                                         "model.multi_modal_projector."};
     for (size_t i = 0; i < sizeof end / sizeof *end; i++)
-        if (has_ending(t->name, end[i])) return true;
-    for (size_t i = 0; f->config.root != f->whole.root && i < sizeof begin / sizeof *begin; i++)
+        if (fxi_str_ends_in(fxi_str_of(t->name), end[i])) return true;
+    for (size_t i = 0; f->config.root != f->whole.doc.root && i < sizeof begin / sizeof *begin; i++)
         if (!strncmp(t->name, begin[i], strlen(begin[i]))) return true;
     return false;
 }

@@ -5,49 +5,14 @@
 
 enum { CHUNK = 256, MX_BYTES = 16 };
 
-// ---- maps --------------------------------------------------------------------------------------
-
-uint64_t fxi_recipe_pairs(const fxi_recipe *r, uint64_t unit)
+// The source's unit for a unit of the tensor.
+static uint64_t source_unit(const fxi_recipe *r, uint64_t unit)
 {
-    const uint64_t half = r->p[0] / 2, head = unit / r->p[0], i = unit % r->p[0];
-    return head * r->p[0] + (i % 2) * half + i / 2;
-}
-
-uint64_t fxi_recipe_qkv(const fxi_recipe *r, uint64_t unit)
-{
-    const uint64_t size = r->p[0], n_q = r->p[1], n_group = r->p[2];
-    const uint64_t head = unit / size, i = unit % size, n_all_q = n_q * n_group;
-    uint64_t group = head / n_q, at = head % n_q;
-    if (head >= n_all_q) {
-        group = (head - n_all_q) % n_group;
-        at = n_q + (head - n_all_q) / n_group;
-    }
-    return (group * (n_q + 2) + at) * size + i;
-}
-
-uint64_t fxi_recipe_transpose(const fxi_recipe *r, uint64_t unit)
-{
-    const uint64_t n_out = r->p[0], n_in = r->p[1], slab = n_out * n_in;
-    const uint64_t at = unit % slab;
-    return unit - at + (at % n_in) * n_out + at / n_in;
-}
-
-uint64_t fxi_recipe_step(const fxi_recipe *r, uint64_t unit)
-{
-    return unit * r->p[0] + r->p[1];
-}
-
-uint64_t fxi_recipe_half(const fxi_recipe *r, uint64_t unit)
-{
-    const uint64_t n = r->p[0];
-    return unit / n * 2 * n + r->p[1] * n + unit % n;
-}
-
-uint64_t fxi_recipe_step_transpose(const fxi_recipe *r, uint64_t unit)
-{
-    const uint64_t n_out = r->p[0], n_in = r->p[1], step = r->p[2], slab = n_out * n_in;
-    const uint64_t at = unit % slab;
-    return (unit - at) * step + (at % n_in) * n_out * step + (at / n_in) * step + r->p[3];
+    const fxi_recipe_view *v = r->view;
+    if (!r->n_view) return unit;
+    for (; unit >= v->n; v++) unit -= v->n;
+    return v->from + unit / (v->n1 * v->n2) * v->step[0] + unit / v->n2 % v->n1 * v->step[1] +
+           unit % v->n2 * v->step[2];
 }
 
 // ---- numbers -----------------------------------------------------------------------------------
@@ -145,7 +110,7 @@ static void make_mx_block(const uint8_t *codes, uint8_t scale, uint8_t *dst)
 
 static void make_mx_row(const fxi_recipe *r, uint64_t row, uint8_t *dst)
 {
-    const uint64_t n_block = r->ne[0] / (2 * MX_BYTES), from = r->map ? r->map(r, row) : row;
+    const uint64_t n_block = r->ne[0] / (2 * MX_BYTES), from = source_unit(r, row);
     const uint8_t *codes = r->src->t->data + from * n_block * MX_BYTES;
     const uint8_t *scale = r->src->scale->data + from * n_block;
     for (uint64_t b = 0; b < n_block; b++)
@@ -159,9 +124,8 @@ static void make_row(const fxi_recipe *r, uint64_t row, char *dst)
     const size_t elem_bytes = fxi_dtype_find(r->type)->block_bytes;
     const uint64_t n_unit = r->ne[0] / r->run;
     for (uint64_t k = 0; k < n_unit; k++) {
-        const uint64_t unit = row * n_unit + k;
-        make_run(r, (r->map ? r->map(r, unit) : unit) * r->run, r->run,
-                 dst + k * r->run * elem_bytes);
+        const uint64_t unit = source_unit(r, row * n_unit + k);
+        make_run(r, unit * r->run, r->run, dst + k * r->run * elem_bytes);
     }
 }
 
@@ -183,7 +147,7 @@ void fxi_recipe_make(const fxi_recipe *r, uint64_t row, uint64_t n_row, void *ds
 const void *fxi_recipe_place(const fxi_recipe *r)
 {
     if (r->values) return r->values;
-    if (r->mxfp4 || r->map || r->n_src != 1 || !is_copied(r)) return NULL;
+    if (r->mxfp4 || r->n_view || r->n_src != 1 || !is_copied(r)) return NULL;
     const unsigned char *data = r->src->t->data;
     return (uintptr_t)data % r->src->t->elem_bytes ? NULL : data; // numbers may lie at odd bytes
 }

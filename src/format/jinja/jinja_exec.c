@@ -36,7 +36,7 @@ static fx_status lookup_variable(fxi_jrun *r, const fxi_jstr *name, fxi_jval *ou
                 *out = b->v;
                 return fxi_jrun_work(r, 4 * n_seen);
             }
-    const fxi_jroutine *f = fxi_jroutine_find(r->t->lib->functions, name->p, name->n);
+    const fxi_jroutine *f = fxi_jroutine_find(FXI_JTABLE_FUNCTIONS, name->p, name->n);
     *out = fxi_jval_undefined(name);
     if (f) *out = (fxi_jval){.type = FXI_JVAL_FUNCTION, .function = f};
     return fxi_jrun_work(r, 4 * n_seen);
@@ -291,13 +291,7 @@ static fx_status set_member(fxi_jrun *r, struct fxi_jnamespace *ns, const fxi_js
         *old = v;
         return FX_OK;
     }
-    if (ns->n == ns->cap) {
-        fxi_jpair *e;
-        ns->cap = 2 * ns->cap + 4;
-        FX_TRY(fxi_jrun_take(r, ns->cap * sizeof *e, &e));
-        if (ns->n) memcpy(e, ns->e, ns->n * sizeof *e);
-        ns->e = e;
-    }
+    FX_TRY(fxi_jrun_grow(r, &ns->e, sizeof *ns->e, ns->n, &ns->cap));
     ns->e[ns->n++] = (fxi_jpair){fxi_jval_str(name), v};
     return fxi_jrun_work(r, ns->n);
 }

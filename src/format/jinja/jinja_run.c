@@ -35,6 +35,18 @@ fx_status fxi_jrun_take(fxi_jrun *r, size_t n_bytes, void *out)
     return fxi_fail(r->err, FX_ENOMEM, "no memory to render the chat template");
 }
 
+fx_status fxi_jrun_grow(fxi_jrun *r, void *list, size_t elem_bytes, size_t n, size_t *cap)
+{
+    void **place = list, *more;
+    if (n < *cap) return FX_OK;
+    const size_t want = 2 * *cap + 8;
+    FX_TRY(fxi_jrun_take(r, want * elem_bytes, &more));
+    if (n) memcpy(more, *place, n * elem_bytes);
+    *place = more;
+    *cap = want;
+    return FX_OK;
+}
+
 static fx_status count_steps(fxi_jrun *r, uint64_t n)
 {
     if (r->n_step < n)

@@ -44,7 +44,9 @@ struct fxi_jrun {
 // Fails with FX_EINVAL: "chat template, line N: ...", N being the run's line.
 __attribute__((format(printf, 2, 3))) fx_status fxi_jrun_fail(fxi_jrun *r, const char *fmt, ...);
 fx_status fxi_jrun_take(fxi_jrun *r, size_t n_bytes, void *out); // *(void **)out
-fx_status fxi_jrun_work(fxi_jrun *r, size_t n_bytes);            // counts the steps for n bytes
+// Makes room for one more after the n elements of *list, which has room for *cap.
+fx_status fxi_jrun_grow(fxi_jrun *r, void *list, size_t elem_bytes, size_t n, size_t *cap);
+fx_status fxi_jrun_work(fxi_jrun *r, size_t n_bytes); // counts the steps for n bytes
 // The same for n bytes read character by character, each compared with n_more other bytes.
 fx_status fxi_jrun_work_chars(fxi_jrun *r, size_t n_bytes, size_t n_more);
 fx_status fxi_jrun_enter(fxi_jrun *r); // one level deeper; leave after FX_OK
@@ -170,11 +172,7 @@ typedef struct fxi_jscope {
 fx_status fxi_jscope_bind(fxi_jrun *r, fxi_jscope *s, const fxi_jstr *name, fxi_jval v);
 fx_status fxi_jnode_exec(fxi_jrun *r, const fxi_jnode *list);
 
-// What published chat templates call, and what Hugging Face documents for them:
-// docs/user/templates.md.
-extern const fxi_jlibrary fxi_jlibrary_chat;
-
-// Tables of it; each ends with a row without a name.
+// Tables of the library; each ends with a row without a name.
 extern const fxi_jroutine fxi_jlibrary_str_filters[], fxi_jlibrary_str_methods[],
     fxi_jlibrary_seq_filters[];
 

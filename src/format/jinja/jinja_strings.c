@@ -15,14 +15,7 @@ typedef struct text_pieces { // strings found so far
 
 static fx_status add_piece(fxi_jrun *r, text_pieces *p, const fxi_jstr *s, size_t from, size_t to)
 {
-    if (p->n == p->cap) {
-        fxi_jval *more;
-        const size_t cap = 2 * p->cap + 8;
-        FX_TRY(fxi_jrun_take(r, cap * sizeof *more, &more));
-        if (p->n) memcpy(more, p->v, p->n * sizeof *more);
-        p->v = more;
-        p->cap = cap;
-    }
+    FX_TRY(fxi_jrun_grow(r, &p->v, sizeof *p->v, p->n, &p->cap));
     FX_TRY(fxi_jrun_work(r, 0));
     return fxi_jstr_part(r, s, from, to - from, &p->v[p->n++]);
 }

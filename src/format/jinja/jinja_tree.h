@@ -85,8 +85,6 @@ _Static_assert(sizeof(fxi_jpair) == 2 * sizeof(fxi_jval), "a pair can be a tuple
 typedef struct fxi_jdict {
     const fxi_jpair *e; // [n] in order
     size_t n;
-    const uint32_t *by_key; // [n] strings first, sorted; NULL: few enough for a linear search
-    size_t n_str;           // size of by_key
 } fxi_jdict;
 
 typedef enum fxi_jview_kind { FXI_JVIEW_ITEMS, FXI_JVIEW_KEYS, FXI_JVIEW_VALUES } fxi_jview_kind;
@@ -228,26 +226,13 @@ typedef struct fxi_jroutine {
     const char *param[FXI_JROUTINE_MAX_PARAM]; // names; NULL: by position only
 } fxi_jroutine;
 
-typedef struct fxi_jmethods { // the methods of one type
-    const fxi_jroutine *rows; // NULL: the type has no methods
-    const char *others;       // methods of Python's type that are not supported, with a blank
-                              // around each: their names hide items of the same name
-} fxi_jmethods;
+typedef enum fxi_jtable { FXI_JTABLE_FILTERS, FXI_JTABLE_TESTS, FXI_JTABLE_FUNCTIONS } fxi_jtable;
 
-typedef struct fxi_jlibrary {       // tables end with a row without a name
-    const fxi_jroutine *filters[3]; // tables
-    const fxi_jroutine *tests, *functions;
-    const fxi_jmethods *methods; // [FXI_JVAL_N_TYPE]
-} fxi_jlibrary;
-
-// By name; NULL: there is none.
-const fxi_jroutine *fxi_jroutine_find(const fxi_jroutine *table, const char *name, size_t n);
-// A filter or a test.
-const fxi_jroutine *fxi_jlibrary_find(const fxi_jlibrary *lib, bool is_test, const char *name,
-                                      size_t n);
+// What published chat templates call, and what Hugging Face documents for them
+// (docs/user/templates.md), by name; NULL: there is none.
+const fxi_jroutine *fxi_jroutine_find(fxi_jtable in, const char *name, size_t n);
 // A method of values of this type. *exists: whether Python's type has one of this name.
-const fxi_jroutine *fxi_jmethod_find(const fxi_jlibrary *lib, uint8_t type, const fxi_jstr *name,
-                                     bool *exists);
+const fxi_jroutine *fxi_jmethod_find(uint8_t type, const fxi_jstr *name, bool *exists);
 
 // ---- the tree -----------------------------------------------------------------------------------
 
@@ -332,7 +317,6 @@ struct fxi_jinja {
     fxi_jnode *body;
     fxi_jnames names;
     bool reads_parts; // it loops over something called "content"
-    const fxi_jlibrary *lib;
 };
 
 #endif

@@ -1,6 +1,5 @@
 // jinja_values.c - what values are, as in Python: truth, equality, order, members, dictionaries.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/utf8.h"
@@ -176,8 +175,6 @@ fx_status fxi_jval_compare(fxi_jrun *r, fxi_jval a, fxi_jval b, const char *op, 
 
 // ---- dictionaries -------------------------------------------------------------------------------
 
-enum { NO_INDEX_UP_TO = 8 }; // members
-
 bool fxi_jval_is_hashable(fxi_jval v)
 {
     if (v.type == FXI_JVAL_TUPLE)
@@ -186,41 +183,20 @@ bool fxi_jval_is_hashable(fxi_jval v)
     return v.type != FXI_JVAL_LIST && v.type != FXI_JVAL_DICT && v.type != FXI_JVAL_VIEW;
 }
 
-static int compare_keys(const void *pa, const void *pb, void *pairs)
-{
-    uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
-    const fxi_jpair *e = pairs;
-    int c = fxi_jstr_compare(e[a].key.s, e[b].key.s);
-    return c ? c : a < b ? -1 : a > b;
-}
-
-// Strings are found by their text in the sorted index; all other keys, which are few, one by one.
+// The dictionaries of templates and messages have few members.
 fx_status fxi_jdict_lookup(fxi_jrun *r, const fxi_jdict *d, fxi_jval key, const fxi_jval **out)
 {
     *out = NULL;
-    if (d->by_key && key.type == FXI_JVAL_STR) {
-        for (size_t lo = 0, hi = d->n_str; lo < hi;) {
-            const size_t mid = lo + (hi - lo) / 2;
-            const fxi_jpair *e = &d->e[d->by_key[mid]];
-            int c = fxi_jstr_compare(e->key.s, key.s);
-            if (!c) *out = &e->value;
-            if (c < 0)
-                lo = mid + 1;
-            else
-                hi = mid;
-        }
-        return fxi_jrun_work(r, 0);
+    for (size_t i = 0; i < d->n && !*out; i++) {
+        const fxi_jpair *e = &d->e[i];
+        bool same = false;
+        if (key.type != FXI_JVAL_STR)
+            FX_TRY(fxi_jval_equal(r, e->key, key, &same));
+        else if (e->key.type == FXI_JVAL_STR)
+            same = !fxi_jstr_compare(e->key.s, key.s);
+        if (same) *out = &e->value;
     }
-    for (size_t i = d->by_key ? d->n_str : 0; i < d->n; i++) {
-        const fxi_jpair *e = &d->e[d->by_key ? d->by_key[i] : i];
-        bool same;
-        if (key.type == FXI_JVAL_STR && e->key.type != FXI_JVAL_STR) continue;
-        FX_TRY(fxi_jval_equal(r, e->key, key, &same));
-        if (!same) continue;
-        *out = &e->value;
-        return FX_OK;
-    }
-    return FX_OK;
+    return fxi_jrun_work(r, 4 * d->n);
 }
 
 fx_status fxi_jdict_make(fxi_jrun *r, const fxi_jpair *e, size_t n, fxi_jval *out)
@@ -229,19 +205,6 @@ fx_status fxi_jdict_make(fxi_jrun *r, const fxi_jpair *e, size_t n, fxi_jval *ou
     FX_TRY(fxi_jrun_take(r, sizeof *d, &d));
     *d = (fxi_jdict){.e = e, .n = n};
     *out = (fxi_jval){.type = FXI_JVAL_DICT, .dict = d};
-    if (n <= NO_INDEX_UP_TO) return FX_OK;
-    uint32_t *by_key;
-    size_t n_other = 0;
-    FX_TRY(fxi_jrun_work(r, n * 256));
-    FX_TRY(fxi_jrun_take(r, n * sizeof *by_key, &by_key));
-    for (size_t i = 0; i < n; i++) {
-        if (e[i].key.type == FXI_JVAL_STR)
-            by_key[d->n_str++] = (uint32_t)i;
-        else
-            by_key[n - ++n_other] = (uint32_t)i;
-    }
-    qsort_r(by_key, d->n_str, sizeof *by_key, compare_keys, (void *)e);
-    d->by_key = by_key;
     return FX_OK;
 }
 

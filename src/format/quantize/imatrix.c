@@ -116,11 +116,10 @@ static fx_status read_sums(fxi_imatrix *m, const fxi_gguf *g, const fxi_gguf_ten
                            fx_error *err)
 {
     static const char end[] = ".in_sum2";
-    const size_t n_end = sizeof end - 1;
     char name[MAX_ENTRY_NAME];
     matrix_entry *e;
-    if (t->name.n <= n_end || memcmp(t->name.p + t->name.n - n_end, end, n_end)) return FX_OK;
-    const size_t n = t->name.n - n_end;
+    if (!fxi_str_ends_in(t->name, end)) return FX_OK;
+    const size_t n = t->name.n - (sizeof end - 1);
     snprintf(name, sizeof name, "%.*s.counts", (int)n, t->name.p);
     const fxi_gguf_tensor *c = fxi_gguf_find_tensor(g, name);
     const uint64_t n_slice = t->size_bytes / sizeof(float) / t->ne[0];

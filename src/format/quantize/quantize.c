@@ -3,6 +3,7 @@
 #include "format/quantize/quantize_impl.h"
 #include "format/show.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -24,11 +25,6 @@
 enum { MAX_ROUND = 4, LANES = 4, MAX_SUB = 32 };
 
 #define F16_MAX 65504.0f
-
-static float f16_of(uint16_t h)
-{
-    return fxi_f16_to_f32(h);
-}
 
 static uint16_t nearest_f16(float v)
 {
@@ -72,7 +68,7 @@ static void fit_block_scales(const fxi_qformat *f, const float *x, const float *
         b->d = nearest_f16((float)((ax * oo - ox * ao) / det));
         b->m = nearest_f16((float)((aa * ox - ao * ax) / det));
     } else if (aa > 0) {
-        b->d = nearest_f16((float)((ax - ao * (double)f16_of(b->m)) / aa));
+        b->d = nearest_f16((float)((ax - ao * (double)fxi_f16_to_f32(b->m)) / aa));
     }
 }
 
@@ -111,7 +107,7 @@ static void refine_run(const fxi_qformat *f, const float *x, const float *weight
                        fxi_qblock *b)
 {
     const int at = j * f->sub, sc0 = b->sc[j], mn0 = b->mn[j], reach = f->has_min ? 1 : 0;
-    const float d = f16_of(b->d), m = f16_of(b->m);
+    const float d = fxi_f16_to_f32(b->d), m = fxi_f16_to_f32(b->m);
     float best = INFINITY;
     for (int ds = -1; ds <= 1; ds++)
         for (int dm = -reach; dm <= reach; dm++) {
@@ -136,7 +132,8 @@ void fxi_qblock_refine(const fxi_qformat *f, const float *x, const float *weight
         fxi_qblock next = *b;
         fit_block_scales(f, x, weight, &next);
         if (f->sc_max <= 0)
-            set_nearest_codes(f, x, weight, f16_of(next.d), f16_of(next.m), next.code);
+            set_nearest_codes(f, x, weight, fxi_f16_to_f32(next.d), fxi_f16_to_f32(next.m),
+                              next.code);
         for (int j = 0; f->sc_max > 0 && j < f->n / f->sub; j++) refine_run(f, x, weight, j, &next);
         const double e = weigh_error(f, x, weight, &next);
         if (!(e < error)) return;
@@ -205,13 +202,7 @@ static void encode_row(void *arg, int task)
 // A type whose scale is an f16 reaches 65504 times the largest code.
 static float largest_number_of(const fxi_dtype_info *to)
 {
-    static const struct {
-        uint32_t id;
-        float limit;
-    } limits[] = {{FXI_F32, INFINITY}, {FXI_BF16, 0x1.fep127f}, {FXI_F16, 65504.0f}};
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        if (limits[i].id == to->id) return i ? limits[i].limit : 0x1.fffffep127f;
-    return 65504.0f;
+    return to->id == FXI_F32 ? FLT_MAX : to->id == FXI_BF16 ? 0x1.fep127f : F16_MAX;
 }
 
 fx_status fxi_rows_encode(const fxi_encode_rows *job, fxi_pool *pool, size_t *bad_row,
@@ -304,8 +295,7 @@ static bool is_kept(const fxi_gguf_tensor *t)
 {
     static const char *const part[] = {"_norm.weight", "ffn_gate_inp", "position_embd.weight",
                                        "token_types.weight", "attn_sinks"};
-    if (t->n_dim < 2 || t->name.n < 7 || memcmp(t->name.p + t->name.n - 7, ".weight", 7) != 0)
-        return true;
+    if (t->n_dim < 2 || !fxi_str_ends_in(t->name, ".weight")) return true;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         if (name_has(t, part[i])) return true;
     return false;
@@ -437,7 +427,7 @@ static void write_all_keys(const rewrite_job *j)
 
 // ---- tensors -----------------------------------------------------------------------------------
 
-static fx_status declare_all(rewrite_job *j)
+static fx_status declare_all(rewrite_job *j, fxi_rewritten *out)
 {
     for (uint64_t i = 0; i < fxi_gguf_n_tensor(j->g); i++) {
         const fxi_gguf_tensor *t = fxi_gguf_tensor_at(j->g, i);
@@ -452,8 +442,10 @@ static fx_status declare_all(rewrite_job *j)
         }
         snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.p);
         fxi_gguf_declare_tensor(j->w, name, (fxi_dtype)to->id, t->n_dim, t->ne);
-        j->total_bytes += t->size_bytes;
+        out->in_bytes += t->size_bytes;
+        out->out_bytes += bytes_of_row(to, t->size_bytes / from->block_bytes * from->block_elems);
     }
+    j->total_bytes = out->in_bytes;
     fxi_gguf_begin_data(j->w);
     return FX_OK;
 }
@@ -469,9 +461,9 @@ static fx_status tell_progress(rewrite_job *j, uint64_t n_bytes)
 
 static fx_status convert_part(rewrite_job *j, const fxi_gguf_tensor *t, fxi_encode_rows *e)
 {
-    const uint64_t row_bytes = e->n_col / t->type->block_elems * t->type->block_bytes;
+    const uint64_t row_bytes = bytes_of_row(t->type, e->n_col);
     const uint64_t at = e->first_row * row_bytes, n_bytes = e->n_row * row_bytes;
-    const size_t out_bytes = e->n_row * (e->n_col / e->to->block_elems * e->to->block_bytes);
+    const size_t out_bytes = e->n_row * bytes_of_row(e->to, e->n_col);
     size_t bad_row;
     fxi_buf_clear(&j->out);
     if (!fxi_buf_reserve(&j->out, out_bytes))
@@ -524,18 +516,6 @@ static fx_status copy_tensor(rewrite_job *j, const fxi_gguf_tensor *t)
     return FX_OK;
 }
 
-static void count_bytes(const rewrite_job *j, fxi_rewritten *out)
-{
-    *out = (fxi_rewritten){0};
-    for (uint64_t i = 0; i < fxi_gguf_n_tensor(j->g); i++) {
-        const fxi_gguf_tensor *t = fxi_gguf_tensor_at(j->g, i);
-        const fxi_dtype_info *to = new_type(j, t);
-        out->in_bytes += t->size_bytes;
-        out->out_bytes += t->size_bytes / t->type->block_bytes * t->type->block_elems /
-                          to->block_elems * to->block_bytes;
-    }
-}
-
 fx_status fxi_rewrite_model(const fxi_gguf *g, const char *path, const fxi_rewrite *how,
                             fxi_rewritten *out, fx_error *err)
 {
@@ -543,10 +523,10 @@ fx_status fxi_rewrite_model(const fxi_gguf *g, const char *path, const fxi_rewri
     if (fxi_gguf_reads(g, path))
         return fxi_fail(err, FX_EINVAL, "%s: is one of the model's own files", path);
     look_at_model(g, how->imatrix != NULL, &j.model);
-    count_bytes(&j, out);
+    *out = (fxi_rewritten){0};
     FX_TRY(fxi_gguf_writer_open(path, &j.w, err));
     write_all_keys(&j);
-    fx_status st = declare_all(&j);
+    fx_status st = declare_all(&j, out);
     for (uint64_t i = 0; st == FX_OK && i < fxi_gguf_n_tensor(g); i++) {
         const fxi_gguf_tensor *t = fxi_gguf_tensor_at(g, i);
         st = new_type(&j, t) == t->type ? copy_tensor(&j, t) : convert_tensor(&j, t);

@@ -295,8 +295,9 @@ const char *fxi_chat_builtin(const fxi_chat *c)
 typedef struct chat_fit {
     const fxi_chat *c;
     const fxi_chat_template *t;
-    fxi_buf text;   // the fitted messages
-    size_t n_value; // of arguments that were parsed
+    fxi_buf text;      // the fitted messages
+    bool short_memory; // the text is not whole
+    size_t n_value;    // of arguments that were parsed
     fx_error *err;
 } chat_fit;
 
@@ -305,27 +306,32 @@ static fx_status fail_no_memory(fx_error *err)
     return fxi_fail(err, FX_ENOMEM, "no memory to render the conversation");
 }
 
-// ok: what was written.
-static fx_status fit_written(const chat_fit *f, bool ok)
+static void put_text(chat_fit *f, const char *text)
 {
-    return ok ? FX_OK : fail_no_memory(f->err);
+    f->short_memory |= !fxi_buf_str(&f->text, text);
 }
 
-static fx_status put_key(chat_fit *f, const fxi_json_iter *it)
+static void put_value(chat_fit *f, const fxi_json *v)
 {
-    fxi_buf *b = &f->text;
-    return fit_written(f, (!it->i || fxi_buf_str(b, ",")) &&
-                              fxi_json_str(b, it->key, it->key_bytes) && fxi_buf_str(b, ":"));
+    f->short_memory |= !fxi_json_value(&f->text, v);
+}
+
+static void put_key(chat_fit *f, const fxi_json_iter *it)
+{
+    if (it->i) put_text(f, ",");
+    f->short_memory |= !fxi_json_str(&f->text, it->key, it->key_bytes);
+    put_text(f, ":");
 }
 
 // ---- role and content ---------------------------------------------------------------------------
 
 static fx_status put_role(chat_fit *f, const char *role, size_t i)
 {
+    static const char *const usual[] = {"system", "user", "assistant"};
     if (!strcmp(role, "developer") && !f->t->knows_developer) role = "system";
-    if (!f->c->builtin || !strcmp(role, "system") || !strcmp(role, "user") ||
-        !strcmp(role, "assistant"))
-        return fit_written(f, fxi_json_cstr(&f->text, role));
+    f->short_memory |= !fxi_json_cstr(&f->text, role);
+    if (!f->c->builtin || fxi_str_is_any(fxi_str_of(role), usual, sizeof usual / sizeof *usual))
+        return FX_OK;
     return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: unknown role '%s'", i,
                     fxi_show_text(role, strlen(role)).s);
 }
@@ -334,7 +340,7 @@ static fx_status put_parts(chat_fit *f, const fxi_json *parts, size_t i)
 {
     fxi_buf text = {0};
     bool ok = true;
-    for (fxi_json_iter it = fxi_json_items(parts); ok && fxi_json_next(&it);) {
+    for (fxi_json_iter it = fxi_json_items(parts); fxi_json_next(&it);) {
         const fxi_json *part = fxi_json_get(it.value, "text");
         if (!fxi_json_is_string(part)) {
             fxi_buf_free(&text);
@@ -344,78 +350,83 @@ static fx_status put_parts(chat_fit *f, const fxi_json *parts, size_t i)
                             i, it.i);
         }
         const fxi_str s = fxi_json_string(part);
-        ok = (!it.i || fxi_buf_str(&text, "\n")) && fxi_buf_add(&text, s.p, s.n);
+        ok = ok && (!it.i || fxi_buf_str(&text, "\n")) && fxi_buf_add(&text, s.p, s.n);
     }
-    ok = ok && fxi_json_str(&f->text, text.p, text.n);
+    f->short_memory |= !ok || !fxi_json_str(&f->text, text.p, text.n);
     fxi_buf_free(&text);
-    return fit_written(f, ok);
+    return FX_OK;
 }
 
 // content: NULL: the message has none.
 static fx_status put_content(chat_fit *f, const fxi_json *content, bool has_calls, size_t i)
 {
-    if (has_calls && (!content || fxi_json_is_null(content)))
-        return fit_written(f, fxi_buf_str(&f->text, "\"\""));
+    const bool missing = has_calls && (!content || fxi_json_is_null(content));
     if (fxi_json_is_array(content) && !fxi_jinja_reads_parts(f->t->jinja))
         return put_parts(f, content, i);
-    if (f->c->builtin && !fxi_json_is_string(content))
+    if (!missing && f->c->builtin && !fxi_json_is_string(content))
         return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: has no text", i);
-    return fit_written(f, fxi_json_value(&f->text, content));
+    if (missing)
+        put_text(f, "\"\"");
+    else
+        put_value(f, content);
+    return FX_OK;
 }
 
 // ---- tool calls ---------------------------------------------------------------------------------
 
 // Arguments as the object that they spell; as they are if they spell another value, are not JSON,
 // or are too large, or too many together, to parse.
-static fx_status put_arguments(chat_fit *f, const fxi_json *arguments)
+static void put_arguments(chat_fit *f, const fxi_json *arguments)
 {
     const fxi_json_rules rules = {.max_depth = FXI_JSON_MAX_DEPTH,
                                   .max_value = FXI_JSON_MAX_VALUE - f->n_value};
     fxi_json_doc doc = {0};
-    fx_status st = FX_OK;
     if (fxi_json_is_string(arguments) && rules.max_value)
-        st = fxi_json_parse(&doc, fxi_json_string(arguments), &rules, NULL);
+        f->short_memory |=
+            fxi_json_parse(&doc, fxi_json_string(arguments), &rules, NULL) == FX_ENOMEM;
     const bool spelled = fxi_json_is_object(doc.root);
     if (spelled) f->n_value += doc.n_value;
-    st = st == FX_ENOMEM ? fail_no_memory(f->err)
-                         : fit_written(f, fxi_json_value(&f->text, spelled ? doc.root : arguments));
+    put_value(f, spelled ? doc.root : arguments);
     fxi_json_doc_free(&doc);
-    return st;
 }
 
-static fx_status put_fitted_call(chat_fit *f, const fxi_json *call)
+static void put_function(chat_fit *f, const fxi_json *function)
+{
+    put_text(f, "{");
+    for (fxi_json_iter it = fxi_json_members(function); fxi_json_next(&it);) {
+        put_key(f, &it);
+        if (strcmp(it.key, "arguments"))
+            put_value(f, it.value);
+        else
+            put_arguments(f, it.value);
+    }
+    put_text(f, "}");
+}
+
+static void put_fitted_call(chat_fit *f, const fxi_json *call)
 {
     const fxi_json *function = fxi_json_get(call, "function");
-    fxi_buf *b = &f->text;
-    if (!fxi_json_is_string(fxi_json_get(function, "arguments")))
-        return fit_written(f, fxi_json_value(b, call));
-    FX_TRY(fit_written(f, fxi_buf_str(b, "{")));
+    if (!fxi_json_is_string(fxi_json_get(function, "arguments"))) return put_value(f, call);
+    put_text(f, "{");
     for (fxi_json_iter it = fxi_json_members(call); fxi_json_next(&it);) {
-        FX_TRY(put_key(f, &it));
-        if (it.value != function) {
-            FX_TRY(fit_written(f, fxi_json_value(b, it.value)));
-            continue;
-        }
-        FX_TRY(fit_written(f, fxi_buf_str(b, "{")));
-        for (fxi_json_iter in = fxi_json_members(function); fxi_json_next(&in);) {
-            FX_TRY(put_key(f, &in));
-            FX_TRY(strcmp(in.key, "arguments") ? fit_written(f, fxi_json_value(b, in.value))
-                                               : put_arguments(f, in.value));
-        }
-        FX_TRY(fit_written(f, fxi_buf_str(b, "}")));
+        put_key(f, &it);
+        if (it.value == function)
+            put_function(f, function);
+        else
+            put_value(f, it.value);
     }
-    return fit_written(f, fxi_buf_str(b, "}"));
+    put_text(f, "}");
 }
 
-static fx_status put_calls(chat_fit *f, const fxi_json *calls)
+static void put_calls(chat_fit *f, const fxi_json *calls)
 {
-    if (!fxi_json_is_array(calls)) return fit_written(f, fxi_json_value(&f->text, calls));
-    FX_TRY(fit_written(f, fxi_buf_str(&f->text, "[")));
+    if (!fxi_json_is_array(calls)) return put_value(f, calls);
+    put_text(f, "[");
     for (fxi_json_iter it = fxi_json_items(calls); fxi_json_next(&it);) {
-        FX_TRY(fit_written(f, !it.i || fxi_buf_str(&f->text, ",")));
-        FX_TRY(put_fitted_call(f, it.value));
+        if (it.i) put_text(f, ",");
+        put_fitted_call(f, it.value);
     }
-    return fit_written(f, fxi_buf_str(&f->text, "]"));
+    put_text(f, "]");
 }
 
 // ---- messages -----------------------------------------------------------------------------------
@@ -429,27 +440,33 @@ static fx_status put_message(chat_fit *f, const fxi_json *m, size_t i)
         return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: is not an object", i);
     if (!fxi_json_is_string(role))
         return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: has no role", i);
-    FX_TRY(fit_written(f, fxi_buf_str(&f->text, i ? ",{" : "{")));
+    put_text(f, i ? ",{" : "{");
     for (fxi_json_iter it = fxi_json_members(m); fxi_json_next(&it);) {
-        FX_TRY(put_key(f, &it));
-        FX_TRY(it.value == role      ? put_role(f, fxi_json_text(role), i)
-               : it.value == content ? put_content(f, content, has_calls, i)
-               : it.value == calls   ? put_calls(f, calls)
-                                     : fit_written(f, fxi_json_value(&f->text, it.value)));
+        put_key(f, &it);
+        if (it.value == role)
+            FX_TRY(put_role(f, fxi_json_text(role), i));
+        else if (it.value == content)
+            FX_TRY(put_content(f, content, has_calls, i));
+        else if (it.value == calls)
+            put_calls(f, calls);
+        else
+            put_value(f, it.value);
     }
     if (!content && (has_calls || f->c->builtin)) {
-        FX_TRY(fit_written(f, fxi_buf_str(&f->text, ",\"content\":")));
+        put_text(f, ",\"content\":");
         FX_TRY(put_content(f, NULL, has_calls, i));
     }
-    return fit_written(f, fxi_buf_str(&f->text, "}"));
+    put_text(f, "}");
+    return FX_OK;
 }
 
 static fx_status put_messages(chat_fit *f, const fxi_json *messages)
 {
-    FX_TRY(fit_written(f, fxi_buf_str(&f->text, "[")));
+    put_text(f, "[");
     for (fxi_json_iter it = fxi_json_items(messages); fxi_json_next(&it);)
         FX_TRY(put_message(f, it.value, it.i));
-    return fit_written(f, fxi_buf_str(&f->text, "]"));
+    put_text(f, "]");
+    return f->short_memory ? fail_no_memory(f->err) : FX_OK;
 }
 
 // Messages of plain text as a JSON array.

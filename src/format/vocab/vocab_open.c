@@ -8,12 +8,12 @@
 //
 // Next to a tokenizer.json, tokenizer_config.json holds BOS, EOS and the chat template, which
 // chat_template.jinja overrides.
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/fail.h"
+#include "base/system/regions.h"
 #include "format/gguf.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/vocab_read.h"
@@ -23,82 +23,48 @@ enum { MAX_FILE_BYTES = 64 << 20, PATH_BYTES = 4096 };
 
 // ---- files --------------------------------------------------------------------------------------
 
-static fx_status read_open_file(FILE *f, const char *path, fxi_buf *out, fx_error *err)
+// *is_gguf: the file is a GGUF file, of any size.
+static fx_status map_file(const char *path, fxi_mapping *map, bool *is_gguf, fx_error *err)
 {
-    enum { STEP_BYTES = 1 << 16 };
-    size_t n;
-    do {
-        if (!fxi_buf_reserve(out, STEP_BYTES))
-            return fxi_fail(err, FX_ENOMEM, "%s: no memory for the file", path);
-        n = fread(out->p + out->n, 1, STEP_BYTES, f);
-        out->n += n;
-        if (out->n > MAX_FILE_BYTES)
-            return fxi_fail(err, FX_EFORMAT, "%s: larger than %d MiB, the limit for a vocabulary",
-                            path, MAX_FILE_BYTES >> 20);
-    } while (n);
-    if (ferror(f)) return fxi_fail(err, FX_EIO, "%s: cannot be read: %s", path, strerror(errno));
-    out->p[out->n] = 0;
-    return FX_OK;
+    FX_TRY(fxi_mapping_open(path, map, err));
+    *is_gguf = map->size_bytes >= 4 && !memcmp(map->data, "GGUF", 4);
+    if (*is_gguf || map->size_bytes <= MAX_FILE_BYTES) return FX_OK;
+    fxi_mapping_close(map);
+    return fxi_fail(err, FX_EFORMAT, "%s: larger than %d MiB, the limit for a vocabulary", path,
+                    MAX_FILE_BYTES >> 20);
 }
 
-// *is_gguf: the file is a GGUF file, and *out stays empty.
-static fx_status read_file(const char *path, bool *is_gguf, fxi_buf *out, fx_error *err)
+static fxi_str mapped_text(const fxi_mapping *map)
 {
-    char magic[4];
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return fxi_fail(err, fxi_errno_status(errno), "%s: cannot be opened: %s", path,
-                        strerror(errno));
-    *is_gguf = fread(magic, 1, 4, f) == 4 && !memcmp(magic, "GGUF", 4);
-    rewind(f);
-    fx_status st = *is_gguf ? FX_OK : read_open_file(f, path, out, err);
-    fclose(f);
-    return st;
+    return (fxi_str){map->data ? (const char *)map->data : "", map->size_bytes};
 }
 
-static bool is_file(const char *path)
+// Reads the file `name` in the folder of `path`, if there is one.
+static fx_status read_sibling(const char *path, const char *name, fxi_vocab_spec *s,
+                              fx_status (*read)(fxi_str text, fxi_vocab_spec *s, fx_error *err),
+                              fx_error *err)
 {
+    char other[PATH_BYTES];
     struct stat st;
-    return !stat(path, &st) && !S_ISDIR(st.st_mode);
-}
-
-// Reads the file `name` in the folder of `path` to *text, and its path to `other`. *found: there is
-// such a file.
-static fx_status read_sibling(const char *path, const char *name, char other[PATH_BYTES],
-                              bool *found, fxi_buf *text, fx_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    const int n_folder = slash ? (int)(slash + 1 - path) : 0;
+    fxi_mapping map = {0}; // of a file that is not empty
     bool is_gguf;
-    *found =
-        snprintf(other, PATH_BYTES, "%.*s%s", n_folder, path, name) < PATH_BYTES && is_file(other);
-    return *found ? read_file(other, &is_gguf, text, err) : FX_OK;
-}
-
-static fx_status read_config(const char *path, fxi_vocab_spec *s, fx_error *err)
-{
-    char other[PATH_BYTES];
-    fxi_buf text = {0};
-    bool found;
-    fx_status st = read_sibling(path, "tokenizer_config.json", other, &found, &text, err);
-    const char *name = s->name;
+    const char *slash = strrchr(path, '/'), *of = s->name;
+    const int n_folder = slash ? (int)(slash + 1 - path) : 0;
+    if (snprintf(other, PATH_BYTES, "%.*s%s", n_folder, path, name) >= PATH_BYTES ||
+        stat(other, &st) || S_ISDIR(st.st_mode))
+        return FX_OK;
+    if (st.st_size) FX_TRY(map_file(other, &map, &is_gguf, err));
     s->name = other;
-    if (st == FX_OK && found) st = fxi_vocab_read_config(text.p ? text.p : "", text.n, s, err);
-    s->name = name;
-    fxi_buf_free(&text);
-    return st;
+    const fx_status status = read(mapped_text(&map), s, err);
+    s->name = of;
+    fxi_mapping_close(&map);
+    return status;
 }
 
-static fx_status read_template(const char *path, fxi_vocab_spec *s, fx_error *err)
+static fx_status read_template(fxi_str text, fxi_vocab_spec *s, fx_error *err)
 {
-    char other[PATH_BYTES];
-    fxi_buf text = {0};
-    bool found;
-    fx_status st = read_sibling(path, "chat_template.jinja", other, &found, &text, err);
-    if (st == FX_OK && found && !fxi_spec_str(s, text.p, text.n, &s->chat_template))
-        st = fxi_fail(err, FX_ENOMEM, "%s: no memory for the template", other);
-    fxi_buf_free(&text);
-    return st;
+    if (fxi_spec_str(s, text.p, text.n, &s->chat_template)) return FX_OK;
+    return fxi_fail(err, FX_ENOMEM, "%s: no memory for the template", s->name);
 }
 
 // ---- kinds of files -----------------------------------------------------------------------------
@@ -109,7 +75,7 @@ static fx_status read_model(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err)
     fxi_str json = {NULL, 0};
     FX_TRY(fxi_gguf_str(g, FXI_KEY_HF_JSON, false, &json, err));
     if (json.n) {
-        FX_TRY(fxi_vocab_read_hf(json.p, json.n, s, err));
+        FX_TRY(fxi_vocab_read_hf(json, s, err));
         return fxi_vocab_read_gguf_ids(g, s, err);
     }
     if (fxi_gguf_find(g, "flexinfer.sentencepiece") &&
@@ -136,7 +102,7 @@ static fx_status refuse_pre(const char *path, const char *pre, fx_error *err)
 static fx_status read_by_form(const char *path, fxi_str text, const char *pre, fxi_vocab_spec *s,
                               fx_error *err)
 {
-    if (fxi_ranks_begin(text.p, text.n)) return fxi_vocab_read_ranks(text.p, text.n, pre, s, err);
+    if (fxi_ranks_begin(text)) return fxi_vocab_read_ranks(text, pre, s, err);
     size_t i = 0;
     while (i < text.n && text.p[i] && strchr(" \t\r\n", text.p[i])) i++;
     if (i == text.n || text.p[i] != '{')
@@ -145,18 +111,18 @@ static fx_status read_by_form(const char *path, fxi_str text, const char *pre, f
                         "a tokenizer.json of other formats (AutoTokenizer, save_pretrained)",
                         path);
     FX_TRY(refuse_pre(path, pre, err));
-    FX_TRY(fxi_vocab_read_hf(text.p, text.n, s, err));
-    FX_TRY(read_config(path, s, err));
-    return read_template(path, s, err);
+    FX_TRY(fxi_vocab_read_hf(text, s, err));
+    FX_TRY(read_sibling(path, "tokenizer_config.json", s, fxi_vocab_read_config, err));
+    return read_sibling(path, "chat_template.jinja", s, read_template, err);
 }
 
-// *kept: the text of the file, unless it is a GGUF file.
-static fx_status read_path(const char *path, const char *pre, fxi_vocab_spec *s, fxi_buf *kept,
+// *map: the file, for its text; the caller closes it.
+static fx_status read_path(const char *path, const char *pre, fxi_vocab_spec *s, fxi_mapping *map,
                            fx_error *err)
 {
     bool is_gguf;
-    FX_TRY(read_file(path, &is_gguf, kept, err));
-    if (!is_gguf) return read_by_form(path, (fxi_str){kept->p, kept->n}, pre, s, err);
+    FX_TRY(map_file(path, map, &is_gguf, err));
+    if (!is_gguf) return read_by_form(path, mapped_text(map), pre, s, err);
     FX_TRY(refuse_pre(path, pre, err));
     fxi_gguf *g;
     FX_TRY(fxi_gguf_open(path, &g, err));
@@ -170,7 +136,8 @@ static fx_status enter_folder(const char **path, char inside[PATH_BYTES], fx_err
 {
     struct stat st;
     if (stat(*path, &st) || !S_ISDIR(st.st_mode)) return FX_OK;
-    if (snprintf(inside, PATH_BYTES, "%s/tokenizer.json", *path) >= PATH_BYTES || !is_file(inside))
+    if (snprintf(inside, PATH_BYTES, "%s/tokenizer.json", *path) >= PATH_BYTES ||
+        stat(inside, &st) || S_ISDIR(st.st_mode))
         return fxi_fail(err, FX_EIO,
                         "%s: a directory without tokenizer.json; transformers makes one of the "
                         "tokenizer's other files (AutoTokenizer, save_pretrained)",
@@ -197,18 +164,15 @@ fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_templa
     char inside[PATH_BYTES];
     *out = NULL;
     FX_TRY(enter_folder(&path, inside, err));
-    fxi_buf text = {0};
+    fxi_mapping map = {0};
     fxi_vocab_spec s;
     fxi_vocab_spec_init(&s, path);
-    fx_status st = read_path(path, pre, &s, &text, err);
-    fxi_buf_free(&text);
-    if (st == FX_OK) st = fxi_vocab_build(&s, out, err);
+    fx_status st = read_path(path, pre, &s, &map, err);
+    fxi_mapping_close(&map);
     if (st == FX_OK && chat_template &&
-        !fxi_buf_add(chat_template, s.chat_template.p, s.chat_template.n)) {
-        fxi_vocab_free(*out);
-        *out = NULL;
+        !fxi_buf_add(chat_template, s.chat_template.p, s.chat_template.n))
         st = fxi_fail(err, FX_ENOMEM, "%s: no memory for the chat template", path);
-    }
+    if (st == FX_OK) st = fxi_vocab_build(&s, out, err);
     fxi_vocab_spec_free(&s);
     return st;
 }
@@ -218,15 +182,15 @@ fx_status fxi_vocab_describe(const char *folder, size_t n_row, const fxi_ids *en
 {
     char inside[PATH_BYTES];
     FX_TRY(enter_folder(&folder, inside, err));
-    fxi_buf text = {0};
+    fxi_mapping map = {0};
     fxi_vocab_spec s;
     fxi_vocab_spec_init(&s, folder);
-    fx_status st = read_path(folder, NULL, &s, &text, err);
+    fx_status st = read_path(folder, NULL, &s, &map, err);
     if (st == FX_OK) st = fxi_vocab_write_gguf(&s, n_row, ends, w, err);
     if (st == FX_OK && s.chat_template.n)
         fxi_gguf_write_text(w, "tokenizer.chat_template", s.chat_template);
-    if (st == FX_OK) fxi_gguf_write_text(w, FXI_KEY_HF_JSON, (fxi_str){text.p, text.n});
-    fxi_buf_free(&text);
+    if (st == FX_OK) fxi_gguf_write_text(w, FXI_KEY_HF_JSON, mapped_text(&map));
+    fxi_mapping_close(&map);
     fxi_vocab_spec_free(&s);
     return st;
 }

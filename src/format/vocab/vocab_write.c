@@ -94,42 +94,22 @@ const char *fxi_spec_pre_name(const fxi_vocab_spec *s)
 
 // ---- tokens ------------------------------------------------------------------------------------
 
-static bool list_pieces(const fxi_vocab_spec *s, size_t n, fxi_str *piece, fxi_buf *names)
-{
-    for (size_t i = 0; i < n; i++) {
-        const size_t n_before = names->n;
-        if (i < s->n_tok && s->tok[i].piece.n) {
-            piece[i] = s->tok[i].piece;
-            continue;
-        }
-        if (!fxi_buf_fmt(names, "[PAD%zu]", i)) return false; // no token has this row
-        piece[i] = (fxi_str){NULL, names->n - n_before};      // the buffer may move
-    }
-    const char *at = names->p;
-    for (size_t i = 0; i < n; i++) {
-        if (piece[i].p) continue;
-        piece[i].p = at;
-        at += piece[i].n;
-    }
-    return true;
-}
-
+// Rows without a token get one that is not used.
 static fx_status write_tokens(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
 {
-    fxi_str *piece = calloc(n + 1, sizeof *piece);
     int32_t *type = calloc(n + 1, sizeof *type);
-    fxi_buf names = {0};
-    const bool ok = piece && type && list_pieces(s, n, piece, &names);
-    if (ok) {
-        fxi_gguf_write_strs(w, KEY("tokens"), piece, n);
-        for (size_t i = 0; i < n; i++)
-            type[i] = i < s->n_tok && s->tok[i].piece.n ? s->tok[i].type : FXI_TOKEN_UNUSED;
-        fxi_gguf_write_array(w, KEY("token_type"), FXI_GGUF_I32, type, n);
+    if (!type) return fxi_spec_fail_memory(s, err);
+    fxi_gguf_begin_strs(w, KEY("tokens"), n);
+    for (size_t i = 0; i < n; i++) {
+        char pad[32];
+        const bool there = i < s->n_tok && s->tok[i].piece.n;
+        snprintf(pad, sizeof pad, "[PAD%zu]", i);
+        fxi_gguf_put_str(w, there ? s->tok[i].piece : fxi_str_of(pad));
+        type[i] = there ? s->tok[i].type : FXI_TOKEN_UNUSED;
     }
-    free(piece);
+    fxi_gguf_write_array(w, KEY("token_type"), FXI_GGUF_I32, type, n);
     free(type);
-    fxi_buf_free(&names);
-    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+    return FX_OK;
 }
 
 // ---- scores and merges -------------------------------------------------------------------------
@@ -149,22 +129,21 @@ static fx_status write_scores(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer
     return FX_OK;
 }
 
-// "left right" for each merge, one after the other.
-static bool list_merges(const fxi_vocab_spec *s, fxi_buf *text, fxi_str *line)
+// "left right" for each merge.
+static fx_status write_merges(const fxi_vocab_spec *s, fxi_gguf_writer *w, fx_error *err)
 {
-    for (size_t i = 0; i < s->n_merge; i++) {
+    fxi_buf text = {0};
+    bool ok = true;
+    fxi_gguf_begin_strs(w, KEY("merges"), s->n_merge);
+    for (size_t i = 0; ok && i < s->n_merge; i++) {
         const fxi_str a = s->tok[s->merge[i].left].piece, b = s->tok[s->merge[i].right].piece;
-        if (!fxi_buf_add(text, a.p, a.n) || !fxi_buf_add(text, " ", 1) ||
-            !fxi_buf_add(text, b.p, b.n))
-            return false;
-        line[i].n = a.n + 1 + b.n;
+        fxi_buf_clear(&text);
+        ok = fxi_buf_add(&text, a.p, a.n) && fxi_buf_add(&text, " ", 1) &&
+             fxi_buf_add(&text, b.p, b.n);
+        fxi_gguf_put_str(w, (fxi_str){text.p, text.n});
     }
-    const char *at = text->p;
-    for (size_t i = 0; i < s->n_merge; i++) {
-        line[i].p = at;
-        at += line[i].n;
-    }
-    return true;
+    fxi_buf_free(&text);
+    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
 }
 
 // ---- ids ---------------------------------------------------------------------------------------
@@ -225,13 +204,7 @@ static fx_status write_kind(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *
         const char *pre = fxi_spec_pre_name(s);
         fxi_gguf_write_str(w, KEY("model"), "gpt2");
         if (pre) fxi_gguf_write_str(w, KEY("pre"), pre);
-        fxi_str *line = calloc(s->n_merge + 1, sizeof *line);
-        fxi_buf text = {0};
-        const bool ok = line && list_merges(s, &text, line);
-        if (ok) fxi_gguf_write_strs(w, KEY("merges"), line, s->n_merge);
-        free(line);
-        fxi_buf_free(&text);
-        return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+        return write_merges(s, w, err);
     }
     if (s->spelling == FXI_SPELL_MARKS && s->kind != FXI_VOCAB_WORDS) {
         fxi_gguf_write_str(w, KEY("model"), "llama");

@@ -430,7 +430,7 @@ static bool may_look_ahead(const fxi_gram_matcher *m)
     if (pool && atomic_load(&pool->used_bytes) > atomic_load(&pool->limit_bytes) / 4 * 3)
         return false;
     return m->epoch == FIRST_EPOCH && m->ahead.spent < AHEAD_SPEND &&
-           4 * fxi_gram_masks_n_kept(m->masks) < 3 * m->limits.max_mask &&
+           4 * m->masks->n_kept < 3 * m->limits.max_mask &&
            2 * fxi_auto_n_set(m->a) < m->limits.max_set;
 }
 
@@ -458,7 +458,7 @@ static fx_status work_on(fxi_gram_matcher *m, uint32_t state)
     if (tok >= 0 && !is_asked(m, state)) return FX_OK;
     FX_TRY(fxi_gram_masks_normalize(m->masks, state, &state, NULL));
     if (fxi_gram_masks_find(m->masks, state)) return FX_OK;
-    w->moves = fxi_gram_masks_moves(m->masks);
+    w->moves = &m->masks->moves;
     w->budget.pause = yield_to_waiters;
     w->budget.ud = m;
     fxi_mask_budget_open(&w->budget, m->a, PORTION);
@@ -516,7 +516,7 @@ fxi_matcher_stats fxi_gram_matcher_read(fxi_gram_matcher *m)
     lock_matcher(m);
     if (m->a) {
         s.n_set = fxi_auto_n_set(m->a);
-        s.n_mask_made = fxi_gram_masks_n_made(m->masks);
+        s.n_mask_made = m->masks->n_made;
     }
     s.n_restart = m->epoch - 1;
     s.n_left = m->n_left;

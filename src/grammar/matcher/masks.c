@@ -406,32 +406,6 @@ size_t fxi_mask_walk_n_bytes(const fxi_gram_tokens *tokens)
 
 // ---- the kept masks -----------------------------------------------------------------------------
 
-// Many states have the same mask: the same may follow, in another place. It is kept once. When a
-// mask is replaced, its `turn` changes, which tells the states that had it.
-
-typedef struct kept_mask {
-    uint64_t *mask;      // [n_word]
-    uint32_t hash, turn; // turn: how often it was replaced
-    bool is_wanted;      // it was used since the hand last came by
-} kept_mask;
-
-typedef struct state_mask {
-    uint32_t at, turn; // the kept mask at `at`, if it still has this turn
-    bool is_set;
-} state_mask;
-
-struct fxi_gram_masks {
-    fxi_slice_moves moves;
-    fxi_mask_walk walk;
-    fxi_auto_normals normals;
-    state_mask *of;       // [n_of] by state
-    kept_mask *kept;      // [n_kept]
-    fxi_hash_index index; // 1 + a kept mask, by its contents
-    size_t n_of, cap_of, n_kept, cap_kept, max_mask, n_word, n_made;
-    size_t hand; // the kept mask that is replaced next, unless it is wanted
-    fxi_secret secret;
-};
-
 fx_status fxi_gram_masks_make(const fxi_gram_tokens *tokens, fxi_auto *a, size_t max_mask,
                               fxi_gram_masks **out, fx_error *err)
 {
@@ -464,21 +438,6 @@ void fxi_gram_masks_free(fxi_gram_masks *m)
     free(m);
 }
 
-fxi_slice_moves *fxi_gram_masks_moves(fxi_gram_masks *m)
-{
-    return &m->moves;
-}
-
-size_t fxi_gram_masks_n_kept(const fxi_gram_masks *m)
-{
-    return m->n_kept;
-}
-
-size_t fxi_gram_masks_n_made(const fxi_gram_masks *m)
-{
-    return m->n_made;
-}
-
 size_t fxi_gram_masks_n_bytes(const fxi_gram_masks *m)
 {
     return sizeof *m + fxi_mask_walk_n_bytes(m->walk.tokens) +
@@ -498,7 +457,7 @@ static uint32_t hash_mask(const fxi_gram_masks *m, const uint64_t *mask)
 }
 
 // NULL: this mask is not kept.
-static kept_mask *find_equal(const fxi_gram_masks *m, const uint64_t *mask, uint32_t hash)
+static fxi_kept_mask *find_equal(const fxi_gram_masks *m, const uint64_t *mask, uint32_t hash)
 {
     size_t probe = 0;
     uint32_t id;
@@ -508,11 +467,11 @@ static kept_mask *find_equal(const fxi_gram_masks *m, const uint64_t *mask, uint
 }
 
 // Replaces the next mask that was not used since the hand last came by.
-static kept_mask *replace_mask(fxi_gram_masks *m, const uint64_t *mask, uint32_t hash)
+static fxi_kept_mask *replace_mask(fxi_gram_masks *m, const uint64_t *mask, uint32_t hash)
 {
     for (; m->kept[m->hand].is_wanted; m->hand = (m->hand + 1) % m->max_mask)
         m->kept[m->hand].is_wanted = false;
-    kept_mask *k = &m->kept[m->hand];
+    fxi_kept_mask *k = &m->kept[m->hand];
     m->hand = (m->hand + 1) % m->max_mask;
     memcpy(k->mask, mask, m->n_word * sizeof *mask);
     k->hash = hash;
@@ -524,15 +483,15 @@ static kept_mask *replace_mask(fxi_gram_masks *m, const uint64_t *mask, uint32_t
 }
 
 // The kept copy of this mask; NULL: out of memory.
-static kept_mask *keep_mask(fxi_gram_masks *m, const uint64_t *mask)
+static fxi_kept_mask *keep_mask(fxi_gram_masks *m, const uint64_t *mask)
 {
     const uint32_t hash = hash_mask(m, mask);
-    kept_mask *known = find_equal(m, mask, hash);
+    fxi_kept_mask *known = find_equal(m, mask, hash);
     if (known) return known;
     if (m->n_kept == m->max_mask) return replace_mask(m, mask, hash);
     if (!fxi_grow(&m->kept, sizeof *m->kept, m->n_kept, &m->cap_kept)) return NULL;
-    kept_mask *k = &m->kept[m->n_kept];
-    *k = (kept_mask){.mask = malloc(m->n_word * sizeof *mask), .hash = hash};
+    fxi_kept_mask *k = &m->kept[m->n_kept];
+    *k = (fxi_kept_mask){.mask = malloc(m->n_word * sizeof *mask), .hash = hash};
     if (!k->mask || !fxi_hash_index_add(&m->index, (uint32_t)m->n_kept + 1, hash)) {
         free(k->mask);
         return NULL;
@@ -551,7 +510,7 @@ const uint64_t *fxi_gram_masks_find(fxi_gram_masks *m, uint32_t state)
 {
     state = fxi_auto_normal_known(&m->normals, state);
     if (state >= m->n_of || !m->of[state].is_set) return NULL;
-    kept_mask *k = &m->kept[m->of[state].at];
+    fxi_kept_mask *k = &m->kept[m->of[state].at];
     if (k->turn != m->of[state].turn) return NULL;
     k->is_wanted = true;
     return k->mask;
@@ -563,9 +522,9 @@ fx_status fxi_gram_masks_keep(fxi_gram_masks *m, uint32_t state, const uint64_t 
     if (fxi_gram_masks_find(m, state)) return FX_OK;
     if (!fxi_grow_to(&m->of, sizeof *m->of, state, 0, &m->n_of, &m->cap_of))
         return fxi_fail_memory(err);
-    const kept_mask *k = keep_mask(m, mask);
+    const fxi_kept_mask *k = keep_mask(m, mask);
     if (!k) return fxi_fail_memory(err);
-    m->of[state] = (state_mask){(uint32_t)(k - m->kept), k->turn, true};
+    m->of[state] = (fxi_state_mask){(uint32_t)(k - m->kept), k->turn, true};
     m->n_made++;
     return FX_OK;
 }

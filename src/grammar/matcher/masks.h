@@ -2,6 +2,7 @@
 #ifndef FXI_GRAMMAR_MASKS_H
 #define FXI_GRAMMAR_MASKS_H
 
+#include "base/keyed/hash.h"
 #include "grammar/automaton/gram_auto.h"
 #include "grammar/matcher/gram_tokens.h"
 
@@ -63,11 +64,36 @@ fx_status fxi_mask_walk_run(fxi_mask_walk *w, uint32_t state, fx_error *err);
 // A mask has a bit for each token, set if all of its bytes may come next. The end of an answer is
 // no byte and has no bit: an end token is allowed where fxi_auto_is_final says so. Masks are kept
 // by state: one for all states that no token distinguishes (fxi_auto_normalize), and equal masks
-// once. When the cache is full, a mask that was not used lately is replaced.
+// once. When the cache is full, a mask that was not used lately is replaced; its `turn`
+// changes, which tells the states that had it.
 //
 // One thread at a time, the one that steps the automaton.
 
-typedef struct fxi_gram_masks fxi_gram_masks;
+typedef struct fxi_kept_mask {
+    uint64_t *mask;      // [n_word]
+    uint32_t hash, turn; // turn: how often it was replaced
+    bool is_wanted;      // it was used since the hand last came by
+} fxi_kept_mask;
+
+typedef struct fxi_state_mask {
+    uint32_t at, turn; // the kept mask at `at`, if it still has this turn
+    bool is_set;
+} fxi_state_mask;
+
+typedef struct fxi_gram_masks {
+    // Others use these:
+    fxi_slice_moves moves; // of the automaton, for other walks over it
+    size_t n_kept, n_made; // masks that are kept; that were computed and kept
+    // Its own:
+    fxi_mask_walk walk;
+    fxi_auto_normals normals;
+    fxi_state_mask *of;   // [n_of] by state
+    fxi_kept_mask *kept;  // [n_kept]
+    fxi_hash_index index; // 1 + a kept mask, by its contents
+    size_t n_of, cap_of, cap_kept, max_mask, n_word;
+    size_t hand; // the kept mask that is replaced next, unless it is wanted
+    fxi_secret secret;
+} fxi_gram_masks;
 
 // `tokens` and `a` outlive it; at most max_mask >= 1 masks are kept, of n_vocab / 8 bytes each.
 // Errors: FX_ENOMEM.
@@ -87,14 +113,6 @@ fx_status fxi_gram_masks_keep(fxi_gram_masks *m, uint32_t state, const uint64_t 
 // afterwards. Errors: those of fxi_auto_step; FX_ENOSPACE: it takes more.
 fx_status fxi_gram_masks_of(fxi_gram_masks *m, uint32_t state, size_t *left, const uint64_t **mask,
                             fx_error *err);
-fxi_slice_moves *fxi_gram_masks_moves(fxi_gram_masks *m); // for other walks over the automaton
-size_t fxi_gram_masks_n_kept(const fxi_gram_masks *m);
-size_t fxi_gram_masks_n_made(const fxi_gram_masks *m);  // how many were computed and kept
 size_t fxi_gram_masks_n_bytes(const fxi_gram_masks *m); // memory that it holds
-
-static inline bool fxi_gram_mask_has(const uint64_t *mask, uint32_t id)
-{
-    return mask[id / 64] >> (id % 64) & 1;
-}
 
 #endif

@@ -23,27 +23,22 @@
 #include "grammar/syntax/gram.h"
 #include "grammar/syntax/gram_parts.h"
 
-// `json`: the rules that fxi_gram_json_add returned. The schema is only read. Errors: FX_EINVAL
-// (what is not supported, not a schema, or too large, and where), FX_ENOMEM.
-fx_status fxi_schema_add(fxi_gram *g, const fxi_gram_json *json, const fxi_json *schema,
-                         uint32_t *node, fx_error *err);
-
 // Which part of a schema, and which of its values.
 typedef struct fxi_schema_ask {
     const fxi_json *schema; // NULL: any value
     const char *at;         // a JSON pointer (RFC 6901) to the part of it; "" or NULL: all
     bool only_objects;
-    const fxi_str *mark; // [n_mark] for fxi_schema_add_plain: texts that must not occur,
+    const fxi_str *mark; // [n_mark] of plain strings: texts that must not occur,
     size_t n_mark;
     const char *const *pattern; // [n_pattern] and regular expressions that must match nowhere
     size_t n_pattern;
 } fxi_schema_ask;
 
-// The same for a part of a schema. References are resolved in the whole.
-fx_status fxi_schema_add_part(fxi_gram *g, const fxi_gram_json *json, const fxi_schema_ask *ask,
-                              uint32_t *node, fx_error *err);
-// The strings among these values, neither quoted nor escaped.
-fx_status fxi_schema_add_plain(fxi_gram *g, const fxi_schema_ask *ask, uint32_t *node,
-                               fx_error *err);
+// `json`: the rules that fxi_gram_json_add returned; NULL: only the strings among these values are
+// meant, plain ones, neither quoted nor escaped. The schema is only read, and references are
+// resolved in the whole. Errors: FX_EINVAL (what is not supported, not a schema, or too large, and
+// where), FX_ENOMEM.
+fx_status fxi_schema_add(fxi_gram *g, const fxi_gram_json *json, const fxi_schema_ask *ask,
+                         uint32_t *node, fx_error *err);
 
 #endif

@@ -11,6 +11,10 @@
 // A set says which schemas a value must satisfy at once. It expands to alternatives, each a list of
 // schema objects. A value is valid if it satisfies all remaining keywords of one alternative. So
 // what allOf combines is never written out: each keyword is looked up in every schema of the list.
+//
+// The reader remembers its first failure, in `failed` and *err. From then on the calls below do
+// nothing and return 0, NULL or false, so that their callers need not check each of them; loops
+// whose work is not bounded by what they walk over ask.
 #ifndef FXI_GRAMMAR_SCHEMA_IMPL_H
 #define FXI_GRAMMAR_SCHEMA_IMPL_H
 
@@ -33,6 +37,7 @@ typedef struct fxi_schema {
     const fxi_gram_json *json;
     const fxi_json *root;
     fx_error *err;
+    fx_status failed;           // the first failure, which *err tells
     fxi_gram_spelling spelling; // of texts
     fxi_arena arena;            // of everything below, and of temporary data
     fxi_schema_rule *rule;      // [n_rule]
@@ -69,14 +74,15 @@ enum { FXI_SCHEMA_LOOKS = 256 }; // values that one unit of work looks at
 // Memory of the arena, cleared; NULL: none.
 void *fxi_schema_alloc(fxi_schema *r, size_t n, size_t elem_bytes);
 // Makes room for one more after the n elements of *list, which has room for *cap, in the arena.
-// False: out of memory.
 bool fxi_schema_grow(fxi_schema *r, void *list, size_t elem_bytes, size_t n, size_t *cap);
+// Fails with FX_ENOMEM unless `got`, which it returns.
+bool fxi_schema_need(fxi_schema *r, bool got);
 // Charges n units of work, of up to 10 us each. Bounded, so that a schema takes seconds at most,
-// not minutes. Error: FX_EINVAL.
-fx_status fxi_schema_charge(fxi_schema *r, size_t n);
+// not minutes.
+void fxi_schema_charge(fxi_schema *r, size_t n);
 // The same for an intersection of n conditions on a text, which took n_pair pairs of states; n is 0
 // for bounds of a number, whose automata are small.
-fx_status fxi_schema_charge_pairs(fxi_schema *r, size_t n, size_t n_pair);
+void fxi_schema_charge_pairs(fxi_schema *r, size_t n, size_t n_pair);
 
 // A set that grows, in the arena, without duplicates.
 typedef struct fxi_schema_bag {
@@ -84,7 +90,7 @@ typedef struct fxi_schema_bag {
     size_t cap;
 } fxi_schema_bag;
 
-fx_status fxi_schema_put(fxi_schema *r, fxi_schema_bag *b, const fxi_json *schema);
+void fxi_schema_put(fxi_schema *r, fxi_schema_bag *b, const fxi_json *schema);
 bool fxi_schema_has(const fxi_schema_set *s, const fxi_json *schema);
 
 typedef struct fxi_schema_alts { // nodes of alternatives, in the arena
@@ -92,13 +98,13 @@ typedef struct fxi_schema_alts { // nodes of alternatives, in the arena
     size_t n, cap;
 } fxi_schema_alts;
 
-fx_status fxi_schema_add_alt(fxi_schema *r, fxi_schema_alts *alts, uint32_t node);
+void fxi_schema_add_alt(fxi_schema *r, fxi_schema_alts *alts, uint32_t node);
 
 // Checks the keywords of one schema object.
-fx_status fxi_schema_check(fxi_schema *r, const fxi_json *schema);
+void fxi_schema_check(fxi_schema *r, const fxi_json *schema);
 // Fails with "schema: WHAT at #/where".
-__attribute__((format(printf, 3, 4))) fx_status fxi_schema_refuse(fxi_schema *r, const fxi_json *at,
-                                                                  const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) void fxi_schema_refuse(fxi_schema *r, const fxi_json *at,
+                                                             const char *fmt, ...);
 // The types that `type` allows in all of them; FXI_SCHEMA_ALL without it.
 unsigned fxi_schema_types_of(const fxi_schema_set *list);
 // The first schema of the list with this keyword, after `before` (NULL: from the beginning).
@@ -110,15 +116,15 @@ const fxi_json *fxi_schema_next(const fxi_schema_set *list, const char *keyword,
 uint32_t fxi_schema_least(const fxi_schema_set *list, const char *keyword);
 uint32_t fxi_schema_most(const fxi_schema_set *list, const char *keyword);
 
-// *out: the part of the root that a JSON pointer names, "" the root itself; NULL: there is none.
-fx_status fxi_schema_at(fxi_schema *r, const char *pointer, const fxi_json **out);
+// The part of the root that a JSON pointer names, "" the root itself; NULL: there is none.
+const fxi_json *fxi_schema_at(fxi_schema *r, const char *pointer);
 // The schema that the $ref of this one names.
-fx_status fxi_schema_resolve(fxi_schema *r, const fxi_json *schema, const fxi_json **out);
+const fxi_json *fxi_schema_resolve(fxi_schema *r, const fxi_json *schema);
 
 // ---- schema_set.c -------------------------------------------------------------------------------
 
 // The values that satisfy all schemas of a set.
-fx_status fxi_schema_node(fxi_schema *r, const fxi_schema_set *set, uint32_t *node);
+uint32_t fxi_schema_node(fxi_schema *r, const fxi_schema_set *set);
 
 typedef struct fxi_schema_lists { // in the arena
     fxi_schema_set *at;           // [n]
@@ -126,20 +132,19 @@ typedef struct fxi_schema_lists { // in the arena
 } fxi_schema_lists;
 
 // The alternatives of a set.
-fx_status fxi_schema_expand(fxi_schema *r, const fxi_schema_set *set, fxi_schema_lists *out);
+fxi_schema_lists fxi_schema_expand(fxi_schema *r, const fxi_schema_set *set);
 
 // ---- types: each adds what one alternative allows -----------------------------------------------
 
-fx_status fxi_schema_values(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts);
-fx_status fxi_schema_numbers(fxi_schema *r, const fxi_schema_set *list, bool whole,
-                             fxi_schema_alts *alts);
-fx_status fxi_schema_strings(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts);
-fx_status fxi_schema_arrays(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts);
-fx_status fxi_schema_objects(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts);
+void fxi_schema_values(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts);
+void fxi_schema_numbers(fxi_schema *r, const fxi_schema_set *list, bool whole,
+                        fxi_schema_alts *alts);
+void fxi_schema_strings(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts);
+void fxi_schema_arrays(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts);
+void fxi_schema_objects(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts);
 
 // Whether it is certain that no value satisfies both.
-fx_status fxi_schema_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
-                             bool *out);
+bool fxi_schema_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b);
 // Whether enum or const is in the list.
 bool fxi_schema_has_values(const fxi_schema_set *list);
 // The i-th value that const, or else enum, lists; NULL: there are no more.
@@ -147,14 +152,11 @@ const fxi_json *fxi_schema_listed(const fxi_schema_set *list, size_t i);
 // Whether all numbers of a are below those of b.
 bool fxi_schema_is_below(const fxi_schema_set *a, const fxi_schema_set *b);
 // Whether a value satisfies a set.
-fx_status fxi_schema_accepts(fxi_schema *r, const fxi_json *value, const fxi_schema_set *set,
-                             bool *out);
+bool fxi_schema_accepts(fxi_schema *r, const fxi_json *value, const fxi_schema_set *set);
 
 // What element `at` of an array, or a member with this name of an object, must satisfy.
-fx_status fxi_schema_element(fxi_schema *r, const fxi_schema_set *list, size_t at,
-                             fxi_schema_bag *out);
-fx_status fxi_schema_member(fxi_schema *r, const fxi_schema_set *list, const char *name,
-                            fxi_schema_bag *out);
+fxi_schema_set fxi_schema_element(fxi_schema *r, const fxi_schema_set *list, size_t at);
+fxi_schema_set fxi_schema_member(fxi_schema *r, const fxi_schema_set *list, const char *name);
 
 // ---- schema_string.c ----------------------------------------------------------------------------
 
@@ -172,13 +174,12 @@ typedef struct fxi_schema_text {
 } fxi_schema_text;
 
 // Texts that satisfy all conditions, without quotes, in r->spelling. n = 0: any text.
-fx_status fxi_schema_texts(fxi_schema *r, const fxi_schema_text *cond, size_t n, uint32_t *node);
-// Adds a list's conditions on strings to cond[*n].. of FXI_SCHEMA_MAX_CONDITION + 1.
-fx_status fxi_schema_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_schema_text *cond,
-                                size_t *n);
+uint32_t fxi_schema_texts(fxi_schema *r, const fxi_schema_text *cond, size_t n);
+// Lists a list's conditions on strings in cond[FXI_SCHEMA_MAX_CONDITION + 1], one more than
+// fxi_schema_texts accepts; returns how many.
+size_t fxi_schema_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_schema_text *cond);
 // Whether a text satisfies the condition.
-fx_status fxi_schema_matches(fxi_schema *r, const fxi_schema_text *cond, const char *text,
-                             bool *out);
+bool fxi_schema_matches(fxi_schema *r, const fxi_schema_text *cond, const char *text);
 // A format as a pattern that matches the whole text; NULL: unknown. Static.
 const char *fxi_schema_format(const char *name);
 

@@ -17,15 +17,21 @@ enum { SLAB_BYTES = 16 << 10, WORK_PER_INTERSECTION = 100, PAIRS_PER_WORK = 4 };
 
 void *fxi_schema_alloc(fxi_schema *r, size_t n, size_t elem_bytes)
 {
-    void *p = fxi_arena_take(&r->arena, n * elem_bytes, SLAB_BYTES);
-    if (p) memset(p, 0, n * elem_bytes);
+    void *p = r->failed ? NULL : fxi_arena_take(&r->arena, n * elem_bytes, SLAB_BYTES);
+    if (fxi_schema_need(r, p)) memset(p, 0, n * elem_bytes);
     return p;
+}
+
+bool fxi_schema_need(fxi_schema *r, bool got)
+{
+    if (!got && !r->failed) r->failed = fxi_fail_memory(r->err);
+    return got;
 }
 
 bool fxi_schema_grow(fxi_schema *r, void *list, size_t elem_bytes, size_t n, size_t *cap)
 {
     void **at = list;
-    if (n < *cap) return true;
+    if (n < *cap || r->failed) return !r->failed;
     const size_t want = 2 * *cap + 4;
     void *more = fxi_schema_alloc(r, want, elem_bytes);
     if (!more) return false;
@@ -35,15 +41,16 @@ bool fxi_schema_grow(fxi_schema *r, void *list, size_t elem_bytes, size_t n, siz
     return true;
 }
 
-fx_status fxi_schema_charge(fxi_schema *r, size_t n)
+void fxi_schema_charge(fxi_schema *r, size_t n)
 {
-    if ((r->n_work += n) <= FXI_SCHEMA_MAX_WORK) return FX_OK;
-    return fxi_fail(r->err, FX_EINVAL, "schema: its alternatives are too many to be written down");
+    if ((r->n_work += n) > FXI_SCHEMA_MAX_WORK && !r->failed)
+        r->failed =
+            fxi_fail(r->err, FX_EINVAL, "schema: its alternatives are too many to be written down");
 }
 
-fx_status fxi_schema_charge_pairs(fxi_schema *r, size_t n, size_t n_pair)
+void fxi_schema_charge_pairs(fxi_schema *r, size_t n, size_t n_pair)
 {
-    return fxi_schema_charge(r, n * WORK_PER_INTERSECTION + n_pair / PAIRS_PER_WORK);
+    fxi_schema_charge(r, n * WORK_PER_INTERSECTION + n_pair / PAIRS_PER_WORK);
 }
 
 bool fxi_schema_has(const fxi_schema_set *s, const fxi_json *schema)
@@ -53,96 +60,19 @@ bool fxi_schema_has(const fxi_schema_set *s, const fxi_json *schema)
     return i < s->n;
 }
 
-fx_status fxi_schema_put(fxi_schema *r, fxi_schema_bag *b, const fxi_json *schema)
+void fxi_schema_put(fxi_schema *r, fxi_schema_bag *b, const fxi_json *schema)
 {
     if (fxi_json_is_bool(schema)) schema = fxi_json_bool(fxi_json_is_true(schema)); // one of each
-    if (fxi_schema_has(&b->set, schema)) return FX_OK;
-    if (!fxi_schema_grow(r, &b->set.at, sizeof *b->set.at, b->set.n, &b->cap))
-        return fxi_fail_memory(r->err);
-    b->set.at[b->set.n++] = schema;
-    return FX_OK;
+    if (fxi_schema_has(&b->set, schema)) return;
+    if (fxi_schema_grow(r, &b->set.at, sizeof *b->set.at, b->set.n, &b->cap))
+        b->set.at[b->set.n++] = schema;
 }
 
-fx_status fxi_schema_add_alt(fxi_schema *r, fxi_schema_alts *alts, uint32_t node)
+void fxi_schema_add_alt(fxi_schema *r, fxi_schema_alts *alts, uint32_t node)
 {
-    if (!fxi_schema_grow(r, &alts->node, sizeof *alts->node, alts->n, &alts->cap))
-        return fxi_fail_memory(r->err);
-    alts->node[alts->n++] = node;
-    return FX_OK;
+    if (fxi_schema_grow(r, &alts->node, sizeof *alts->node, alts->n, &alts->cap))
+        alts->node[alts->n++] = node;
 }
-
-// ---- keywords -----------------------------------------------------------------------------------
-
-// What a keyword's value must be.
-typedef enum keyword_value {
-    ANY_VALUE, // an annotation, or `const`
-    A_SCHEMA,
-    SCHEMA_LIST,
-    SCHEMA_MAP,
-    A_STRING,
-    STRING_LIST,
-    A_NUMBER,
-    A_COUNT,
-    A_LIST,
-    A_TYPE,
-    ONLY_FALSE, // nothing else is supported
-    NO_VALUE,   // the keyword is not supported
-} keyword_value;
-
-static const struct keyword_row {
-    const char *name;
-    keyword_value value;
-} keyword_rows[] = {
-    {"type", A_TYPE},
-    {"enum", A_LIST},
-    {"const", ANY_VALUE},
-    {"anyOf", SCHEMA_LIST},
-    {"oneOf", SCHEMA_LIST},
-    {"allOf", SCHEMA_LIST},
-    {"$ref", A_STRING},
-    {"minimum", A_NUMBER},
-    {"maximum", A_NUMBER},
-    {"exclusiveMinimum", A_NUMBER},
-    {"exclusiveMaximum", A_NUMBER},
-    {"multipleOf", A_NUMBER},
-    {"minLength", A_COUNT},
-    {"maxLength", A_COUNT},
-    {"pattern", A_STRING},
-    {"format", A_STRING},
-    {"prefixItems", SCHEMA_LIST},
-    {"items", A_SCHEMA},
-    {"minItems", A_COUNT},
-    {"maxItems", A_COUNT},
-    {"uniqueItems", ONLY_FALSE},
-    {"properties", SCHEMA_MAP},
-    {"patternProperties", SCHEMA_MAP},
-    {"additionalProperties", A_SCHEMA},
-    {"required", STRING_LIST},
-    {"minProperties", A_COUNT},
-    {"maxProperties", A_COUNT},
-    {"$defs", SCHEMA_MAP},
-    {"definitions", SCHEMA_MAP},
-    {"$anchor", A_STRING},
-    {"$schema", ANY_VALUE},
-    {"$id", ANY_VALUE},
-    {"id", ANY_VALUE}, // of draft 4
-    {"$comment", ANY_VALUE},
-    {"$vocabulary", ANY_VALUE},
-    {"title", ANY_VALUE},
-    {"description", ANY_VALUE},
-    {"default", ANY_VALUE},
-    {"examples", ANY_VALUE},
-    {"example", ANY_VALUE},
-    {"deprecated", ANY_VALUE},
-    {"readOnly", ANY_VALUE},
-    {"writeOnly", ANY_VALUE},
-    {"contentEncoding", ANY_VALUE},
-    {"contentMediaType", ANY_VALUE},
-    {"contentSchema", ANY_VALUE},
-    {"discriminator", ANY_VALUE},
-};
-
-enum { N_KEYWORD = sizeof keyword_rows / sizeof *keyword_rows };
 
 // ---- where a schema stands ----------------------------------------------------------------------
 
@@ -160,19 +90,19 @@ static bool find_schema_path(const fxi_json *v, const fxi_json *what, fxi_buf *p
     return false;
 }
 
-fx_status fxi_schema_refuse(fxi_schema *r, const fxi_json *at, const char *fmt, ...)
+void fxi_schema_refuse(fxi_schema *r, const fxi_json *at, const char *fmt, ...)
 {
     char what[300];
     fxi_buf path = {0};
     va_list ap;
+    if (r->failed) return;
     va_start(ap, fmt);
     fxi_utf8_vprint(what, sizeof what, fmt, ap);
     va_end(ap);
     const bool found = fxi_buf_str(&path, "#") && find_schema_path(r->root, at, &path);
-    (void)fxi_fail(r->err, FX_EINVAL, "schema: %s at %.*s", what,
-                   FXI_UTF8_HEAD(found ? path.p : "#", 160));
+    r->failed = fxi_fail(r->err, FX_EINVAL, "schema: %s at %.*s", what,
+                         FXI_UTF8_HEAD(found ? path.p : "#", 160));
     fxi_buf_free(&path);
-    return FX_EINVAL;
 }
 
 // ---- checks -------------------------------------------------------------------------------------
@@ -217,45 +147,108 @@ static bool is_count_value(const fxi_json *v)
     return fxi_json_is_number(v) && d >= 0 && d == floor(d);
 }
 
-static const char *want_of(keyword_value kind, const fxi_json *v)
+static bool is_schema_list(const fxi_json *v)
 {
-    switch (kind) {
-    case A_SCHEMA: return is_schema_value(v) ? NULL : "must be a schema";
-    case SCHEMA_LIST:
-        return fxi_json_array_size(v) && each_is(v, is_schema_value) ? NULL : "must list schemas";
-    case SCHEMA_MAP:
-        return fxi_json_is_object(v) && each_is(v, is_schema_value)
-                   ? NULL
-                   : "must be an object of schemas";
-    case A_STRING: return fxi_json_is_string(v) ? NULL : "must be a string";
-    case STRING_LIST:
-        return fxi_json_is_array(v) && each_is(v, fxi_json_is_string) ? NULL : "must list strings";
-    case A_NUMBER: return fxi_json_is_number(v) ? NULL : "must be a number";
-    case A_COUNT: return is_count_value(v) ? NULL : "must be an integer of at least 0";
-    case A_LIST: return fxi_json_is_array(v) ? NULL : "must be an array";
-    case A_TYPE:
-        return is_type_name(v) || (fxi_json_array_size(v) && each_is(v, is_type_name))
-                   ? NULL
-                   : "must be the name of a type, or list such names";
-    case ONLY_FALSE: return fxi_json_is_false(v) ? NULL : "is not supported";
-    case NO_VALUE: return "is not supported";
-    default: return NULL;
-    }
+    return fxi_json_array_size(v) && each_is(v, is_schema_value);
 }
 
-fx_status fxi_schema_check(fxi_schema *r, const fxi_json *schema)
+static bool is_schema_map(const fxi_json *v)
+{
+    return fxi_json_is_object(v) && each_is(v, is_schema_value);
+}
+
+static bool is_string_list(const fxi_json *v)
+{
+    return fxi_json_is_array(v) && each_is(v, fxi_json_is_string);
+}
+
+static bool is_type_value(const fxi_json *v)
+{
+    return is_type_name(v) || (fxi_json_array_size(v) && each_is(v, is_type_name));
+}
+
+// What a keyword's value must be.
+static const struct value_kind {
+    bool (*is)(const fxi_json *v);
+    const char *want;
+} a_schema = {is_schema_value, "must be a schema"},
+  schema_list = {is_schema_list, "must list schemas"},
+  schema_map = {is_schema_map, "must be an object of schemas"},
+  a_string = {fxi_json_is_string, "must be a string"},
+  string_list = {is_string_list, "must list strings"},
+  a_number = {fxi_json_is_number, "must be a number"},
+  a_count = {is_count_value, "must be an integer of at least 0"},
+  a_list = {fxi_json_is_array, "must be an array"},
+  a_type = {is_type_value, "must be the name of a type, or list such names"},
+  only_false = {fxi_json_is_false, "is not supported"}, unknown = {NULL, "is not supported"};
+
+static const struct keyword_row {
+    const char *name;
+    const struct value_kind *value; // NULL: any, of an annotation or `const`
+} keyword_rows[] = {
+    {"type", &a_type},
+    {"enum", &a_list},
+    {"const", NULL},
+    {"anyOf", &schema_list},
+    {"oneOf", &schema_list},
+    {"allOf", &schema_list},
+    {"$ref", &a_string},
+    {"minimum", &a_number},
+    {"maximum", &a_number},
+    {"exclusiveMinimum", &a_number},
+    {"exclusiveMaximum", &a_number},
+    {"multipleOf", &a_number},
+    {"minLength", &a_count},
+    {"maxLength", &a_count},
+    {"pattern", &a_string},
+    {"format", &a_string},
+    {"prefixItems", &schema_list},
+    {"items", &a_schema},
+    {"minItems", &a_count},
+    {"maxItems", &a_count},
+    {"uniqueItems", &only_false},
+    {"properties", &schema_map},
+    {"patternProperties", &schema_map},
+    {"additionalProperties", &a_schema},
+    {"required", &string_list},
+    {"minProperties", &a_count},
+    {"maxProperties", &a_count},
+    {"$defs", &schema_map},
+    {"definitions", &schema_map},
+    {"$anchor", &a_string},
+    {"$schema", NULL},
+    {"$id", NULL},
+    {"id", NULL}, // of draft 4
+    {"$comment", NULL},
+    {"$vocabulary", NULL},
+    {"title", NULL},
+    {"description", NULL},
+    {"default", NULL},
+    {"examples", NULL},
+    {"example", NULL},
+    {"deprecated", NULL},
+    {"readOnly", NULL},
+    {"writeOnly", NULL},
+    {"contentEncoding", NULL},
+    {"contentMediaType", NULL},
+    {"contentSchema", NULL},
+    {"discriminator", NULL},
+};
+
+enum { N_KEYWORD = sizeof keyword_rows / sizeof *keyword_rows };
+
+void fxi_schema_check(fxi_schema *r, const fxi_json *schema)
 {
     for (fxi_json_iter it = fxi_json_members(schema); fxi_json_next(&it);) {
         size_t k = 0;
         while (k < N_KEYWORD && strcmp(keyword_rows[k].name, it.key) != 0) k++;
         if (k == N_KEYWORD && !strncmp(it.key, "x-", 2)) continue;
-        const char *want = want_of(k < N_KEYWORD ? keyword_rows[k].value : NO_VALUE, it.value);
-        if (want)
-            return fxi_schema_refuse(r, schema, "\"%.*s\" %s", FXI_UTF8_HEAD(it.key, 60), want);
+        const struct value_kind *kind = k < N_KEYWORD ? keyword_rows[k].value : &unknown;
+        if (kind && (kind == &unknown || !kind->is(it.value)))
+            fxi_schema_refuse(r, schema, "\"%.*s\" %s", FXI_UTF8_HEAD(it.key, 60), kind->want);
     }
     if (schema != r->root && fxi_json_get(schema, "$id"))
-        return fxi_schema_refuse(r, schema, "\"$id\" inside of a schema is not supported");
-    return FX_OK;
+        fxi_schema_refuse(r, schema, "\"$id\" inside of a schema is not supported");
 }
 
 // ---- lists --------------------------------------------------------------------------------------
@@ -351,40 +344,38 @@ static const fxi_json *find_anchor(const fxi_json *v, const char *name, size_t *
     return found;
 }
 
-fx_status fxi_schema_at(fxi_schema *r, const char *at, const fxi_json **out)
+const fxi_json *fxi_schema_at(fxi_schema *r, const char *at)
 {
     fxi_buf step = {0};
     const fxi_json *v = r->root;
-    bool ok = true;
-    while (ok && v && *at == '/') {
+    while (v && *at == '/') {
         char *end;
         at++;
-        ok = take_pointer_step(&at, &step);
-        if (!ok) break;
+        if (!fxi_schema_need(r, take_pointer_step(&at, &step))) break;
         const size_t i = strtoul(step.p, &end, 10);
         v = fxi_json_is_object(v) ? fxi_json_get(v, step.p)
             : step.n && !*end     ? fxi_json_at(v, i)
                                   : NULL;
     }
     fxi_buf_free(&step);
-    *out = v;
-    return ok ? FX_OK : fxi_fail_memory(r->err);
+    return v;
 }
 
-fx_status fxi_schema_resolve(fxi_schema *r, const fxi_json *schema, const fxi_json **out)
+const fxi_json *fxi_schema_resolve(fxi_schema *r, const fxi_json *schema)
 {
     const char *ref = fxi_json_text(fxi_json_get(schema, "$ref"));
     size_t n_look = 0;
-    *out = NULL;
-    if (ref[0] != '#')
-        return fxi_schema_refuse(r, schema, "a \"$ref\" to another document (\"%.*s\")",
-                                 FXI_UTF8_HEAD(ref, 100));
-    if (!ref[1] || ref[1] == '/')
-        FX_TRY(fxi_schema_at(r, ref + 1, out));
-    else
-        *out = find_anchor(r->root, ref + 1, &n_look);
-    FX_TRY(fxi_schema_charge(r, n_look / FXI_SCHEMA_LOOKS));
-    if (fxi_json_is_object(*out) || fxi_json_is_bool(*out)) return FX_OK;
-    return fxi_schema_refuse(r, schema, "\"$ref\" names \"%.*s\", which is not there",
-                             FXI_UTF8_HEAD(ref, 100));
+    if (r->failed) return NULL;
+    if (ref[0] != '#') {
+        fxi_schema_refuse(r, schema, "a \"$ref\" to another document (\"%.*s\")",
+                          FXI_UTF8_HEAD(ref, 100));
+        return NULL;
+    }
+    const fxi_json *named = !ref[1] || ref[1] == '/' ? fxi_schema_at(r, ref + 1)
+                                                     : find_anchor(r->root, ref + 1, &n_look);
+    fxi_schema_charge(r, n_look / FXI_SCHEMA_LOOKS);
+    if (!is_schema_value(named))
+        fxi_schema_refuse(r, schema, "\"$ref\" names \"%.*s\", which is not there",
+                          FXI_UTF8_HEAD(ref, 100));
+    return named;
 }

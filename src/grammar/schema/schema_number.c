@@ -272,48 +272,47 @@ static uint32_t common_multiple(uint32_t a, uint32_t b)
     return a / x * b;
 }
 
-static fx_status add_multiple(fxi_schema *r, const fxi_json *s, const fxi_json *v,
-                              number_range *range)
+static void add_multiple(fxi_schema *r, const fxi_json *s, const fxi_json *v, number_range *range)
 {
     const double m = fxi_json_number(v);
     if (m >= 1 && m <= MAX_MULTIPLE && m == floor(m)) {
         range->n_part = 0;
         range->modulus = common_multiple(range->modulus, (uint32_t)m);
-        if (range->modulus <= MAX_MULTIPLE) return FX_OK;
+        if (range->modulus <= MAX_MULTIPLE) return;
     }
     for (int k = 1; k <= MAX_DIGIT; k++) {
         char power[16];
         snprintf(power, sizeof power, "1e-%d", k);
         if (m != strtod(power, NULL)) continue;
         if (range->n_part > k) range->n_part = k;
-        return FX_OK;
+        return;
     }
-    return fxi_schema_refuse(r, s,
-                             "\"multipleOf\" %g is not supported: integers up to %d are, and "
-                             "0.1, 0.01, ..",
-                             m, MAX_MULTIPLE);
+    fxi_schema_refuse(
+        r, s, "\"multipleOf\" %g is not supported: integers up to %d are, and 0.1, 0.01, ..", m,
+        MAX_MULTIPLE);
 }
 
 // ---- numbers ------------------------------------------------------------------------------------
 
 // Numbers >= 0 within bounds, each NULL or a bound, without an exponent; above_zero: 0 is excluded.
-static fx_status magnitudes_node(fxi_schema *r, const number_range *range, const number_bound *low,
-                                 const number_bound *high, bool above_zero, uint32_t *node)
+static uint32_t magnitudes_node(fxi_schema *r, const number_range *range, const number_bound *low,
+                                const number_bound *high, bool above_zero)
 {
     fxi_intersect_part part[4] = {{.root = 0}};
     decimal least = {"0", "", true}, most;
-    size_t n = 1, n_pair;
+    size_t n = 1, n_pair = 0;
+    uint32_t node = 0;
+    if (r->failed) return 0;
     const bool has_least = low || above_zero;
     if (low) least = decimal_of(low->at);
     if (low) least.strict = low->strict;
     if (high) most = decimal_of(high->at);
     if (high) most.strict = high->strict;
     const bool is_simple = !has_least && !high && range->modulus < 2;
-    const fx_status st =
-        all_numbers(is_simple ? r->g : &part[0].g, range->n_part, has_least ? &least : NULL,
-                    high ? &most : NULL, is_simple ? node : &part[0].root, r->err);
-    if (st) fxi_gram_free(&part[0].g);
-    if (st || is_simple) return st;
+    r->failed = all_numbers(is_simple ? r->g : &part[0].g, range->n_part, has_least ? &least : NULL,
+                            high ? &most : NULL, is_simple ? &node : &part[0].root, r->err);
+    if (r->failed) fxi_gram_free(&part[0].g);
+    if (r->failed || is_simple) return node;
     if (has_least) {
         part[n].root = numbers_beyond(&part[n].g, &least, true);
         n++;
@@ -326,43 +325,42 @@ static fx_status magnitudes_node(fxi_schema *r, const number_range *range, const
         part[n].root = multiples_of(&part[n].g, range->modulus);
         n++;
     }
-    FX_TRY(fxi_gram_intersect(r->g, part, n, node, &n_pair, r->err));
-    return fxi_schema_charge_pairs(r, 0, n_pair);
+    r->failed = fxi_gram_intersect(r->g, part, n, &node, &n_pair, r->err);
+    fxi_schema_charge_pairs(r, 0, n_pair);
+    return node;
 }
 
-static fx_status add_negative(fxi_schema *r, const number_range *range, fxi_schema_alts *alts)
+static void add_negative(fxi_schema *r, const number_range *range, fxi_schema_alts *alts)
 {
     const number_bound *low = range->low.at ? &range->low : NULL,
                        *high = range->high.at && sign_of(range->high.at) < 0 ? &range->high : NULL;
-    uint32_t node = 0;
-    if (low && sign_of(low->at) >= 0) return FX_OK;
-    FX_TRY(magnitudes_node(r, range, high, low, !high, &node));
-    return fxi_schema_add_alt(r, alts, FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "-"), node));
+    if (low && sign_of(low->at) >= 0) return;
+    const uint32_t node = magnitudes_node(r, range, high, low, !high);
+    fxi_schema_add_alt(r, alts, FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "-"), node));
 }
 
-static fx_status add_positive(fxi_schema *r, const number_range *range, fxi_schema_alts *alts)
+static void add_positive(fxi_schema *r, const number_range *range, fxi_schema_alts *alts)
 {
     const number_bound *low = range->low.at && sign_of(range->low.at) >= 0 ? &range->low : NULL,
                        *high = range->high.at ? &range->high : NULL;
-    uint32_t node = 0;
-    if (high && sign_of(high->at) < 0) return FX_OK;
+    if (high && sign_of(high->at) < 0) return;
     if (low && !sign_of(low->at) && !low->strict) low = NULL;
-    FX_TRY(magnitudes_node(r, range, low, high, false, &node));
-    return fxi_schema_add_alt(r, alts, node);
+    fxi_schema_add_alt(r, alts, magnitudes_node(r, range, low, high, false));
 }
 
-fx_status fxi_schema_numbers(fxi_schema *r, const fxi_schema_set *list, bool whole,
-                             fxi_schema_alts *alts)
+void fxi_schema_numbers(fxi_schema *r, const fxi_schema_set *list, bool whole,
+                        fxi_schema_alts *alts)
 {
     number_range range = {.n_part = whole ? 0 : MAX_DIGIT, .modulus = 1};
     const fxi_json *v;
     find_bounds(list, &range);
     for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "multipleOf", s, &v));)
-        FX_TRY(add_multiple(r, s, v, &range));
-    if (!range.low.at && !range.high.at && range.modulus == 1) {
-        if (!range.n_part) return fxi_schema_add_alt(r, alts, r->json->integer);
-        if (range.n_part == MAX_DIGIT) return fxi_schema_add_alt(r, alts, r->json->number);
+        add_multiple(r, s, v, &range);
+    const bool is_plain = !range.low.at && !range.high.at && range.modulus == 1;
+    if (is_plain && (!range.n_part || range.n_part == MAX_DIGIT)) {
+        fxi_schema_add_alt(r, alts, range.n_part ? r->json->number : r->json->integer);
+        return;
     }
-    FX_TRY(add_negative(r, &range, alts));
-    return add_positive(r, &range, alts);
+    add_negative(r, &range, alts);
+    add_positive(r, &range, alts);
 }

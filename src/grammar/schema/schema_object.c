@@ -12,16 +12,16 @@ enum { MAX_PREFIX = 4096, MAX_NAME = 4096, MAX_PATTERN = 3 };
 
 // ---- arrays -------------------------------------------------------------------------------------
 
-fx_status fxi_schema_element(fxi_schema *r, const fxi_schema_set *list, size_t at,
-                             fxi_schema_bag *out)
+fxi_schema_set fxi_schema_element(fxi_schema *r, const fxi_schema_set *list, size_t at)
 {
+    fxi_schema_bag b = {0};
     for (size_t i = 0; i < list->n; i++) {
         const fxi_json *prefix = fxi_json_get(list->at[i], "prefixItems"),
                        *items = fxi_json_get(list->at[i], "items"),
                        *s = at < fxi_json_array_size(prefix) ? fxi_json_at(prefix, at) : items;
-        if (s) FX_TRY(fxi_schema_put(r, out, s));
+        if (s) fxi_schema_put(r, &b, s);
     }
-    return FX_OK;
+    return b.set;
 }
 
 static size_t longest_prefix(const fxi_schema_set *list)
@@ -33,63 +33,52 @@ static size_t longest_prefix(const fxi_schema_set *list)
     return n;
 }
 
-static fx_status element_node(fxi_schema *r, const fxi_schema_set *list, size_t at, uint32_t *node)
+static uint32_t element_node(fxi_schema *r, const fxi_schema_set *list, size_t at)
 {
-    fxi_schema_bag b = {0};
-    FX_TRY(fxi_schema_element(r, list, at, &b));
-    return fxi_schema_node(r, &b.set, node);
+    const fxi_schema_set element = fxi_schema_element(r, list, at);
+    return fxi_schema_node(r, &element);
 }
 
 // What may follow n elements of the prefix: elements by `items`.
-static fx_status others_node(fxi_schema *r, const fxi_schema_set *list, uint32_t n, uint32_t min,
-                             uint32_t max, uint32_t *node)
+static uint32_t others_node(fxi_schema *r, const fxi_schema_set *list, uint32_t n, uint32_t min,
+                            uint32_t max)
 {
-    uint32_t item = 0;
-    FX_TRY(element_node(r, list, n, &item));
+    const uint32_t item = element_node(r, list, n);
     const uint32_t space = r->json->space;
     const uint32_t next = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, ","), space, item, space);
     const uint32_t left = max == FXI_GRAM_NO_MAX ? max : max - n, least = min > n ? min - n : 0;
-    if (n) {
-        *node = fxi_gram_repeat(r->g, next, least, left);
-        return FX_OK;
-    }
+    if (n) return fxi_gram_repeat(r->g, next, least, left);
     const uint32_t most_more = left == FXI_GRAM_NO_MAX ? left : left ? left - 1 : 0;
     const uint32_t more = fxi_gram_repeat(r->g, next, least ? least - 1 : 0, most_more);
-    *node = fxi_gram_repeat(r->g, FXI_SEQ_OF(r->g, item, space, more), least > 0, left > 0);
-    return FX_OK;
+    return fxi_gram_repeat(r->g, FXI_SEQ_OF(r->g, item, space, more), least > 0, left > 0);
 }
 
 // From the last element of the prefix to the first: each is followed by nothing or by the next.
-static fx_status elements_node(fxi_schema *r, const fxi_schema_set *list, uint32_t min,
-                               uint32_t max, uint32_t *node)
+static uint32_t elements_node(fxi_schema *r, const fxi_schema_set *list, uint32_t min, uint32_t max)
 {
     const size_t n_prefix = longest_prefix(list);
     const uint32_t n = n_prefix < max ? (uint32_t)n_prefix : max;
-    if (n == max)
-        *node = fxi_gram_text(r->g, NULL, 0);
-    else
-        FX_TRY(others_node(r, list, n, min, max, node));
+    uint32_t node = n == max ? fxi_gram_text(r->g, NULL, 0) : others_node(r, list, n, min, max);
     for (uint32_t i = n; i-- > 0;) {
-        uint32_t item = 0;
-        FX_TRY(element_node(r, list, i, &item));
-        const uint32_t element = FXI_SEQ_OF(r->g, item, r->json->space, *node);
+        const uint32_t item = element_node(r, list, i);
+        const uint32_t element = FXI_SEQ_OF(r->g, item, r->json->space, node);
         const uint32_t next = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, ","), r->json->space, element);
-        *node = fxi_gram_repeat(r->g, i ? next : element, i < min, 1);
+        node = fxi_gram_repeat(r->g, i ? next : element, i < min, 1);
     }
-    return FX_OK;
+    return node;
 }
 
-fx_status fxi_schema_arrays(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts)
+void fxi_schema_arrays(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts)
 {
     const uint32_t min = fxi_schema_least(list, "minItems"),
                    max = fxi_schema_most(list, "maxItems");
-    uint32_t all = 0;
-    if (min > max) return FX_OK;
-    if (longest_prefix(list) > MAX_PREFIX)
-        return fxi_schema_refuse(r, list->at[0], "\"prefixItems\" with more than %d schemas",
-                                 MAX_PREFIX);
-    FX_TRY(elements_node(r, list, min, max, &all));
-    return fxi_schema_add_alt(
+    if (min > max) return;
+    if (longest_prefix(list) > MAX_PREFIX) {
+        fxi_schema_refuse(r, list->at[0], "\"prefixItems\" with more than %d schemas", MAX_PREFIX);
+        return;
+    }
+    const uint32_t all = elements_node(r, list, min, max);
+    fxi_schema_add_alt(
         r, alts,
         FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "["), r->json->space, all, fxi_gram_str(r->g, "]")));
 }
@@ -103,46 +92,43 @@ typedef struct member_list { // in the arena, with room for all there may be
 // ---- what a member must satisfy -----------------------------------------------------------------
 
 // Adds what one schema says of a member with this name.
-static fx_status put_member(fxi_schema *r, const fxi_json *s, const char *name, fxi_schema_bag *out)
+static void put_member(fxi_schema *r, const fxi_json *s, const char *name, fxi_schema_bag *out)
 {
     const fxi_json *own = fxi_json_get(fxi_json_get(s, "properties"), name),
                    *other = fxi_json_get(s, "additionalProperties");
     bool is_named = own != NULL;
-    if (own) FX_TRY(fxi_schema_put(r, out, own));
+    if (own) fxi_schema_put(r, out, own);
     for (fxi_json_iter it = fxi_json_members(fxi_json_get(s, "patternProperties"));
          fxi_json_next(&it);) {
-        bool fits;
         const fxi_schema_text cond = {.at = s, .pattern = it.key};
-        FX_TRY(fxi_schema_matches(r, &cond, name, &fits));
-        if (!fits) continue;
+        if (!fxi_schema_matches(r, &cond, name)) continue;
         is_named = true;
-        FX_TRY(fxi_schema_put(r, out, it.value));
+        fxi_schema_put(r, out, it.value);
     }
-    return is_named || !other ? FX_OK : fxi_schema_put(r, out, other);
+    if (!is_named && other) fxi_schema_put(r, out, other);
 }
 
-fx_status fxi_schema_member(fxi_schema *r, const fxi_schema_set *list, const char *name,
-                            fxi_schema_bag *out)
+fxi_schema_set fxi_schema_member(fxi_schema *r, const fxi_schema_set *list, const char *name)
 {
-    for (size_t i = 0; i < list->n; i++) FX_TRY(put_member(r, list->at[i], name, out));
-    return FX_OK;
+    fxi_schema_bag b = {0};
+    for (size_t i = 0; i < list->n; i++) put_member(r, list->at[i], name, &b);
+    return b.set;
 }
 
 // ---- names --------------------------------------------------------------------------------------
 
-static fx_status put_member_name(fxi_schema *r, const fxi_schema_set *list, member_list *m,
-                                 const char *name, bool is_required)
+static void put_member_name(fxi_schema *r, const fxi_schema_set *list, member_list *m,
+                            const char *name, bool is_required)
 {
-    for (size_t i = 0; i < m->n; i++)
-        if (!strcmp(m->name[i], name)) {
-            m->is_required[i] = m->is_required[i] || is_required;
-            return FX_OK;
-        }
-    if (m->n == MAX_NAME)
-        return fxi_schema_refuse(r, list->at[0], "more than %d names of members", MAX_NAME);
-    m->name[m->n] = name;
-    m->is_required[m->n++] = is_required;
-    return FX_OK;
+    size_t i = 0;
+    while (i < m->n && strcmp(m->name[i], name) != 0) i++;
+    if (i == MAX_NAME) {
+        fxi_schema_refuse(r, list->at[0], "more than %d names of members", MAX_NAME);
+        return;
+    }
+    m->name[i] = name;
+    m->is_required[i] |= is_required;
+    if (i == m->n) m->n++;
 }
 
 // At most so many; names that occur twice are counted twice.
@@ -157,21 +143,21 @@ static size_t most_member_names(const fxi_schema_set *list)
     return n < MAX_NAME ? n : MAX_NAME;
 }
 
-static fx_status list_member_names(fxi_schema *r, const fxi_schema_set *list, member_list *m)
+static member_list list_member_names(fxi_schema *r, const fxi_schema_set *list)
 {
     const fxi_json *v;
     const size_t most = most_member_names(list);
-    m->name = fxi_schema_alloc(r, most, sizeof *m->name);
-    m->is_required = fxi_schema_alloc(r, most, sizeof *m->is_required);
-    if (!m->name || !m->is_required) return fxi_fail_memory(r->err);
+    member_list m = {.name = fxi_schema_alloc(r, most, sizeof *m.name),
+                     .is_required = fxi_schema_alloc(r, most, sizeof *m.is_required)};
+    if (r->failed) return m;
     for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "properties", s, &v));) {
         for (fxi_json_iter it = fxi_json_members(v); fxi_json_next(&it);)
-            FX_TRY(put_member_name(r, list, m, it.key, false));
+            put_member_name(r, list, &m, it.key, false);
     }
     for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "required", s, &v));)
         for (size_t i = 0; i < fxi_json_array_size(v); i++)
-            FX_TRY(put_member_name(r, list, m, fxi_json_text(fxi_json_at(v, i)), true));
-    return FX_OK;
+            put_member_name(r, list, &m, fxi_json_text(fxi_json_at(v, i)), true);
+    return m;
 }
 
 // "name": value, with space after it.
@@ -182,17 +168,12 @@ static uint32_t pair_node(fxi_schema *r, uint32_t name, uint32_t value)
                       space);
 }
 
-static fx_status named_node(fxi_schema *r, const fxi_schema_set *list, const char *name,
-                            uint32_t *node)
+static uint32_t named_node(fxi_schema *r, const fxi_schema_set *list, const char *name)
 {
-    fxi_schema_bag b = {0};
-    uint32_t value = 0, text = 0;
     const fxi_schema_text cond = {.name = &name, .n_name = 1};
-    FX_TRY(fxi_schema_member(r, list, name, &b));
-    FX_TRY(fxi_schema_node(r, &b.set, &value));
-    FX_TRY(fxi_schema_texts(r, &cond, 1, &text));
-    *node = pair_node(r, text, value);
-    return FX_OK;
+    const fxi_schema_set member = fxi_schema_member(r, list, name);
+    const uint32_t value = fxi_schema_node(r, &member);
+    return pair_node(r, fxi_schema_texts(r, &cond, 1), value);
 }
 
 // ---- all other members --------------------------------------------------------------------------
@@ -203,28 +184,32 @@ typedef struct other_patterns {
     size_t n;
 } other_patterns;
 
-static fx_status list_patterns(fxi_schema *r, const fxi_schema_set *list, other_patterns *p)
+static other_patterns list_patterns(fxi_schema *r, const fxi_schema_set *list)
 {
+    other_patterns p = {.n = 0};
     const fxi_json *v;
     for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "patternProperties", s, &v));) {
         for (fxi_json_iter it = fxi_json_members(v); fxi_json_next(&it);) {
             size_t i = 0;
-            while (i < p->n && strcmp(p->pattern[i], it.key) != 0) i++;
-            if (i < p->n) continue;
-            if (p->n == MAX_PATTERN)
-                return fxi_schema_refuse(r, s, "\"patternProperties\" with more than %d patterns",
-                                         MAX_PATTERN);
-            p->pattern[p->n] = it.key;
-            p->at[p->n++] = s;
+            while (i < p.n && strcmp(p.pattern[i], it.key) != 0) i++;
+            if (i < p.n) continue;
+            if (p.n == MAX_PATTERN) {
+                fxi_schema_refuse(r, s, "\"patternProperties\" with more than %d patterns",
+                                  MAX_PATTERN);
+                return p;
+            }
+            p.pattern[p.n] = it.key;
+            p.at[p.n++] = s;
         }
     }
-    return FX_OK;
+    return p;
 }
 
 // What a member must satisfy whose name fits exactly these patterns.
-static fx_status put_fitting(fxi_schema *r, const fxi_schema_set *list, const other_patterns *p,
-                             unsigned fits, fxi_schema_bag *out)
+static fxi_schema_set put_fitting(fxi_schema *r, const fxi_schema_set *list,
+                                  const other_patterns *p, unsigned fits)
 {
+    fxi_schema_bag b = {0};
     for (size_t i = 0; i < list->n; i++) {
         const fxi_json *map = fxi_json_get(list->at[i], "patternProperties"),
                        *other = fxi_json_get(list->at[i], "additionalProperties");
@@ -233,45 +218,38 @@ static fx_status put_fitting(fxi_schema *r, const fxi_schema_set *list, const ot
             const fxi_json *v = fits >> k & 1 ? fxi_json_get(map, p->pattern[k]) : NULL;
             if (!v) continue;
             is_named = true;
-            FX_TRY(fxi_schema_put(r, out, v));
+            fxi_schema_put(r, &b, v);
         }
-        if (!is_named && other) FX_TRY(fxi_schema_put(r, out, other));
+        if (!is_named && other) fxi_schema_put(r, &b, other);
     }
-    return FX_OK;
+    return b.set;
 }
 
 // Members whose names fit exactly these patterns and are not in `properties` or `required`.
-static fx_status add_fitting(fxi_schema *r, const fxi_schema_set *list, const other_patterns *p,
-                             const member_list *m, unsigned fits, fxi_schema_alts *alts)
+static void add_fitting(fxi_schema *r, const fxi_schema_set *list, const other_patterns *p,
+                        const member_list *m, unsigned fits, fxi_schema_alts *alts)
 {
-    fxi_schema_bag b = {0};
+    const fxi_schema_set member = put_fitting(r, list, p, fits);
     fxi_schema_text cond[MAX_PATTERN + 1];
     size_t n = 0;
-    uint32_t value = 0, name = 0;
-    FX_TRY(put_fitting(r, list, p, fits, &b));
-    if (fxi_schema_has(&b.set, fxi_json_bool(false))) return FX_OK;
+    if (fxi_schema_has(&member, fxi_json_bool(false))) return;
     for (size_t k = 0; k < p->n; k++)
         cond[n++] =
             (fxi_schema_text){.at = p->at[k], .pattern = p->pattern[k], .is_not = !(fits >> k & 1)};
     if (m->n)
         cond[n++] =
             (fxi_schema_text){.at = list->at[0], .name = m->name, .n_name = m->n, .is_not = true};
-    FX_TRY(fxi_schema_node(r, &b.set, &value));
-    FX_TRY(fxi_schema_texts(r, cond, n, &name));
-    return fxi_schema_add_alt(r, alts, pair_node(r, name, value));
+    const uint32_t value = fxi_schema_node(r, &member);
+    fxi_schema_add_alt(r, alts, pair_node(r, fxi_schema_texts(r, cond, n), value));
 }
 
-// *node: 0 if there are none.
-static fx_status other_node(fxi_schema *r, const fxi_schema_set *list, const member_list *m,
-                            uint32_t *node)
+// 0: there are none.
+static uint32_t other_node(fxi_schema *r, const fxi_schema_set *list, const member_list *m)
 {
-    other_patterns p = {.n = 0};
+    const other_patterns p = list_patterns(r, list);
     fxi_schema_alts alts = {0};
-    FX_TRY(list_patterns(r, list, &p));
-    for (unsigned fits = 0; fits < 1u << p.n; fits++)
-        FX_TRY(add_fitting(r, list, &p, m, fits, &alts));
-    *node = alts.n ? fxi_gram_alt(r->g, alts.node, alts.n) : 0;
-    return FX_OK;
+    for (unsigned fits = 0; fits < 1u << p.n; fits++) add_fitting(r, list, &p, m, fits, &alts);
+    return alts.n ? fxi_gram_alt(r->g, alts.node, alts.n) : 0;
 }
 
 // ---- objects ------------------------------------------------------------------------------------
@@ -282,20 +260,19 @@ typedef struct member_counts {
 
 // minProperties and maxProperties are supported where no member is named; elsewhere they must
 // follow from the members that are required and named.
-static fx_status count_others(fxi_schema *r, const fxi_schema_set *list, const member_list *m,
-                              uint32_t other, member_counts *c)
+static member_counts count_others(fxi_schema *r, const fxi_schema_set *list, const member_list *m,
+                                  uint32_t other)
 {
+    const member_counts c = {fxi_schema_least(list, "minProperties"),
+                             fxi_schema_most(list, "maxProperties")};
     uint32_t n_required = 0;
-    c->min = fxi_schema_least(list, "minProperties");
-    c->max = fxi_schema_most(list, "maxProperties");
     for (size_t i = 0; i < m->n; i++) n_required += m->is_required[i];
-    if (!m->n) return FX_OK;
-    if (c->min > n_required)
-        return fxi_schema_refuse(r, list->at[0], "\"minProperties\" together with named members");
-    if (c->max != FXI_GRAM_NO_MAX && (other || c->max < m->n))
-        return fxi_schema_refuse(r, list->at[0], "\"maxProperties\" together with named members");
-    *c = (member_counts){0, FXI_GRAM_NO_MAX};
-    return FX_OK;
+    if (!m->n) return c;
+    if (c.min > n_required)
+        fxi_schema_refuse(r, list->at[0], "\"minProperties\" together with named members");
+    if (c.max != FXI_GRAM_NO_MAX && (other || c.max < m->n))
+        fxi_schema_refuse(r, list->at[0], "\"maxProperties\" together with named members");
+    return (member_counts){0, FXI_GRAM_NO_MAX};
 }
 
 // Members of an object from the i-th on: if none precedes, and if some do.
@@ -325,22 +302,16 @@ static rest_nodes with_member(fxi_schema *r, uint32_t member, bool is_required, 
     return (rest_nodes){FXI_ALT_OF(r->g, first, rest.first), FXI_ALT_OF(r->g, later, rest.later)};
 }
 
-fx_status fxi_schema_objects(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts)
+void fxi_schema_objects(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts)
 {
-    member_list m = {.n = 0};
-    member_counts c;
-    uint32_t other = 0;
-    FX_TRY(list_member_names(r, list, &m));
-    FX_TRY(other_node(r, list, &m, &other));
-    FX_TRY(count_others(r, list, &m, other, &c));
-    if (c.min > c.max) return FX_OK;
+    const member_list m = list_member_names(r, list);
+    const uint32_t other = other_node(r, list, &m);
+    const member_counts c = count_others(r, list, &m, other);
+    if (c.min > c.max) return;
     rest_nodes rest = others_rest(r, other, c);
-    for (size_t i = m.n; i-- > 0;) {
-        uint32_t member = 0;
-        FX_TRY(named_node(r, list, m.name[i], &member));
-        rest = with_member(r, member, m.is_required[i], rest);
-    }
-    return fxi_schema_add_alt(r, alts,
-                              FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "{"), r->json->space, rest.first,
-                                         fxi_gram_str(r->g, "}")));
+    for (size_t i = m.n; i-- > 0;)
+        rest = with_member(r, named_node(r, list, m.name[i]), m.is_required[i], rest);
+    fxi_schema_add_alt(r, alts,
+                       FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "{"), r->json->space, rest.first,
+                                  fxi_gram_str(r->g, "}")));
 }

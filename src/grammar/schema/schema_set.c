@@ -24,43 +24,38 @@ static bool is_bare_ref(const fxi_json *s)
 
 // Drops `true` and replaces bare references by what they name, so that recursive schemas return to
 // the same set.
-static fx_status simplify_set(fxi_schema *r, const fxi_schema_set *set, fxi_schema_set *out)
+static fxi_schema_set simplify_set(fxi_schema *r, const fxi_schema_set *set)
 {
     fxi_schema_bag b = {0};
     for (size_t i = 0; i < set->n; i++) {
         const fxi_json *s = set->at[i];
         for (int k = 0; is_bare_ref(s) && k < MAX_REF_CHAIN; k++) {
-            FX_TRY(fxi_schema_check(r, s));
-            FX_TRY(fxi_schema_resolve(r, s, &s));
+            fxi_schema_check(r, s);
+            s = fxi_schema_resolve(r, s);
         }
-        if (!fxi_json_is_true(s)) FX_TRY(fxi_schema_put(r, &b, s));
+        if (!fxi_json_is_true(s)) fxi_schema_put(r, &b, s);
     }
-    *out = b.set;
-    return FX_OK;
+    return b.set;
 }
 
-fx_status fxi_schema_node(fxi_schema *r, const fxi_schema_set *set, uint32_t *node)
+uint32_t fxi_schema_node(fxi_schema *r, const fxi_schema_set *set)
 {
-    fxi_schema_set s;
-    FX_TRY(simplify_set(r, set, &s));
-    *node = r->json->value;
-    if (!s.n) return FX_OK;
+    const fxi_schema_set s = simplify_set(r, set);
+    if (!s.n) return r->json->value;
     for (size_t i = 0; i < r->n_rule; i++) {
         const fxi_schema_set *known = &r->rule[i].set;
         size_t k = 0;
         while (known->n == s.n && k < s.n && fxi_schema_has(&s, known->at[k])) k++;
-        if (k < s.n) continue;
-        *node = fxi_gram_ref(r->g, r->rule[i].rule);
-        return FX_OK;
+        if (k == s.n) return fxi_gram_ref(r->g, r->rule[i].rule);
     }
-    if (r->n_rule == MAX_RULE)
-        return fxi_fail(r->err, FX_EINVAL, "schema: more than %d parts", MAX_RULE);
-    if (!fxi_grow(&r->rule, sizeof *r->rule, r->n_rule, &r->cap_rule))
-        return fxi_fail_memory(r->err);
+    if (r->n_rule == MAX_RULE && !r->failed)
+        r->failed = fxi_fail(r->err, FX_EINVAL, "schema: more than %d parts", MAX_RULE);
+    if (r->failed ||
+        !fxi_schema_need(r, fxi_grow(&r->rule, sizeof *r->rule, r->n_rule, &r->cap_rule)))
+        return 0;
     const uint32_t rule = fxi_gram_rule_add(r->g, fxi_str_of("a schema"));
     r->rule[r->n_rule++] = (fxi_schema_rule){s, rule};
-    *node = fxi_gram_ref(r->g, rule);
-    return FX_OK;
+    return fxi_gram_ref(r->g, rule);
 }
 
 // ---- alternatives of a set ----------------------------------------------------------------------
@@ -87,104 +82,95 @@ typedef struct branch_stack {
     size_t n, cap;
 } branch_stack;
 
-static fx_status push_branch(fxi_schema *r, branch_stack *stack, const branch *from)
+static void push_branch(fxi_schema *r, branch_stack *stack, const branch *from)
 {
-    FX_TRY(fxi_schema_charge(r, 1 + from->n_item + from->applied.set.n));
     const size_t item_bytes = from->n_item * sizeof *from->item;
     waiting_branch *b = malloc(sizeof *b + item_bytes);
-    if (!b) return fxi_fail_memory(r->err);
-    if (!fxi_grow(&stack->at, sizeof *stack->at, stack->n, &stack->cap)) {
+    fxi_schema_charge(r, 1 + from->n_item + from->applied.set.n);
+    if (!fxi_schema_need(r, b && fxi_grow(&stack->at, sizeof *stack->at, stack->n, &stack->cap))) {
         free(b);
-        return fxi_fail_memory(r->err);
+        return;
     }
     *b = (waiting_branch){.n_item = from->n_item};
     memcpy(b->item, from->item, item_bytes);
     stack->at[stack->n++] = b;
     for (size_t i = 0; i < from->applied.set.n; i++)
-        FX_TRY(fxi_schema_put(r, &b->applied, from->applied.set.at[i]));
-    return FX_OK;
+        fxi_schema_put(r, &b->applied, from->applied.set.at[i]);
 }
 
-static fx_status push_item(fxi_schema *r, branch *b, const fxi_json *v, bool is_choice)
+static void push_item(fxi_schema *r, branch *b, const fxi_json *v, bool is_choice)
 {
-    if (b->n_item == FXI_SCHEMA_MAX_LIST)
-        return fxi_schema_refuse(r, v, "more than %d schemas at once", FXI_SCHEMA_MAX_LIST);
-    b->item[b->n_item++] = (branch_item){v, is_choice};
-    return FX_OK;
+    if (b->n_item < FXI_SCHEMA_MAX_LIST)
+        b->item[b->n_item++] = (branch_item){v, is_choice};
+    else
+        fxi_schema_refuse(r, v, "more than %d schemas at once", FXI_SCHEMA_MAX_LIST);
 }
 
 // Remembers a list of oneOf, to be checked.
-static fx_status note_one_of(fxi_schema *r, const fxi_json *list)
+static void note_one_of(fxi_schema *r, const fxi_json *list)
 {
     const fxi_schema_set seen = {r->one_of.at, r->one_of.n};
-    if (fxi_schema_has(&seen, list)) return FX_OK;
-    if (!fxi_grow(&r->one_of.at, sizeof *r->one_of.at, r->one_of.n, &r->one_of.cap))
-        return fxi_fail_memory(r->err);
-    r->one_of.at[r->one_of.n++] = list;
-    return FX_OK;
+    if (fxi_schema_has(&seen, list)) return;
+    if (fxi_schema_need(r, fxi_grow(&r->one_of.at, sizeof list, r->one_of.n, &r->one_of.cap)))
+        r->one_of.at[r->one_of.n++] = list;
 }
 
-static fx_status apply_schema(fxi_schema *r, branch *b, const fxi_json *s, bool *is_never)
+// False: no value satisfies it.
+static bool apply_schema(fxi_schema *r, branch *b, const fxi_json *s)
 {
-    const fxi_json *target, *all = fxi_json_get(s, "allOf"), *any = fxi_json_get(s, "anyOf"),
-                            *one = fxi_json_get(s, "oneOf");
-    if (fxi_json_is_true(s) || fxi_schema_has(&b->applied.set, s)) return FX_OK;
-    *is_never = !fxi_json_is_object(s);
-    if (*is_never) return FX_OK;
-    FX_TRY(fxi_schema_put(r, &b->applied, s));
-    FX_TRY(fxi_schema_check(r, s));
-    if (one) FX_TRY(note_one_of(r, one));
-    if (one) FX_TRY(push_item(r, b, one, true));
-    if (any) FX_TRY(push_item(r, b, any, true));
-    for (size_t i = fxi_json_array_size(all); i-- > 0;)
-        FX_TRY(push_item(r, b, fxi_json_at(all, i), false));
-    if (!fxi_json_get(s, "$ref")) return FX_OK;
-    FX_TRY(fxi_schema_resolve(r, s, &target));
-    return push_item(r, b, target, false);
+    const fxi_json *all = fxi_json_get(s, "allOf"), *any = fxi_json_get(s, "anyOf"),
+                   *one = fxi_json_get(s, "oneOf");
+    if (fxi_json_is_true(s) || fxi_schema_has(&b->applied.set, s)) return true;
+    if (!fxi_json_is_object(s)) return false;
+    fxi_schema_put(r, &b->applied, s);
+    fxi_schema_check(r, s);
+    if (one) note_one_of(r, one);
+    if (one) push_item(r, b, one, true);
+    if (any) push_item(r, b, any, true);
+    for (size_t i = fxi_json_array_size(all); i-- > 0;) push_item(r, b, fxi_json_at(all, i), false);
+    if (fxi_json_get(s, "$ref")) push_item(r, b, fxi_schema_resolve(r, s), false);
+    return true;
 }
 
 // Continues a branch until it is complete, splits, or turns out to be impossible.
-static fx_status run_branch(fxi_schema *r, branch_stack *stack, branch *b, fxi_schema_lists *out)
+static void run_branch(fxi_schema *r, branch_stack *stack, branch *b, fxi_schema_lists *out)
 {
-    bool is_never = false;
-    while (b->n_item && !is_never) {
+    while (b->n_item) {
         const branch_item it = b->item[--b->n_item];
         if (!it.is_choice) {
-            FX_TRY(apply_schema(r, b, it.v, &is_never));
+            if (!apply_schema(r, b, it.v) || r->failed) return;
             continue;
         }
-        for (size_t i = fxi_json_array_size(it.v); i-- > 0;) { // it splits
-            FX_TRY(push_item(r, b, fxi_json_at(it.v, i), false));
-            FX_TRY(push_branch(r, stack, b));
+        for (size_t i = fxi_json_array_size(it.v); i-- > 0 && !r->failed;) { // it splits
+            push_item(r, b, fxi_json_at(it.v, i), false);
+            push_branch(r, stack, b);
             b->n_item--;
         }
-        return FX_OK;
+        return;
     }
-    if (is_never) return FX_OK;
-    if (!fxi_schema_grow(r, &out->at, sizeof *out->at, out->n, &out->cap))
-        return fxi_fail_memory(r->err);
-    out->at[out->n++] = b->applied.set;
-    return FX_OK;
+    if (fxi_schema_grow(r, &out->at, sizeof *out->at, out->n, &out->cap))
+        out->at[out->n++] = b->applied.set;
 }
 
-fx_status fxi_schema_expand(fxi_schema *r, const fxi_schema_set *set, fxi_schema_lists *out)
+fxi_schema_lists fxi_schema_expand(fxi_schema *r, const fxi_schema_set *set)
 {
+    fxi_schema_lists out = {0};
     branch_stack stack = {0};
     branch *b = calloc(1, sizeof *b);
-    fx_status st = b ? FX_OK : fxi_fail_memory(r->err);
-    *out = (fxi_schema_lists){0};
-    for (size_t i = set->n; !st && i-- > 0;) st = push_item(r, b, set->at[i], false);
-    if (!st) st = push_branch(r, &stack, b);
-    while (!st && stack.n) {
+    if (!fxi_schema_need(r, b)) return out;
+    for (size_t i = set->n; i-- > 0;) push_item(r, b, set->at[i], false);
+    push_branch(r, &stack, b);
+    while (!r->failed && stack.n) {
         waiting_branch *next = stack.at[--stack.n];
         b->applied = next->applied;
         b->n_item = next->n_item;
         memcpy(b->item, next->item, next->n_item * sizeof *next->item);
         free(next);
-        st = run_branch(r, &stack, b, out);
+        run_branch(r, &stack, b, &out);
     }
     free(b);
     for (size_t i = 0; i < stack.n; i++) free(stack.at[i]);
     free(stack.at);
-    return st;
+    if (r->failed) out.n = 0;
+    return out;
 }

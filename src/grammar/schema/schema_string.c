@@ -85,83 +85,81 @@ const char *fxi_schema_format(const char *name)
 
 // ---- one condition ------------------------------------------------------------------------------
 
-static fx_status read_regex(fxi_schema *r, fxi_gram *g, const fxi_schema_text *c,
-                            fxi_gram_spelling spelling, uint32_t *node)
+static const fxi_schema_text any_text = {.max = FXI_GRAM_NO_MAX};
+
+static uint32_t read_regex(fxi_schema *r, fxi_gram *g, const fxi_schema_text *c,
+                           fxi_gram_spelling spelling)
 {
     fx_error e;
+    uint32_t node = 0;
     const char *pattern = c->whole ? c->whole : c->pattern;
-    const fx_status st =
-        fxi_gram_regex(g, fxi_str_of(pattern), c->whole ? 0 : FXI_GRAM_SEARCH, spelling, node, &e);
-    return st ? fxi_schema_refuse(r, c->at, "%.*s", FXI_UTF8_HEAD(e.text, 250)) : FX_OK;
+    const unsigned flags = c->whole ? 0 : FXI_GRAM_SEARCH;
+    if (fxi_gram_regex(g, fxi_str_of(pattern), flags, spelling, &node, &e))
+        fxi_schema_refuse(r, c->at, "%.*s", FXI_UTF8_HEAD(e.text, 250));
+    return node;
 }
 
-static fx_status read_length(fxi_schema *r, fxi_gram *g, const fxi_schema_text *c,
-                             fxi_gram_spelling spelling, uint32_t *node)
-{
-    (void)r;
-    const uint32_t any = fxi_gram_char_range(g, 1, LAST_CHAR, spelling);
-    *node = c->min > c->max ? 0 : fxi_gram_repeat(g, any, c->min, c->max);
-    return FX_OK;
-}
-
-static fx_status read_name_list(fxi_schema *r, fxi_gram *g, const fxi_schema_text *c,
-                                fxi_gram_spelling spelling, uint32_t *node)
+static uint32_t read_name_list(fxi_schema *r, fxi_gram *g, const fxi_schema_text *c,
+                               fxi_gram_spelling spelling)
 {
     uint32_t *alt = fxi_schema_alloc(r, c->n_name, sizeof *alt);
-    if (!alt) return fxi_fail_memory(r->err);
-    for (size_t i = 0; i < c->n_name; i++)
+    for (size_t i = 0; alt && i < c->n_name; i++)
         alt[i] = fxi_gram_spell(g, fxi_str_of(c->name[i]), spelling);
-    *node = fxi_gram_alt(g, alt, c->n_name);
-    return FX_OK;
+    return alt ? fxi_gram_alt(g, alt, c->n_name) : 0;
 }
 
-static fx_status read_condition(fxi_schema *r, fxi_gram *g, const fxi_schema_text *c,
-                                fxi_gram_spelling spelling, uint32_t *node)
+static uint32_t read_condition(fxi_schema *r, fxi_gram *g, const fxi_schema_text *c,
+                               fxi_gram_spelling spelling)
 {
-    if (c->whole || c->pattern) return read_regex(r, g, c, spelling, node);
-    if (c->n_name) return read_name_list(r, g, c, spelling, node);
-    if (c->n_mark) return fxi_gram_without(g, c->mark, c->n_mark, node, r->err);
-    return read_length(r, g, c, spelling, node);
+    uint32_t node = 0;
+    if (r->failed) return 0;
+    if (c->whole || c->pattern) return read_regex(r, g, c, spelling);
+    if (c->n_name) return read_name_list(r, g, c, spelling);
+    if (c->n_mark) {
+        r->failed = fxi_gram_without(g, c->mark, c->n_mark, &node, r->err);
+        return node;
+    }
+    const uint32_t any = fxi_gram_char_range(g, 1, LAST_CHAR, spelling);
+    return c->min > c->max ? 0 : fxi_gram_repeat(g, any, c->min, c->max);
 }
 
 // ---- several conditions -------------------------------------------------------------------------
 
-static fx_status intersect_conditions(fxi_schema *r, const fxi_schema_text *cond, size_t n,
-                                      uint32_t *node)
+static uint32_t intersect_conditions(fxi_schema *r, const fxi_schema_text *cond, size_t n)
 {
-    static const fxi_schema_text any = {.max = FXI_GRAM_NO_MAX};
     fxi_intersect_part part[FXI_SCHEMA_MAX_CONDITION + 1] = {{.root = 0}};
-    fx_status st = FX_OK;
     fx_error e = {0};
-    size_t first = 0, n_part = 0, n_pair;
+    uint32_t node = 0;
+    size_t first = 0, n_part = 1, n_pair;
     while (first < n && cond[first].is_not) first++;
-    st = read_condition(r, &part[0].g, first < n ? &cond[first] : &any, r->spelling, &part[0].root);
-    n_part++;
-    for (size_t i = 0; !st && i < n; i++) {
+    part[0].root = read_condition(r, &part[0].g, first < n ? &cond[first] : &any_text, r->spelling);
+    for (size_t i = 0; i < n; i++) {
         if (i == first) continue;
         part[n_part].is_not = cond[i].is_not;
-        st = read_condition(r, &part[n_part].g, &cond[i], r->spelling, &part[n_part].root);
+        part[n_part].root = read_condition(r, &part[n_part].g, &cond[i], r->spelling);
         n_part++;
     }
-    if (st) {
+    if (r->failed) {
         for (size_t i = 0; i < n_part; i++) fxi_gram_free(&part[i].g);
-        return st;
+        return 0;
     }
-    st = fxi_gram_intersect(r->g, part, n_part, node, &n_pair, &e);
-    return st == FX_EINVAL ? fxi_schema_refuse(r, cond[0].at, "conditions on a text: %.*s",
-                                               FXI_UTF8_HEAD(e.text, 200))
-           : st            ? fxi_fail_memory(r->err)
-                           : fxi_schema_charge_pairs(r, n_part, n_pair);
+    const fx_status st = fxi_gram_intersect(r->g, part, n_part, &node, &n_pair, &e);
+    if (st == FX_EINVAL)
+        fxi_schema_refuse(r, cond[0].at, "conditions on a text: %.*s", FXI_UTF8_HEAD(e.text, 200));
+    else if (fxi_schema_need(r, !st))
+        fxi_schema_charge_pairs(r, n_part, n_pair);
+    return node;
 }
 
-fx_status fxi_schema_texts(fxi_schema *r, const fxi_schema_text *cond, size_t n, uint32_t *node)
+uint32_t fxi_schema_texts(fxi_schema *r, const fxi_schema_text *cond, size_t n)
 {
-    static const fxi_schema_text any = {.max = FXI_GRAM_NO_MAX};
-    if (n > FXI_SCHEMA_MAX_CONDITION)
-        return fxi_schema_refuse(r, cond[0].at, "more than %d conditions on a text",
-                                 FXI_SCHEMA_MAX_CONDITION);
-    if (n > 1 || (n && cond[0].is_not)) return intersect_conditions(r, cond, n, node);
-    return read_condition(r, r->g, n ? cond : &any, r->spelling, node);
+    if (n > FXI_SCHEMA_MAX_CONDITION) {
+        fxi_schema_refuse(r, cond[0].at, "more than %d conditions on a text",
+                          FXI_SCHEMA_MAX_CONDITION);
+        return 0;
+    }
+    if (n > 1 || (n && cond[0].is_not)) return intersect_conditions(r, cond, n);
+    return read_condition(r, r->g, n ? cond : &any_text, r->spelling);
 }
 
 // ---- matching a text ----------------------------------------------------------------------------
@@ -178,52 +176,47 @@ static fx_status run_text(const fxi_gram *g, const char *text, bool *out, fx_err
     return st;
 }
 
-fx_status fxi_schema_matches(fxi_schema *r, const fxi_schema_text *cond, const char *text,
-                             bool *out)
+bool fxi_schema_matches(fxi_schema *r, const fxi_schema_text *cond, const char *text)
 {
     fxi_gram g = {0};
-    uint32_t node = 0;
-    fx_status st = read_condition(r, &g, cond, FXI_SPELL_UTF8, &node);
-    if (!st) st = fxi_gram_finish(&g, node, r->err);
-    if (!st) st = run_text(&g, text, out, r->err);
+    bool does = false;
+    const uint32_t node = read_condition(r, &g, cond, FXI_SPELL_UTF8);
+    if (!r->failed) r->failed = fxi_gram_finish(&g, node, r->err);
+    if (!r->failed) r->failed = run_text(&g, text, &does, r->err);
     fxi_gram_free(&g);
-    if (!st) *out = *out != cond->is_not;
-    return st;
+    return does != cond->is_not;
 }
 
 // ---- strings ------------------------------------------------------------------------------------
 
-// Up to FXI_SCHEMA_MAX_CONDITION + 1 of them, one more than fxi_schema_texts accepts.
-fx_status fxi_schema_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_schema_text *cond,
-                                size_t *n)
+size_t fxi_schema_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_schema_text *cond)
 {
     const fxi_json *v;
+    size_t n = 0;
     const uint32_t min = fxi_schema_least(list, "minLength"),
                    max = fxi_schema_most(list, "maxLength");
     for (const fxi_json *s = NULL;
-         (s = fxi_schema_next(list, "pattern", s, &v)) && *n <= FXI_SCHEMA_MAX_CONDITION;)
-        cond[(*n)++] = (fxi_schema_text){.at = s, .pattern = fxi_json_text(v)};
+         (s = fxi_schema_next(list, "pattern", s, &v)) && n <= FXI_SCHEMA_MAX_CONDITION;)
+        cond[n++] = (fxi_schema_text){.at = s, .pattern = fxi_json_text(v)};
     for (const fxi_json *s = NULL;
-         (s = fxi_schema_next(list, "format", s, &v)) && *n <= FXI_SCHEMA_MAX_CONDITION;) {
+         (s = fxi_schema_next(list, "format", s, &v)) && n <= FXI_SCHEMA_MAX_CONDITION;) {
         const char *whole = fxi_schema_format(fxi_json_text(v));
         if (!whole)
-            return fxi_schema_refuse(r, s, "the format \"%.*s\" is not supported",
-                                     FXI_UTF8_HEAD(fxi_json_text(v), 60));
-        cond[(*n)++] = (fxi_schema_text){.at = s, .whole = whole};
+            fxi_schema_refuse(r, s, "the format \"%.*s\" is not supported",
+                              FXI_UTF8_HEAD(fxi_json_text(v), 60));
+        cond[n++] = (fxi_schema_text){.at = s, .whole = whole};
     }
-    if ((min || max != FXI_GRAM_NO_MAX) && *n <= FXI_SCHEMA_MAX_CONDITION)
-        cond[(*n)++] = (fxi_schema_text){.at = list->at[0], .min = min, .max = max};
-    return FX_OK;
+    if ((min || max != FXI_GRAM_NO_MAX) && n <= FXI_SCHEMA_MAX_CONDITION)
+        cond[n++] = (fxi_schema_text){.at = list->at[0], .min = min, .max = max};
+    return n;
 }
 
-fx_status fxi_schema_strings(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts)
+void fxi_schema_strings(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts)
 {
     fxi_schema_text cond[FXI_SCHEMA_MAX_CONDITION + 1];
-    size_t n = 0;
-    uint32_t text = 0;
-    FX_TRY(fxi_schema_conditions(r, list, cond, &n));
-    if (!n) return fxi_schema_add_alt(r, alts, r->json->string);
-    FX_TRY(fxi_schema_texts(r, cond, n, &text));
-    text = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "\""), text, fxi_gram_str(r->g, "\""));
-    return fxi_schema_add_alt(r, alts, text);
+    const size_t n = fxi_schema_conditions(r, list, cond);
+    const uint32_t quote = n ? fxi_gram_str(r->g, "\"") : 0;
+    fxi_schema_add_alt(r, alts,
+                       n ? FXI_SEQ_OF(r->g, quote, fxi_schema_texts(r, cond, n), quote)
+                         : r->json->string);
 }

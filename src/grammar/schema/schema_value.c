@@ -66,114 +66,101 @@ static bool fits_count(const fxi_schema_set *list, const char *least, const char
     return n >= fxi_schema_least(list, least) && (n <= max || max == FXI_GRAM_NO_MAX);
 }
 
-static fx_status fits_string(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
-                             bool *out)
+static bool fits_string(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value)
 {
     const char *text = fxi_json_text(value);
     const fxi_json *v;
-    *out =
+    bool fits =
         fits_count(list, "minLength", "maxLength", fxi_utf8_count(text, fxi_json_string(value).n));
-    for (const fxi_json *s = NULL; *out && (s = fxi_schema_next(list, "pattern", s, &v));) {
+    for (const fxi_json *s = NULL; fits && (s = fxi_schema_next(list, "pattern", s, &v));) {
         const fxi_schema_text cond = {.at = s, .pattern = fxi_json_text(v)};
-        FX_TRY(fxi_schema_matches(r, &cond, text, out));
+        fits = fxi_schema_matches(r, &cond, text);
     }
-    for (const fxi_json *s = NULL; *out && (s = fxi_schema_next(list, "format", s, &v));) {
+    for (const fxi_json *s = NULL; fits && (s = fxi_schema_next(list, "format", s, &v));) {
         const fxi_schema_text cond = {.at = s, .whole = fxi_schema_format(fxi_json_text(v))};
-        if (cond.whole) FX_TRY(fxi_schema_matches(r, &cond, text, out));
+        fits = !cond.whole || fxi_schema_matches(r, &cond, text);
     }
-    return FX_OK;
+    return fits;
 }
 
-static fx_status fits_array(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
-                            bool *out)
+static bool fits_array(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value)
 {
     const size_t n = fxi_json_array_size(value);
-    *out = fits_count(list, "minItems", "maxItems", n);
-    for (size_t i = 0; *out && i < n; i++) {
-        fxi_schema_bag b = {0};
-        FX_TRY(fxi_schema_element(r, list, i, &b));
-        FX_TRY(fxi_schema_accepts(r, fxi_json_at(value, i), &b.set, out));
+    bool fits = fits_count(list, "minItems", "maxItems", n);
+    for (size_t i = 0; fits && i < n; i++) {
+        const fxi_schema_set element = fxi_schema_element(r, list, i);
+        fits = fxi_schema_accepts(r, fxi_json_at(value, i), &element);
     }
-    return FX_OK;
+    return fits;
 }
 
-static fx_status fits_object(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
-                             bool *out)
+static bool fits_object(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value)
 {
     const fxi_json *names;
-    *out = fits_count(list, "minProperties", "maxProperties", fxi_json_object_size(value));
+    bool fits = fits_count(list, "minProperties", "maxProperties", fxi_json_object_size(value));
     for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "required", s, &names));)
-        for (fxi_json_iter it = fxi_json_items(names); *out && fxi_json_next(&it);)
-            *out = fxi_json_get(value, fxi_json_text(it.value)) != NULL;
-    for (fxi_json_iter it = fxi_json_members(value); fxi_json_next(&it);) {
-        fxi_schema_bag b = {0};
-        if (!*out) break;
-        FX_TRY(fxi_schema_member(r, list, it.key, &b));
-        FX_TRY(fxi_schema_accepts(r, it.value, &b.set, out));
+        for (fxi_json_iter it = fxi_json_items(names); fits && fxi_json_next(&it);)
+            fits = fxi_json_get(value, fxi_json_text(it.value)) != NULL;
+    for (fxi_json_iter it = fxi_json_members(value); fits && fxi_json_next(&it);) {
+        const fxi_schema_set member = fxi_schema_member(r, list, it.key);
+        fits = fxi_schema_accepts(r, it.value, &member);
     }
-    return FX_OK;
+    return fits;
 }
 
 // Whether each const and enum has the value, except the enum that it comes from.
-static fx_status fits_values(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
-                             const fxi_json *source, bool *out)
+static bool fits_values(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
+                        const fxi_json *source)
 {
     const fxi_json *v;
-    *out = true;
-    for (const fxi_json *s = NULL; *out && (s = fxi_schema_next(list, "const", s, &v));)
-        *out = equals_value(v, value);
-    for (const fxi_json *s = NULL; *out && (s = fxi_schema_next(list, "enum", s, &v));) {
+    bool fits = true;
+    for (const fxi_json *s = NULL; fits && (s = fxi_schema_next(list, "const", s, &v));)
+        fits = equals_value(v, value);
+    for (const fxi_json *s = NULL; fits && (s = fxi_schema_next(list, "enum", s, &v));) {
         if (v == source) continue;
-        FX_TRY(fxi_schema_charge(r, fxi_json_array_size(v) / FXI_SCHEMA_LOOKS));
-        *out = false;
-        for (size_t i = 0; !*out && i < fxi_json_array_size(v); i++)
-            *out = equals_value(fxi_json_at(v, i), value);
+        fxi_schema_charge(r, fxi_json_array_size(v) / FXI_SCHEMA_LOOKS);
+        fits = false;
+        for (size_t i = 0; !fits && i < fxi_json_array_size(v); i++)
+            fits = equals_value(fxi_json_at(v, i), value);
     }
-    return FX_OK;
+    return fits;
 }
 
-static fx_status fits_list(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
-                           const fxi_json *source, bool *out)
+static bool fits_list(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
+                      const fxi_json *source)
 {
     const unsigned types = fxi_schema_types_of(list), type = type_of_value(value);
-    *out = types & type;
-    if (*out) FX_TRY(fits_values(r, list, value, source, out));
-    if (type == FXI_SCHEMA_NUMBER) {
-        if (types & FXI_SCHEMA_WHOLE && fxi_json_is_real(value))
-            *out = *out && fxi_json_number(value) == floor(fxi_json_number(value));
-        for (size_t i = 0; *out && i < list->n; i++) *out = fits_number(list->at[i], value);
-    }
-    if (!*out) return FX_OK;
-    if (type == FXI_SCHEMA_STRING) return fits_string(r, list, value, out);
-    if (type == FXI_SCHEMA_ARRAY) return fits_array(r, list, value, out);
-    return type == FXI_SCHEMA_OBJECT ? fits_object(r, list, value, out) : FX_OK;
+    if (!(types & type) || !fits_values(r, list, value, source)) return false;
+    if (type == FXI_SCHEMA_STRING) return fits_string(r, list, value);
+    if (type == FXI_SCHEMA_ARRAY) return fits_array(r, list, value);
+    if (type == FXI_SCHEMA_OBJECT) return fits_object(r, list, value);
+    if (type != FXI_SCHEMA_NUMBER) return true;
+    bool fits = !(types & FXI_SCHEMA_WHOLE) || !fxi_json_is_real(value) ||
+                fxi_json_number(value) == floor(fxi_json_number(value));
+    for (size_t i = 0; fits && i < list->n; i++) fits = fits_number(list->at[i], value);
+    return fits;
 }
 
-fx_status fxi_schema_accepts(fxi_schema *r, const fxi_json *value, const fxi_schema_set *set,
-                             bool *out)
+bool fxi_schema_accepts(fxi_schema *r, const fxi_json *value, const fxi_schema_set *set)
 {
-    fxi_schema_lists lists;
-    *out = false;
-    FX_TRY(fxi_schema_charge(r, 1));
+    bool does = false;
+    fxi_schema_charge(r, 1);
     if (r->depth >= FXI_SCHEMA_MAX_DEPTH)
-        return fxi_schema_refuse(r, value, "a value nested deeper than %d", FXI_SCHEMA_MAX_DEPTH);
+        fxi_schema_refuse(r, value, "a value nested deeper than %d", FXI_SCHEMA_MAX_DEPTH);
+    if (r->failed) return false;
     r->depth++;
-    FX_TRY(fxi_schema_expand(r, set, &lists));
-    for (size_t i = 0; !*out && i < lists.n; i++)
-        FX_TRY(fits_list(r, &lists.at[i], value, NULL, out));
+    const fxi_schema_lists lists = fxi_schema_expand(r, set);
+    for (size_t i = 0; !does && i < lists.n; i++) does = fits_list(r, &lists.at[i], value, NULL);
     r->depth--;
-    return FX_OK;
+    return does;
 }
 
 // ---- spelling -----------------------------------------------------------------------------------
 
-static fx_status spell_value(fxi_schema *r, const fxi_json *v, uint32_t *node);
-
-static fx_status spell_string(fxi_schema *r, const char *s, uint32_t *node)
+static uint32_t spell_string(fxi_schema *r, const char *s)
 {
     const uint32_t text = fxi_gram_spell(r->g, fxi_str_of(s), FXI_SPELL_JSON);
-    *node = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "\""), text, fxi_gram_str(r->g, "\""));
-    return FX_OK;
+    return FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "\""), text, fxi_gram_str(r->g, "\""));
 }
 
 // The shortest digits that read as the same number.
@@ -189,36 +176,26 @@ static uint32_t spell_number(fxi_schema *r, const fxi_json *v)
     return fxi_gram_str(r->g, s);
 }
 
-// Members, or elements.
-static fx_status spell_items(fxi_schema *r, const fxi_json *v, fxi_schema_alts *alts)
+static uint32_t spell_value(fxi_schema *r, const fxi_json *v)
 {
+    fxi_schema_alts items = {0}; // members, or elements
     const uint32_t space = r->json->space;
+    if (fxi_json_is_string(v)) return spell_string(r, fxi_json_text(v));
+    if (fxi_json_is_number(v)) return spell_number(r, v);
+    if (fxi_json_is_null(v)) return fxi_gram_str(r->g, "null");
+    if (fxi_json_is_bool(v)) return fxi_gram_str(r->g, fxi_json_is_true(v) ? "true" : "false");
     for (fxi_json_iter it = fxi_json_items(v); fxi_json_next(&it);) {
-        uint32_t name = 0, value = 0;
-        if (it.key) FX_TRY(spell_string(r, it.key, &name));
-        FX_TRY(spell_value(r, it.value, &value));
+        const uint32_t name = it.key ? spell_string(r, it.key) : 0;
+        const uint32_t value = spell_value(r, it.value);
         const uint32_t comma = fxi_gram_str(r->g, it.i ? "," : "");
         const uint32_t item = it.key ? FXI_SEQ_OF(r->g, comma, space, name, space,
                                                   fxi_gram_str(r->g, ":"), space, value)
                                      : FXI_SEQ_OF(r->g, comma, space, value, space);
-        FX_TRY(fxi_schema_add_alt(r, alts, item));
+        fxi_schema_add_alt(r, &items, item);
     }
-    return FX_OK;
-}
-
-static fx_status spell_value(fxi_schema *r, const fxi_json *v, uint32_t *node)
-{
-    fxi_schema_alts alts = {0};
-    if (fxi_json_is_string(v)) return spell_string(r, fxi_json_text(v), node);
-    if (fxi_json_is_number(v)) *node = spell_number(r, v);
-    if (fxi_json_is_null(v)) *node = fxi_gram_str(r->g, "null");
-    if (fxi_json_is_bool(v)) *node = fxi_gram_str(r->g, fxi_json_is_true(v) ? "true" : "false");
-    if (!fxi_json_is_object(v) && !fxi_json_is_array(v)) return FX_OK;
-    FX_TRY(spell_items(r, v, &alts));
-    *node = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, fxi_json_is_object(v) ? "{" : "["),
-                       fxi_gram_seq(r->g, alts.node, alts.n), r->json->space,
-                       fxi_gram_str(r->g, fxi_json_is_object(v) ? "}" : "]"));
-    return FX_OK;
+    return FXI_SEQ_OF(r->g, fxi_gram_str(r->g, fxi_json_is_object(v) ? "{" : "["),
+                      fxi_gram_seq(r->g, items.node, items.n), space,
+                      fxi_gram_str(r->g, fxi_json_is_object(v) ? "}" : "]"));
 }
 
 // ---- the values of a list -----------------------------------------------------------------------
@@ -236,21 +213,15 @@ const fxi_json *fxi_schema_listed(const fxi_schema_set *list, size_t i)
     return fxi_schema_next(list, "enum", NULL, &v) ? fxi_json_at(v, i) : NULL;
 }
 
-fx_status fxi_schema_values(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts)
+void fxi_schema_values(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts)
 {
     const fxi_json *v, *source = NULL; // of the values: no need to look there
     if (!fxi_schema_next(list, "const", NULL, &v))
         (void)fxi_schema_next(list, "enum", NULL, &source);
-    for (size_t i = 0; (v = fxi_schema_listed(list, i)); i++) {
-        bool fits;
-        uint32_t node = 0;
-        FX_TRY(fxi_schema_charge(r, 1));
-        FX_TRY(fits_list(r, list, v, source, &fits));
-        if (!fits) continue;
-        FX_TRY(spell_value(r, v, &node));
-        FX_TRY(fxi_schema_add_alt(r, alts, node));
+    for (size_t i = 0; !r->failed && (v = fxi_schema_listed(list, i)); i++) {
+        fxi_schema_charge(r, 1);
+        if (fits_list(r, list, v, source)) fxi_schema_add_alt(r, alts, spell_value(r, v));
     }
-    return FX_OK;
 }
 
 // ---- sets that exclude each other ---------------------------------------------------------------
@@ -259,111 +230,93 @@ fx_status fxi_schema_values(fxi_schema *r, const fxi_schema_set *list, fxi_schem
 // "No" may also mean that it is not known.
 
 // Whether a lists values and none of them satisfies b.
-static fx_status values_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
-                                bool *out)
+static bool values_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b)
 {
     const fxi_json *v;
     bool fits = !fxi_schema_has_values(a);
-    for (size_t i = 0; !fits && (v = fxi_schema_listed(a, i)); i++)
-        FX_TRY(fxi_schema_accepts(r, v, b, &fits));
-    *out = !fits;
-    return FX_OK;
+    for (size_t i = 0; !fits && !r->failed && (v = fxi_schema_listed(a, i)); i++)
+        fits = fxi_schema_accepts(r, v, b);
+    return !fits;
 }
 
 // Whether no string satisfies both: their texts are written to a temporary grammar.
-static fx_status strings_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
-                                 bool *out)
+static bool strings_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b)
 {
     fxi_gram own = {0}, *const g = r->g;
     fxi_gram_json json;
     const fxi_gram_json *const old = r->json;
     fxi_schema_bag both = {0};
     fxi_schema_alts alts = {0};
-    fx_status st = fxi_gram_json_add(&own, &json, r->err);
-    for (size_t i = 0; !st && i < a->n; i++) st = fxi_schema_put(r, &both, a->at[i]);
-    for (size_t i = 0; !st && i < b->n; i++) st = fxi_schema_put(r, &both, b->at[i]);
+    if (r->failed) return false;
+    r->failed = fxi_gram_json_add(&own, &json, r->err);
+    for (size_t i = 0; i < a->n; i++) fxi_schema_put(r, &both, a->at[i]);
+    for (size_t i = 0; i < b->n; i++) fxi_schema_put(r, &both, b->at[i]);
     r->g = &own;
     r->json = &json;
-    if (!st) st = fxi_schema_strings(r, &both.set, &alts);
-    if (!st) {
-        const uint32_t all = fxi_gram_alt(&own, alts.node, alts.n);
-        st = fxi_gram_finish(&own, all, r->err);
-        *out = st == FX_EINVAL && own.n_node && !own.node[all].productive;
-        if (*out) st = FX_OK;
-    }
+    if (!r->failed) fxi_schema_strings(r, &both.set, &alts);
+    const uint32_t all = fxi_gram_alt(&own, alts.node, alts.n);
+    const fx_status st = r->failed ? r->failed : fxi_gram_finish(&own, all, r->err);
+    const bool exclude = !r->failed && st == FX_EINVAL && own.n_node && !own.node[all].productive;
+    if (!exclude) r->failed = st;
     r->g = g;
     r->json = old;
     fxi_gram_free(&own);
-    return st;
+    return exclude;
 }
 
-static fx_status arrays_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
-                                bool *out)
+static bool arrays_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b)
 {
     const uint32_t least_a = fxi_schema_least(a, "minItems"),
                    least_b = fxi_schema_least(b, "minItems");
     const uint32_t n = least_a > least_b ? least_a : least_b;
-    *out = fxi_schema_most(a, "maxItems") < least_b || fxi_schema_most(b, "maxItems") < least_a;
-    for (uint32_t i = 0; !*out && i < n; i++) {
-        fxi_schema_bag x = {0}, y = {0};
-        FX_TRY(fxi_schema_element(r, a, i, &x));
-        FX_TRY(fxi_schema_element(r, b, i, &y));
-        FX_TRY(fxi_schema_exclude(r, &x.set, &y.set, out));
+    bool exclude =
+        fxi_schema_most(a, "maxItems") < least_b || fxi_schema_most(b, "maxItems") < least_a;
+    for (uint32_t i = 0; !exclude && !r->failed && i < n; i++) {
+        const fxi_schema_set x = fxi_schema_element(r, a, i), y = fxi_schema_element(r, b, i);
+        exclude = fxi_schema_exclude(r, &x, &y);
     }
-    return FX_OK;
+    return exclude;
 }
 
 // Whether a member that `a` requires cannot satisfy both.
-static fx_status members_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
-                                 bool *out)
+static bool members_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b)
 {
     const fxi_json *names;
+    bool exclude = false;
     for (const fxi_json *s = NULL; (s = fxi_schema_next(a, "required", s, &names));)
-        for (size_t i = 0; !*out && i < fxi_json_array_size(names); i++) {
+        for (size_t i = 0; !exclude && i < fxi_json_array_size(names); i++) {
             const char *name = fxi_json_text(fxi_json_at(names, i));
-            fxi_schema_bag x = {0}, y = {0};
-            FX_TRY(fxi_schema_member(r, a, name, &x));
-            FX_TRY(fxi_schema_member(r, b, name, &y));
-            FX_TRY(fxi_schema_exclude(r, &x.set, &y.set, out));
+            const fxi_schema_set x = fxi_schema_member(r, a, name),
+                                 y = fxi_schema_member(r, b, name);
+            exclude = fxi_schema_exclude(r, &x, &y);
         }
-    return FX_OK;
+    return exclude;
 }
 
-static fx_status lists_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
-                               bool *out)
+static bool lists_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b)
 {
     const unsigned both = fxi_schema_types_of(a) & fxi_schema_types_of(b) & FXI_SCHEMA_ALL;
-    *out = !both;
-    if (!*out) FX_TRY(values_exclude(r, a, b, out));
-    if (!*out) FX_TRY(values_exclude(r, b, a, out));
-    if (*out || both & (FXI_SCHEMA_NULL | FXI_SCHEMA_BOOL)) return FX_OK;
-    *out = !(both & FXI_SCHEMA_NUMBER) || fxi_schema_is_below(a, b) || fxi_schema_is_below(b, a);
-    if (*out && both & FXI_SCHEMA_STRING) FX_TRY(strings_exclude(r, a, b, out));
-    if (*out && both & FXI_SCHEMA_ARRAY) FX_TRY(arrays_exclude(r, a, b, out));
-    if (*out && both & FXI_SCHEMA_OBJECT) {
-        *out = false;
-        FX_TRY(members_exclude(r, a, b, out));
-        if (!*out) FX_TRY(members_exclude(r, b, a, out));
-    }
-    return FX_OK;
+    if (!both || values_exclude(r, a, b) || values_exclude(r, b, a)) return true;
+    if (both & (FXI_SCHEMA_NULL | FXI_SCHEMA_BOOL)) return false;
+    return (!(both & FXI_SCHEMA_NUMBER) || fxi_schema_is_below(a, b) ||
+            fxi_schema_is_below(b, a)) &&
+           (!(both & FXI_SCHEMA_STRING) || strings_exclude(r, a, b)) &&
+           (!(both & FXI_SCHEMA_ARRAY) || arrays_exclude(r, a, b)) &&
+           (!(both & FXI_SCHEMA_OBJECT) || members_exclude(r, a, b) || members_exclude(r, b, a));
 }
 
-fx_status fxi_schema_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
-                             bool *out)
+bool fxi_schema_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b)
 {
-    fxi_schema_lists x, y;
-    *out = false;
-    if (r->depth >= FXI_SCHEMA_MAX_DEPTH) return FX_OK;
+    bool exclude = true;
+    if (r->failed || r->depth >= FXI_SCHEMA_MAX_DEPTH) return false;
     r->depth++;
-    FX_TRY(fxi_schema_charge(r, 1));
-    FX_TRY(fxi_schema_expand(r, a, &x));
-    FX_TRY(fxi_schema_expand(r, b, &y));
-    *out = true;
-    for (size_t i = 0; *out && i < x.n; i++)
-        for (size_t k = 0; *out && k < y.n; k++) {
-            FX_TRY(fxi_schema_charge(r, 1));
-            FX_TRY(lists_exclude(r, &x.at[i], &y.at[k], out));
+    fxi_schema_charge(r, 1);
+    const fxi_schema_lists x = fxi_schema_expand(r, a), y = fxi_schema_expand(r, b);
+    for (size_t i = 0; exclude && i < x.n; i++)
+        for (size_t k = 0; exclude && !r->failed && k < y.n; k++) {
+            fxi_schema_charge(r, 1);
+            exclude = lists_exclude(r, &x.at[i], &y.at[k]);
         }
     r->depth--;
-    return FX_OK;
+    return exclude;
 }

@@ -32,8 +32,9 @@ static fx_status lay_out_blocks(fxi_paged *k, fx_error *err)
     return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
 }
 
-static fx_status open_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
+static fx_status paged_open(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *err)
 {
+    fxi_paged *k = fxi_paged_of(kv);
     const int block_tok = shape->block_tok ? shape->block_tok : BLOCK_TOK;
     const int least = shape->tile_tok ? shape->tile_tok : 1;
     if (block_tok < least || block_tok > MAX_BLOCK_TOK || (block_tok & (block_tok - 1)))
@@ -55,20 +56,6 @@ static fx_status open_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_error *
     return st;
 }
 
-static fx_status paged_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
-{
-    *out = NULL;
-    fxi_paged *k = calloc(1, sizeof *k);
-    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
-    k->kv.ops = &fxi_kv_paged;
-    const fx_status st = open_blocks(k, shape, err);
-    if (st == FX_OK)
-        *out = &k->kv;
-    else
-        free(k);
-    return st;
-}
-
 static void paged_release(fxi_kv *kv, fxi_kv_seq *seq);
 
 static void paged_close(fxi_kv *kv)
@@ -82,30 +69,18 @@ static void paged_close(fxi_kv *kv)
     }
     fxi_page_store_close(k);
     fxi_kv_pool_close(&k->pool);
-    free(k);
 }
 
 // ---- sequences ---------------------------------------------------------------------------------
 
-static void free_seq(fxi_paged_seq *s)
-{
-    if (!s) return;
-    free(s->page);
-    free(s->table);
-    free(s);
-}
-
 static fx_status make_seq(fxi_paged *k, fxi_paged_seq **out)
 {
+    const size_t n = (size_t)k->max_page;
     *out = NULL;
     if (k->n_seq == k->max_seq) return FX_ENOSPACE;
-    fxi_paged_seq *s = calloc(1, sizeof *s);
-    if (s) s->page = malloc((size_t)k->max_page * sizeof *s->page);
-    if (s) s->table = malloc((size_t)k->max_page * sizeof *s->table);
-    if (!s || !s->page || !s->table) {
-        free_seq(s);
-        return FX_ENOMEM;
-    }
+    fxi_paged_seq *s = calloc(1, sizeof *s + n * (sizeof *s->page + sizeof *s->table));
+    if (!s) return FX_ENOMEM;
+    s->table = (int32_t *)(s->page + n);
     s->next = k->first;
     if (s->next) s->next->prev = s;
     k->first = s;
@@ -276,7 +251,7 @@ static void paged_release(fxi_kv *kv, fxi_kv_seq *seq)
     if (s->next) s->next->prev = s->prev;
     *(s->prev ? &s->prev->next : &k->first) = s->next;
     k->n_seq--;
-    free_seq(s);
+    free(s);
 }
 
 static int paged_whole_tok(const fxi_kv *kv, int n_tok)
@@ -654,6 +629,7 @@ static fx_status paged_check(fxi_kv *kv, const char **what)
 const fxi_kv_ops fxi_kv_paged = {
     .name = "paged",
     .caps = FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP,
+    .struct_bytes = sizeof(fxi_paged),
     .open = paged_open,
     .close = paged_close,
     .domain_open = fxi_page_domain_open,

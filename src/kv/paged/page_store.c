@@ -307,7 +307,7 @@ fx_status fxi_page_write(fxi_paged *k, uint32_t page)
     const uint64_t start_ns = fxi_now_ns();
     const uint32_t slot = k->free_slot[k->n_free_slot - 1];
     FX_TRY(copy_block(k, p->block, true));
-    FX_TRY(fxi_kv_pool_swap_out(&k->pool, slot * k->slot_bytes, k->part_bytes, sums_of(k, slot)));
+    FX_TRY(fxi_kv_pool_swap(&k->pool, true, slot * k->slot_bytes, k->part_bytes, sums_of(k, slot)));
     k->n_free_slot--;
     p->slot = slot;
     count_moved(k, start_ns);
@@ -319,7 +319,7 @@ fx_status fxi_page_read(fxi_paged *k, uint32_t page)
     fxi_page *p = &k->page[page];
     const uint64_t start_ns = fxi_now_ns();
     uint64_t sum[FXI_MAX_RANK];
-    FX_TRY(fxi_kv_pool_swap_in(&k->pool, p->slot * k->slot_bytes, k->part_bytes, sum));
+    FX_TRY(fxi_kv_pool_swap(&k->pool, false, p->slot * k->slot_bytes, k->part_bytes, sum));
     if (memcmp(sum, sums_of(k, p->slot), (size_t)k->pool.n_rank * sizeof *sum) != 0) return FX_EIO;
     const uint32_t block = take_block(k);
     const fx_status st = copy_block(k, block, false);

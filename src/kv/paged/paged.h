@@ -76,9 +76,9 @@ typedef struct fxi_page_list {
 typedef struct fxi_paged_seq {
     struct fxi_paged_seq *prev, *next;
     int len_tok, n_page;
-    bool is_out;    // in the swap
-    uint32_t *page; // [max_page]
-    int32_t *table; // [max_page] their blocks, for the kernels
+    bool is_out;     // in the swap
+    int32_t *table;  // [max_page] the blocks of its pages, for the kernels
+    uint32_t page[]; // [max_page], then the table
 } fxi_paged_seq;
 
 typedef struct fxi_paged {

@@ -281,8 +281,3 @@ const char *fxi_model_kv_type_name(const fxi_model *m)
 {
     return fxi_dtype_find(m->kv_type)->name;
 }
-
-size_t fxi_model_kv_row_bytes(const fxi_model *m)
-{
-    return m->shape.kv.group[0].row_bytes;
-}

@@ -84,7 +84,7 @@ void fxi_loop_wake_locked(fxi_loop *l)
 
 // Has the loop look at the job's connection: now, or once fxi_loop_wake is called. Any thread,
 // under any lock.
-static void post_job(fxi_loop *l, fxi_http_job *job, bool now)
+static void post_http_job(fxi_loop *l, fxi_http_job *job, bool now)
 {
     pthread_mutex_lock(&l->mu);
     if (!job->is_posted) {
@@ -120,7 +120,7 @@ fxi_http_job *fxi_loop_pop(fxi_loop *l)
 
 void fxi_http_job_wake(fxi_http_job *job)
 {
-    post_job(&job->srv->loop, job, true);
+    post_http_job(&job->srv->loop, job, true);
 }
 
 // ---- ending -----------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
     const bool is_full = fxi_reply_is_full(r, part->index, ev);
     const bool failed = !was_ended && r->err.status;
     if (!was_ended && fxi_reply_has_news(r) && !post_render_locked(job))
-        post_job(&job->srv->loop, job, false);
+        post_http_job(&job->srv->loop, job, false);
     pthread_mutex_unlock(&job->mu);
     if (failed) cancel_parts(job);
     if (is_full) fx_stop_choice(job->eng, ev->request_id, ev->choice);

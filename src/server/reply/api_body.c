@@ -13,8 +13,6 @@
 // text, or whose text is held back, wait in the choice for the next chunk.
 //
 // All chunks of a stream start alike; that start is written once, into the reply's `head`.
-#include <stdio.h>
-
 #include "base/json/json.h"
 #include "base/text/base64.h"
 #include "server/reply/api_reply.h"
@@ -24,10 +22,8 @@
 static bool stream_head(fxi_reply *r)
 {
     static const char *const objects[] = {"text_completion", "chat.completion.chunk"};
-    return fxi_buf_fmt(&r->head,
-                       "data: {\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", r->id,
-                       objects[r->spec.api], (long long)r->created) &&
-           fxi_json_cstr(&r->head, r->model) && fxi_buf_str(&r->head, ",\"choices\":[");
+    return fxi_json_fmt(&r->head, "data: {'id':%q,'object':%q,'created':%l,'model':%q,'choices':[",
+                        r->id, objects[r->spec.api], (long long)r->created, r->model);
 }
 
 static bool begin_chunk(fxi_reply *r)
@@ -39,24 +35,14 @@ static bool begin_chunk(fxi_reply *r)
 static bool add_chunk_usage(fxi_reply *r)
 {
     if (r->spec.continuous_usage)
-        return fxi_buf_str(&r->out, ",\"usage\":") && fxi_usage_add(&r->out, r);
-    return !r->spec.include_usage || fxi_buf_str(&r->out, ",\"usage\":null");
+        return fxi_json_fmt(&r->out, ",'usage':") && fxi_usage_add(&r->out, r);
+    return !r->spec.include_usage || fxi_json_fmt(&r->out, ",'usage':null");
 }
-
-// A choice's part of a chunk: JSON around an optional text.
-typedef struct chunk_part {
-    const char *before, *after; // JSON
-    const char *text;           // NULL: none
-    size_t n_bytes;
-    const fxi_probs *probs; // NULL: none
-    const fxi_buf *ids;     // NULL: none
-    bool first;             // of the choice
-} chunk_part;
 
 static bool add_chunk_probs(fxi_reply *r, const fxi_probs *p)
 {
-    if (!p || fxi_probs_are_empty(p)) return fxi_buf_str(&r->out, "\"logprobs\":null,");
-    return fxi_buf_str(&r->out, "\"logprobs\":") && fxi_probs_write(&r->out, r, p, NULL) &&
+    if (!p || fxi_probs_are_empty(p)) return fxi_json_fmt(&r->out, ",'logprobs':null,");
+    return fxi_json_fmt(&r->out, ",'logprobs':") && fxi_probs_write(&r->out, r, p, NULL) &&
            fxi_buf_str(&r->out, ",");
 }
 
@@ -67,108 +53,102 @@ static bool add_prompt_ids(fxi_reply *r, int k, bool here)
            fxi_list_write(&r->out, "prompt_token_ids", &r->prompt[k / r->spec.n_per_prompt].ids);
 }
 
-static bool add_chunk(fxi_reply *r, int k, chunk_part s, fx_finish finish)
+// A chunk of one choice: what it says stands between these two. probs, ids: NULL: none.
+static bool begin_choice_chunk(fxi_reply *r, int k)
+{
+    return begin_chunk(r) && fxi_json_fmt(&r->out, "{'index':%d,", k);
+}
+
+static bool end_choice_chunk(fxi_reply *r, int k, const fxi_probs *probs, const fxi_buf *ids,
+                             fx_finish finish)
 {
     fxi_buf *b = &r->out;
-    const bool chat = r->spec.api == FXI_API_CHAT;
-    return begin_chunk(r) && fxi_buf_fmt(b, "{\"index\":%d,%s", k, s.before) &&
-           (!s.text || fxi_json_str(b, s.text, s.n_bytes)) && fxi_buf_fmt(b, "%s,", s.after) &&
-           add_chunk_probs(r, s.probs) &&
-           (finish == FX_FINISH_NONE ? fxi_buf_str(b, "\"finish_reason\":null")
-                                     : fxi_finish_add(b, r, &r->choice[k], finish)) &&
-           (!r->spec.return_ids || !s.ids || fxi_list_write(b, "token_ids", s.ids)) &&
-           add_prompt_ids(r, k, s.first && !chat) && fxi_buf_str(b, "}]") &&
-           add_prompt_ids(r, k, s.first && chat) && add_chunk_usage(r) && fxi_timings_add(b, r) &&
-           fxi_buf_str(b, "}\n\n");
+    fxi_choice *c = &r->choice[k];
+    const bool is_chat = r->spec.api == FXI_API_CHAT, is_first = !c->begun;
+    c->begun = true;
+    return add_chunk_probs(r, probs) &&
+           (finish == FX_FINISH_NONE ? fxi_json_fmt(b, "'finish_reason':null")
+                                     : fxi_finish_add(b, r, c, finish)) &&
+           (!r->spec.return_ids || !ids || fxi_list_write(b, "token_ids", ids)) &&
+           add_prompt_ids(r, k, is_first && !is_chat) && fxi_buf_str(b, "}]") &&
+           add_prompt_ids(r, k, is_first && is_chat) && add_chunk_usage(r) &&
+           fxi_timings_add(b, r) && fxi_buf_str(b, "}\n\n");
 }
 
-static bool stream_begin(fxi_reply *r, int k)
-{
-    const fxi_prompt_part *p = &r->prompt[k / r->spec.n_per_prompt];
-    static const chunk_part role = {.before = "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}",
-                                    .after = "",
-                                    .first = true};
-    const chunk_part echo = {.before = "\"text\":",
-                             .after = "",
-                             .text = p->echo.p ? p->echo.p : "",
-                             .n_bytes = p->echo.n,
-                             .probs = &p->probs,
-                             .first = true};
-    const bool is_chat = r->spec.api == FXI_API_CHAT;
-    if (r->choice[k].begun || (!is_chat && !r->spec.echo)) return true;
-    r->choice[k].begun = true;
-    return add_chunk(r, k, is_chat ? role : echo, FX_FINISH_NONE);
-}
-
-// A chunk with what waits in the choice.
-static bool add_choice_chunk(fxi_reply *r, int k, chunk_part s, fx_finish finish)
+// The same with the logprobs and ids that wait in the choice.
+static bool end_waiting_chunk(fxi_reply *r, int k, fx_finish finish)
 {
     fxi_choice *c = &r->choice[k];
-    s.probs = &c->probs;
-    s.ids = &c->ids;
-    s.first = !c->begun;
-    c->begun = true;
-    if (!add_chunk(r, k, s, finish)) return false;
+    if (!end_choice_chunk(r, k, &c->probs, &c->ids, finish)) return false;
     fxi_probs_clear(&c->probs);
     fxi_buf_clear(&c->ids);
     return true;
 }
 
+static bool stream_begin(fxi_reply *r, int k)
+{
+    const fxi_prompt_part *p = &r->prompt[k / r->spec.n_per_prompt];
+    const fxi_str echo = {p->echo.p, p->echo.n};
+    const bool is_chat = r->spec.api == FXI_API_CHAT;
+    if (r->choice[k].begun || (!is_chat && !r->spec.echo)) return true;
+    return begin_choice_chunk(r, k) &&
+           (is_chat ? fxi_json_fmt(&r->out, "'delta':{'role':'assistant','content':''}")
+                    : fxi_json_fmt(&r->out, "'text':%t", echo)) &&
+           end_choice_chunk(r, k, is_chat ? NULL : &p->probs, NULL, FX_FINISH_NONE);
+}
+
 static bool stream_text(fxi_reply *r, int k, const char *text, size_t n_bytes)
 {
-    if (!n_bytes) return true;
-    const bool chat = r->spec.api == FXI_API_CHAT;
-    return add_choice_chunk(r, k,
-                            (chunk_part){.before = chat ? "\"delta\":{\"content\":" : "\"text\":",
-                                         .after = chat ? "}" : "",
-                                         .text = text,
-                                         .n_bytes = n_bytes},
-                            FX_FINISH_NONE);
+    const char *pattern = r->spec.api == FXI_API_CHAT ? "'delta':{'content':%t}" : "'text':%t";
+    return !n_bytes ||
+           (begin_choice_chunk(r, k) && fxi_json_fmt(&r->out, pattern, (fxi_str){text, n_bytes}) &&
+            end_waiting_chunk(r, k, FX_FINISH_NONE));
 }
 
 static bool stream_finish(fxi_reply *r, int k, fx_finish finish)
 {
-    static const chunk_part ends[] = {{.before = "\"text\":\"\"", .after = ""},
-                                      {.before = "\"delta\":{}", .after = ""}};
-    return add_choice_chunk(r, k, ends[r->spec.api], finish);
+    const char *nothing = r->spec.api == FXI_API_CHAT ? "'delta':{}" : "'text':''";
+    return begin_choice_chunk(r, k) && fxi_json_fmt(&r->out, nothing) &&
+           end_waiting_chunk(r, k, finish);
 }
 
 static bool stream_content(fxi_reply *r, int k, const fxi_output_event *ev)
 {
-    char id[FXI_CALL_ID_BYTES], before[FXI_CALL_ID_BYTES + 96];
-    chunk_part s = {.before = before, .text = ev->p, .n_bytes = ev->n};
+    char id[FXI_CALL_ID_BYTES];
+    fxi_buf *b = &r->out;
+    fxi_choice *c = &r->choice[k];
+    const fxi_str text = {ev->p, ev->n};
+    bool ok = true;
     switch (ev->kind) {
     case FXI_OUTPUT_TEXT: return stream_text(r, k, ev->p, ev->n);
     case FXI_OUTPUT_BROKEN: // what was emitted of the call stays so; the rest is text
         return stream_text(r, k, ev->p + ev->n_emitted, ev->n - ev->n_emitted);
     case FXI_OUTPUT_DONE: return true;
     case FXI_OUTPUT_REASONING:
-        s.before = "\"delta\":{\"reasoning_content\":";
-        s.after = "}";
+        ok = begin_choice_chunk(r, k) && fxi_json_fmt(b, "'delta':{'reasoning_content':%t}", text);
         break;
     case FXI_OUTPUT_CALL:
-        fxi_tools_call_id(r, k, r->choice[k].n_call, ev, id);
-        snprintf(before, sizeof before,
-                 "\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"%s\",\"type\":\"function\","
-                 "\"function\":{\"name\":",
-                 r->choice[k].n_call++, id);
-        s.after = ",\"arguments\":\"\"}}]}";
+        fxi_tools_call_id(r, k, c->n_call, ev, id);
+        ok = begin_choice_chunk(r, k) &&
+             fxi_json_fmt(b,
+                          "'delta':{'tool_calls':[{'index':%d,'id':%q,'type':'function',"
+                          "'function':{'name':%t,'arguments':''}}]}",
+                          c->n_call++, id, text);
         break;
     case FXI_OUTPUT_ARGS:
-        snprintf(before, sizeof before,
-                 "\"delta\":{\"tool_calls\":[{\"index\":%d,\"function\":{\"arguments\":",
-                 r->choice[k].n_call - 1);
-        s.after = "}}]}";
+        ok = begin_choice_chunk(r, k) &&
+             fxi_json_fmt(b, "'delta':{'tool_calls':[{'index':%d,'function':{'arguments':%t}}]}",
+                          c->n_call - 1, text);
         break;
     }
-    return add_choice_chunk(r, k, s, FX_FINISH_NONE);
+    return ok && end_waiting_chunk(r, k, FX_FINISH_NONE);
 }
 
 static bool stream_end(fxi_reply *r)
 {
     fxi_buf *b = &r->out;
     bool ok = !r->spec.include_usage ||
-              (begin_chunk(r) && fxi_buf_str(b, "],\"usage\":") && fxi_usage_add(b, r) &&
+              (begin_chunk(r) && fxi_json_fmt(b, "],'usage':") && fxi_usage_add(b, r) &&
                fxi_timings_add(b, r) && fxi_buf_str(b, "}\n\n"));
     return ok && fxi_buf_str(b, "data: [DONE]\n\n");
 }
@@ -214,20 +194,19 @@ static bool add_content_text(fxi_buf *b, const fxi_choice *c, fxi_output_kind ki
 // Members of a message beside its content.
 static bool add_content(fxi_buf *b, const fxi_choice *c)
 {
+    const char *comma = "";
     bool ok =
         !content_bytes(c, FXI_OUTPUT_REASONING) ||
-        (fxi_buf_str(b, ",\"reasoning_content\":") && add_content_text(b, c, FXI_OUTPUT_REASONING));
+        (fxi_json_fmt(b, ",'reasoning_content':") && add_content_text(b, c, FXI_OUTPUT_REASONING));
     if (!c->n_call) return ok;
-    ok = ok && fxi_buf_str(b, ",\"tool_calls\":[");
-    bool first = true;
+    ok = ok && fxi_json_fmt(b, ",'tool_calls':[");
     for (size_t i = 0; ok && i < c->n_content; i++) {
         const fxi_content_part *p = &c->content[i];
         if (p->kind != FXI_OUTPUT_CALL) continue;
-        ok = fxi_buf_fmt(b, "%s{\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":",
-                         first ? "" : ",", p->id) &&
-             fxi_json_str(b, p->name.p, p->name.n) && fxi_buf_str(b, ",\"arguments\":") &&
-             fxi_json_str(b, p->text.p, p->text.n) && fxi_buf_str(b, "}}");
-        first = false;
+        ok = fxi_json_fmt(b, "%s{'id':%q,'type':'function','function':{'name':%t,'arguments':%t}}",
+                          comma, p->id, (fxi_str){p->name.p, p->name.n},
+                          (fxi_str){p->text.p, p->text.n});
+        comma = ",";
     }
     return ok && fxi_buf_str(b, "]");
 }
@@ -255,36 +234,33 @@ static bool add_of_prompt(fxi_buf *b, const fxi_reply *r, const fxi_prompt_part 
 
 static bool add_choice(fxi_buf *b, const fxi_reply *r, int k)
 {
-    static const struct frame {
-        const char *before, *after;
-    } frames[] = {
-        [FXI_API_COMPLETIONS] = {"\"text\":", ""},
-        [FXI_API_CHAT] = {"\"message\":{\"role\":\"assistant\",\"content\":", ",\"refusal\":null"},
-    };
-    const struct frame *f = &frames[r->spec.api];
+    const bool is_chat = r->spec.api == FXI_API_CHAT;
     const fxi_choice *c = &r->choice[k];
     const fxi_prompt_part *prompt = &r->prompt[k / r->spec.n_per_prompt];
-    return fxi_buf_fmt(b, "%s{\"index\":%d,%s", k ? "," : "", k, f->before) &&
-           add_choice_text(b, c, prompt) && fxi_buf_str(b, f->after) &&
-           (r->spec.api != FXI_API_CHAT || (add_content(b, c) && fxi_buf_str(b, "}"))) &&
-           fxi_buf_str(b, ",\"logprobs\":") &&
+    return fxi_json_fmt(b, "%s{'index':%d,", k ? "," : "", k) &&
+           fxi_json_fmt(b, is_chat ? "'message':{'role':'assistant','content':" : "'text':") &&
+           add_choice_text(b, c, prompt) &&
+           (!is_chat ||
+            (fxi_json_fmt(b, ",'refusal':null") && add_content(b, c) && fxi_buf_str(b, "}"))) &&
+           fxi_json_fmt(b, ",'logprobs':") &&
            (r->spec.logprobs ? fxi_probs_write(b, r, &prompt->probs, &c->probs)
                              : fxi_buf_str(b, "null")) &&
            fxi_buf_str(b, ",") && fxi_finish_add(b, r, c, c->finish) &&
            (!r->spec.return_ids || fxi_list_write(b, "token_ids", &c->ids)) &&
-           (r->spec.api == FXI_API_CHAT || add_of_prompt(b, r, prompt)) && fxi_buf_str(b, "}");
+           (is_chat || add_of_prompt(b, r, prompt)) && fxi_buf_str(b, "}");
 }
 
 static bool write_answer(fxi_buf *b, const fxi_reply *r)
 {
     static const char *const objects[] = {"text_completion", "chat.completion"};
-    bool ok = fxi_buf_fmt(b, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", r->id,
-                          objects[r->spec.api], (long long)r->created) &&
-              fxi_json_cstr(b, r->model) && fxi_buf_str(b, ",\"system_fingerprint\":") &&
-              fxi_json_cstr(b, r->fingerprint) && fxi_buf_str(b, ",\"choices\":[");
+    bool ok =
+        fxi_json_fmt(b,
+                     "{'id':%q,'object':%q,'created':%l,'model':%q,'system_fingerprint':%q,"
+                     "'choices':[",
+                     r->id, objects[r->spec.api], (long long)r->created, r->model, r->fingerprint);
     for (int k = 0; ok && k < r->spec.n_prompt * r->spec.n_per_prompt; k++)
         ok = add_choice(b, r, k);
-    return ok && fxi_buf_str(b, "],\"usage\":") && fxi_usage_add(b, r) && fxi_timings_add(b, r) &&
+    return ok && fxi_json_fmt(b, "],'usage':") && fxi_usage_add(b, r) && fxi_timings_add(b, r) &&
            (r->spec.api != FXI_API_CHAT || add_of_prompt(b, r, &r->prompt[0])) &&
            fxi_buf_str(b, "}");
 }
@@ -299,31 +275,27 @@ static bool add_vector(fxi_buf *b, const fxi_reply *r, const fxi_buf *floats)
                fxi_buf_str(b, "\"");
     bool ok = fxi_buf_str(b, "[");
     for (size_t i = 0; ok && i < floats->n / sizeof *v; i++)
-        ok = (!i || fxi_buf_str(b, ",")) && fxi_json_float(b, v[i]);
+        ok = fxi_json_fmt(b, i ? ",%f" : "%f", (double)v[i]);
     return ok && fxi_buf_str(b, "]");
 }
 
 static bool write_embeddings(fxi_buf *b, const fxi_reply *r)
 {
     const int n_tok = fxi_usage_of(r).n_prompt;
-    bool ok = fxi_buf_str(b, "{\"object\":\"list\",\"data\":[");
+    bool ok = fxi_json_fmt(b, "{'object':'list','data':[");
     for (int k = 0; ok && k < r->spec.n_prompt; k++)
-        ok = fxi_buf_fmt(b, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", k ? "," : "",
-                         k) &&
+        ok = fxi_json_fmt(b, "%s{'object':'embedding','index':%d,'embedding':", k ? "," : "", k) &&
              add_vector(b, r, &r->choice[k].text) && fxi_buf_str(b, "}");
-    return ok && fxi_buf_str(b, "],\"model\":") && fxi_json_cstr(b, r->model) &&
-           fxi_buf_fmt(b, ",\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}", n_tok, n_tok);
+    return ok && fxi_json_fmt(b, "],'model':%q,'usage':{'prompt_tokens':%d,'total_tokens':%d}}",
+                              r->model, n_tok, n_tok);
 }
-
-// ---- prompts that are kept ----------------------------------------------------------------------
 
 static bool write_retained(fxi_buf *b, const fxi_reply *r)
 {
-    bool ok = fxi_buf_str(b, "{\"object\":\"list\",\"data\":[");
+    bool ok = fxi_json_fmt(b, "{'object':'list','data':[");
     for (int k = 0; ok && k < r->spec.n_prompt; k++)
-        ok = fxi_buf_fmt(b,
-                         "%s{\"object\":\"cache.prefix\",\"index\":%d,\"tokens\":%d,"
-                         "\"cached_tokens\":%d}",
+        ok =
+            fxi_json_fmt(b, "%s{'object':'cache.prefix','index':%d,'tokens':%d,'cached_tokens':%d}",
                          k ? "," : "", k, r->use[k].n_prompt, r->use[k].n_cached);
     return ok && fxi_buf_str(b, "]}");
 }

@@ -207,20 +207,13 @@ fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char 
 
 // ---- ids ----------------------------------------------------------------------------------------
 
-static bool is_plain_id(const char *id, size_t n)
-{
-    static const char fine[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
-    for (size_t i = 0; i < n; i++)
-        if (!id[i] || !strchr(fine, id[i])) return false;
-    return n > 0 && n < FXI_CALL_ID_BYTES;
-}
-
 void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_output_event *ev, char *id)
 {
     static const char digit[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     const uint64_t index = (uint64_t)k << 32 | (uint32_t)n;
     uint64_t v = fxi_rng_u64(r->seed, 1, index);
-    if (is_plain_id(ev->id, ev->n_id))
+    const fxi_str own = {ev->id, ev->n_id};
+    if (own.n > 0 && own.n < FXI_CALL_ID_BYTES && fxi_str_is_plain(own, "_.:-"))
         snprintf(id, FXI_CALL_ID_BYTES, "%.*s", (int)ev->n_id, ev->id);
     else if (r->spec.calls->short_ids) {
         for (int i = 0; i < 9; i++, v /= 62) id[i] = digit[v % 62];

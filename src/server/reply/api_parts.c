@@ -35,15 +35,14 @@ fxi_usage fxi_usage_of(const fxi_reply *r)
 bool fxi_usage_add(fxi_buf *b, const fxi_reply *r)
 {
     fxi_usage use = fxi_usage_of(r);
-    return fxi_buf_fmt(b,
-                       "{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"
-                       "\"prompt_tokens_details\":{\"cached_tokens\":%d}",
-                       use.n_prompt, use.n_generated, use.n_prompt + use.n_generated,
-                       use.n_cached) &&
-           (!r->spec.reasoning ||
-            fxi_buf_fmt(b, ",\"completion_tokens_details\":{\"reasoning_tokens\":%d}",
-                        use.n_reasoning)) &&
-           fxi_buf_str(b, "}");
+    return fxi_json_fmt(b,
+                        "{'prompt_tokens':%d,'completion_tokens':%d,'total_tokens':%d,"
+                        "'prompt_tokens_details':{'cached_tokens':%d}",
+                        use.n_prompt, use.n_generated, use.n_prompt + use.n_generated,
+                        use.n_cached) &&
+           fxi_json_fmt(
+               b, r->spec.reasoning ? ",'completion_tokens_details':{'reasoning_tokens':%d}}" : "}",
+               use.n_reasoning);
 }
 
 // `n` tokens in the time `us`, as llama.cpp's server tells it.
@@ -67,7 +66,7 @@ bool fxi_timings_add(fxi_buf *b, const fxi_reply *r)
         if (r->use[i].prefill_us > prefill_us) prefill_us = r->use[i].prefill_us;
         if (r->use[i].decode_us > decode_us) decode_us = r->use[i].decode_us;
     }
-    return fxi_buf_fmt(b, ",\"timings\":{\"cache_n\":%d", use.n_cached) &&
+    return fxi_json_fmt(b, ",'timings':{'cache_n':%d", use.n_cached) &&
            add_rate(b, "prompt", use.n_prompt - use.n_cached, prefill_us) &&
            add_rate(b, "predicted", use.n_generated, decode_us) && fxi_buf_str(b, "}");
 }
@@ -75,13 +74,13 @@ bool fxi_timings_add(fxi_buf *b, const fxi_reply *r)
 bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_finish f)
 {
     static const char *const words[FX_N_FINISH] = {
-        [FX_FINISH_STOP] = "\"stop\"",
-        [FX_FINISH_LENGTH] = "\"length\"",
+        [FX_FINISH_STOP] = "stop",
+        [FX_FINISH_LENGTH] = "length",
     };
-    const char *word = f == FX_FINISH_STOP && c->n_done ? "\"tool_calls\"" : words[f];
-    return fxi_buf_fmt(b, "\"finish_reason\":%s", word ? word : "null") &&
+    const char *word = f == FX_FINISH_STOP && c->n_done ? "tool_calls" : words[f];
+    return fxi_json_fmt(b, "'finish_reason':%q", word) &&
            ((r->spec.stream && !c->stop_reason) ||
-            (fxi_buf_str(b, ",\"stop_reason\":") && fxi_json_value(b, c->stop_reason)));
+            fxi_json_fmt(b, ",'stop_reason':%v", c->stop_reason));
 }
 
 bool fxi_list_add_int(fxi_buf *list, int64_t v)
@@ -91,8 +90,7 @@ bool fxi_list_add_int(fxi_buf *list, int64_t v)
 
 bool fxi_list_write(fxi_buf *b, const char *name, const fxi_buf *list)
 {
-    return fxi_buf_fmt(b, ",\"%s\":[", name) && fxi_buf_add(b, list->p, list->n) &&
-           fxi_buf_str(b, "]");
+    return fxi_json_fmt(b, ",%q:[%b]", name, list);
 }
 
 // ---- names --------------------------------------------------------------------------------------
@@ -105,23 +103,24 @@ static size_t spell_bytes(const char *s, size_t n, char name[NAME_BYTES])
     return at;
 }
 
-// Returns its length.
-static size_t name_token(const fxi_reply *r, int32_t id, char name[NAME_BYTES])
+// The name, in `room`.
+static fxi_str name_token(const fxi_reply *r, int32_t id, char room[NAME_BYTES])
 {
-    if (r->spec.tokens_as_ids) return (size_t)snprintf(name, NAME_BYTES, "token_id:%d", id);
     size_t n;
     const char *s = fx_token_text(r->eng, id, &n);
-    if (r->spec.api != FXI_API_CHAT && fxi_utf8_check(s, n) < n) return spell_bytes(s, n, name);
-    if (n > NAME_BYTES) n = NAME_BYTES;
-    memcpy(name, s, n);
-    return n;
+    if (r->spec.tokens_as_ids)
+        n = (size_t)snprintf(room, NAME_BYTES, "token_id:%d", id);
+    else if (r->spec.api != FXI_API_CHAT && fxi_utf8_check(s, n) < n)
+        n = spell_bytes(s, n, room);
+    else
+        memcpy(room, s, n = n < NAME_BYTES ? n : NAME_BYTES);
+    return (fxi_str){room, n};
 }
 
 static bool add_name(fxi_buf *b, const fxi_reply *r, int32_t id)
 {
-    char name[NAME_BYTES];
-    const size_t n = name_token(r, id, name);
-    return fxi_json_str(b, name, n);
+    char room[NAME_BYTES];
+    return fxi_json_fmt(b, "%t", name_token(r, id, room));
 }
 
 static bool add_comma(fxi_buf *list)
@@ -131,31 +130,26 @@ static bool add_comma(fxi_buf *list)
 
 // ---- completions --------------------------------------------------------------------------------
 
-static bool has_name(const fxi_reply *r, const char *name, size_t n, int32_t id)
-{
-    char other[NAME_BYTES];
-    return name_token(r, id, other) == n && !memcmp(name, other, n);
-}
-
-// Whether a name stands already, before the i-th likeliest token: of the chosen one, or of a
-// likelier one.
+// Whether the name of the i-th likeliest token stands already: of the chosen one, or of a likelier
+// one.
 static bool is_named(const fxi_reply *r, int32_t chosen, const fx_token_prob *p, int i)
 {
-    char name[NAME_BYTES];
-    const size_t n = name_token(r, p->top[i].token, name);
-    bool named = has_name(r, name, n, chosen);
-    for (int k = 0; !named && k < i; k++) named = has_name(r, name, n, p->top[k].token);
+    char room[NAME_BYTES], other[NAME_BYTES];
+    const fxi_str name = name_token(r, p->top[i].token, room);
+    bool named = !fxi_str_compare(name, name_token(r, chosen, other));
+    for (int k = 0; !named && k < i; k++)
+        named = !fxi_str_compare(name, name_token(r, p->top[k].token, other));
     return named;
 }
 
 static bool add_likeliest(fxi_buf *b, const fxi_reply *r, int32_t chosen, const fx_token_prob *p)
 {
-    bool ok = fxi_buf_str(b, "{") && add_name(b, r, chosen) && fxi_buf_str(b, ":") &&
-              fxi_json_float(b, p->logprob);
+    bool ok =
+        fxi_buf_str(b, "{") && add_name(b, r, chosen) && fxi_json_fmt(b, ":%f", (double)p->logprob);
     for (int i = 0; ok && i < p->n_top && i < r->spec.n_top; i++)
         if (!is_named(r, chosen, p, i))
-            ok = fxi_buf_str(b, ",") && add_name(b, r, p->top[i].token) && fxi_buf_str(b, ":") &&
-                 fxi_json_float(b, p->top[i].logprob);
+            ok = fxi_buf_str(b, ",") && add_name(b, r, p->top[i].token) &&
+                 fxi_json_fmt(b, ":%f", (double)p->top[i].logprob);
     return ok && fxi_buf_str(b, "}");
 }
 
@@ -178,18 +172,17 @@ static bool open_object(fxi_buf *b, const fxi_reply *r, int32_t token, float log
 {
     size_t n;
     const char *s = fx_token_text(r->eng, token, &n);
-    bool ok = fxi_buf_str(b, "{\"token\":") && add_name(b, r, token) &&
-              fxi_buf_str(b, ",\"logprob\":") && fxi_json_float(b, logprob) &&
-              fxi_buf_str(b, ",\"bytes\":[");
+    bool ok = fxi_json_fmt(b, "{'token':") && add_name(b, r, token) &&
+              fxi_json_fmt(b, ",'logprob':%f,'bytes':[", (double)logprob);
     for (size_t i = 0; ok && i < n; i++)
-        ok = fxi_buf_fmt(b, "%s%d", i ? "," : "", (unsigned char)s[i]);
+        ok = fxi_json_fmt(b, i ? ",%d" : "%d", (unsigned char)s[i]);
     return ok && fxi_buf_str(b, "]");
 }
 
 static bool add_object(const fxi_reply *r, fxi_buf *b, int32_t token, const fx_token_prob *prob)
 {
     bool ok = add_comma(b) && open_object(b, r, token, prob->logprob) &&
-              fxi_buf_str(b, ",\"top_logprobs\":[");
+              fxi_json_fmt(b, ",'top_logprobs':[");
     for (int i = 0; ok && i < prob->n_top && i < r->spec.n_top; i++)
         ok = (!i || fxi_buf_str(b, ",")) &&
              open_object(b, r, prob->top[i].token, prob->top[i].logprob) && fxi_buf_str(b, "}");
@@ -214,11 +207,10 @@ bool fxi_probs_write(fxi_buf *b, const fxi_reply *r, const fxi_probs *first,
     for (int i = 0; ok && i < (is_chat ? 1 : FXI_N_PROBS); i++) {
         const fxi_buf none = {0}, *x = first ? &first->list[i] : &none,
                       *y = second ? &second->list[i] : &none;
-        ok = fxi_buf_fmt(b, "%s\"%s\":[", i ? "," : "", is_chat ? "content" : names[i]) &&
-             fxi_buf_add(b, x->p, x->n) && fxi_buf_str(b, x->n && y->n ? "," : "") &&
-             fxi_buf_add(b, y->p, y->n) && fxi_buf_str(b, "]");
+        ok = fxi_json_fmt(b, "%s%q:[%b%s%b]", i ? "," : "", is_chat ? "content" : names[i], x,
+                          x->n && y->n ? "," : "", y);
     }
-    return ok && fxi_buf_str(b, is_chat ? ",\"refusal\":null}" : "}");
+    return ok && fxi_json_fmt(b, is_chat ? ",'refusal':null}" : "}");
 }
 
 bool fxi_probs_are_empty(const fxi_probs *p)
@@ -247,9 +239,9 @@ void fxi_probs_free(fxi_probs *p)
 
 static bool add_ranked(fxi_buf *b, const fxi_reply *r, int32_t token, float logprob, int rank)
 {
-    return fxi_buf_fmt(b, "\"%d\":{\"logprob\":", token) && fxi_json_float(b, logprob) &&
-           fxi_buf_fmt(b, ",\"rank\":%d,\"decoded_token\":", rank) && add_name(b, r, token) &&
-           fxi_buf_str(b, "}");
+    return fxi_json_fmt(b, "'%d':{'logprob':%f,'rank':%d,'decoded_token':", (int)token,
+                        (double)logprob, rank) &&
+           add_name(b, r, token) && fxi_buf_str(b, "}");
 }
 
 bool fxi_prompt_probs_add(const fxi_reply *r, fxi_buf *list, int32_t token,

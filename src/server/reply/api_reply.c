@@ -61,7 +61,7 @@ bool fxi_reply_init(fxi_reply *r, const fxi_reply_spec *spec, size_t max_out_byt
               (!spec->mirror || fxi_buf_str(&r->mirror, spec->mirror));
     r->spec.mirror = NULL;
     for (int k = 0; ok && k < r->n_left; k++) ok = fxi_content_init(r, &r->choice[k]);
-    return ok && (!spec->stream || r->writer->head(r));
+    return ok && (!spec->stream || !r->writer->head || r->writer->head(r));
 }
 
 void fxi_reply_free(fxi_reply *r)
@@ -240,7 +240,7 @@ static bool add_event(fxi_reply *r, int k, const fx_event *ev)
     if (r->spec.stream && !r->writer->finish(r, k, ev->finish)) return false;
     c->finish = ev->finish;
     if (--r->n_left) return true;
-    if (r->spec.stream && !r->writer->end(r)) return false;
+    if (r->spec.stream && r->writer->end && !r->writer->end(r)) return false;
     r->ended = true;
     return true;
 }

@@ -181,7 +181,7 @@ bool fxi_reply_has_news(const fxi_reply *r);
 typedef struct fxi_writer {
     bool keeps;                         // what has been emitted is kept in parts, too
     const char *ping;                   // for a stream that has nothing else to send
-    bool (*head)(fxi_reply *r);         // before anything else
+    bool (*head)(fxi_reply *r);         // before anything else; NULL, like `end`: nothing
     bool (*begin)(fxi_reply *r, int k); // an event of choice k has come
     bool (*text)(fxi_reply *r, int k, const char *text, size_t n_bytes); // if it has no `answer`
     bool (*content)(fxi_reply *r, int k, const fxi_output_event *ev);

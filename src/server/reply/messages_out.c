@@ -2,31 +2,21 @@
 //
 //   message_start, per block: content_block_start, _delta .., _stop, then message_delta with the
 //   reason of the end and the usage, message_stop. While nothing comes: ping. Errors: error.
-#include <stdio.h>
 #include <string.h>
 
 #include "base/json/json.h"
 #include "server/reply/api_reply.h"
 
-// ---- blocks -------------------------------------------------------------------------------------
-
-static bool add_call_block(fxi_buf *b, const fxi_content_part *p, bool whole)
-{
-    const bool object = whole && p->text.n && !p->is_broken;
-    return fxi_buf_fmt(b, "{\"type\":\"tool_use\",\"id\":\"%s\",\"name\":", p->id) &&
-           fxi_json_str(b, p->name.p, p->name.n) && fxi_buf_str(b, ",\"input\":") &&
-           (object ? fxi_buf_add(b, p->text.p, p->text.n) : fxi_buf_str(b, "{}")) &&
-           fxi_buf_str(b, "}");
-}
-
 static bool add_message_block(fxi_buf *b, const fxi_content_part *p, bool whole)
 {
-    const bool thinks = p->kind == FXI_OUTPUT_REASONING;
-    if (p->kind == FXI_OUTPUT_CALL) return add_call_block(b, p, whole);
-    return fxi_buf_str(b, thinks ? "{\"type\":\"thinking\",\"thinking\":"
-                                 : "{\"type\":\"text\",\"text\":") &&
-           fxi_json_str(b, p->text.p, whole ? p->text.n : 0) &&
-           fxi_buf_str(b, thinks ? ",\"signature\":\"\"}" : "}");
+    const fxi_str text = {p->text.p, whole ? p->text.n : 0};
+    if (p->kind == FXI_OUTPUT_CALL)
+        return fxi_json_fmt(b, "{'type':'tool_use','id':%q,'name':%t,'input':%s}", p->id,
+                            (fxi_str){p->name.p, p->name.n},
+                            text.n && !p->is_broken ? p->text.p : "{}");
+    if (p->kind == FXI_OUTPUT_REASONING)
+        return fxi_json_fmt(b, "{'type':'thinking','thinking':%t,'signature':''}", text);
+    return fxi_json_fmt(b, "{'type':'text','text':%t}", text);
 }
 
 // ---- the message --------------------------------------------------------------------------------
@@ -35,10 +25,10 @@ static bool add_message_block(fxi_buf *b, const fxi_content_part *p, bool whole)
 static bool add_message_usage(fxi_buf *b, const fxi_reply *r)
 {
     const fxi_usage use = fxi_usage_of(r);
-    return fxi_buf_fmt(b,
-                       "{\"input_tokens\":%d,\"cache_creation_input_tokens\":0,"
-                       "\"cache_read_input_tokens\":%d,\"output_tokens\":%d}",
-                       use.n_prompt - use.n_cached, use.n_cached, use.n_generated);
+    return fxi_json_fmt(b,
+                        ",'usage':{'input_tokens':%d,'cache_creation_input_tokens':0,"
+                        "'cache_read_input_tokens':%d,'output_tokens':%d}",
+                        use.n_prompt - use.n_cached, use.n_cached, use.n_generated);
 }
 
 static bool add_stop(fxi_buf *b, const fxi_reply *r, fx_finish finish)
@@ -49,22 +39,19 @@ static bool add_stop(fxi_buf *b, const fxi_reply *r, fx_finish finish)
                        : c->n_done                          ? "tool_use"
                        : fxi_json_is_string(c->stop_reason) ? "stop_sequence"
                                                             : "end_turn";
-    return fxi_buf_str(b, "\"stop_reason\":") && fxi_json_cstr(b, word) &&
-           fxi_buf_str(b, ",\"stop_sequence\":") && fxi_json_cstr(b, fxi_json_text(c->stop_reason));
+    return fxi_json_fmt(b, "'stop_reason':%q,'stop_sequence':%q", word,
+                        fxi_json_text(c->stop_reason));
 }
 
 static bool add_whole_message(fxi_buf *b, const fxi_reply *r, bool whole)
 {
     const fxi_choice *c = &r->choice[0];
-    bool ok = fxi_buf_fmt(b,
-                          "{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\","
-                          "\"model\":",
-                          r->id) &&
-              fxi_json_cstr(b, r->model) && fxi_buf_str(b, ",\"content\":[");
+    bool ok = fxi_json_fmt(b, "{'id':%q,'type':'message','role':'assistant','model':%q,'content':[",
+                           r->id, r->model);
     for (size_t i = 0; ok && whole && i < c->n_content; i++)
         ok = fxi_buf_str(b, i ? "," : "") && add_message_block(b, &c->content[i], true);
     return ok && fxi_buf_str(b, "],") && add_stop(b, r, whole ? c->finish : FX_FINISH_NONE) &&
-           fxi_buf_str(b, ",\"usage\":") && add_message_usage(b, r) && fxi_buf_str(b, "}");
+           add_message_usage(b, r) && fxi_buf_str(b, "}");
 }
 
 bool fxi_messages_whole(fxi_buf *b, const fxi_reply *r)
@@ -105,10 +92,8 @@ int fxi_messages_error_status(int status)
 
 bool fxi_messages_error_body(fxi_buf *b, const fxi_http_error *e, const char *request_id)
 {
-    return fxi_buf_fmt(b, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
-                       find_error(e->status)->type) &&
-           fxi_json_cstr(b, e->message) && fxi_buf_str(b, "},\"request_id\":") &&
-           fxi_json_cstr(b, request_id) && fxi_buf_str(b, "}");
+    return fxi_json_fmt(b, "{'type':'error','error':{'type':%q,'message':%q},'request_id':%q}",
+                        find_error(e->status)->type, e->message, request_id);
 }
 
 // ---- events -------------------------------------------------------------------------------------
@@ -116,7 +101,7 @@ bool fxi_messages_error_body(fxi_buf *b, const fxi_http_error *e, const char *re
 static bool begin_event(fxi_reply *r, const char *type)
 {
     r->begun = true;
-    return fxi_buf_fmt(&r->out, "event: %s\ndata: {\"type\":\"%s\"", type, type);
+    return fxi_json_fmt(&r->out, "event: %s\ndata: {'type':%q", type, type);
 }
 
 static bool end_event(fxi_reply *r)
@@ -128,7 +113,7 @@ static bool begin_message_stream(fxi_reply *r, int k)
 {
     if (r->choice[k].begun) return true;
     r->choice[k].begun = true;
-    return begin_event(r, "message_start") && fxi_buf_str(&r->out, ",\"message\":") &&
+    return begin_event(r, "message_start") && fxi_json_fmt(&r->out, ",'message':") &&
            add_whole_message(&r->out, r, false) && end_event(r);
 }
 
@@ -137,7 +122,7 @@ static bool close_block(fxi_reply *r)
     if (!r->item_open) return true;
     r->item_open = false;
     return begin_event(r, "content_block_stop") &&
-           fxi_buf_fmt(&r->out, ",\"index\":%zu", r->n_item - 1) && end_event(r);
+           fxi_json_fmt(&r->out, ",'index':%z", r->n_item - 1) && end_event(r);
 }
 
 static bool open_block(fxi_reply *r, size_t i)
@@ -145,22 +130,21 @@ static bool open_block(fxi_reply *r, size_t i)
     r->n_item = i + 1;
     r->item_open = true;
     return begin_event(r, "content_block_start") &&
-           fxi_buf_fmt(&r->out, ",\"index\":%zu,\"content_block\":", i) &&
+           fxi_json_fmt(&r->out, ",'index':%z,'content_block':", i) &&
            add_message_block(&r->out, &r->choice[0].content[i], false) && end_event(r);
 }
 
 static bool add_delta(fxi_reply *r, size_t i, const fxi_output_event *ev)
 {
-    static const char *const words[][2] = {
-        [FXI_OUTPUT_TEXT] = {"text_delta", "text"},
-        [FXI_OUTPUT_REASONING] = {"thinking_delta", "thinking"},
-        [FXI_OUTPUT_CALL] = {"input_json_delta", "partial_json"},
+    static const char *const patterns[] = {
+        [FXI_OUTPUT_TEXT] = ",'index':%z,'delta':{'type':'text_delta','text':%t}",
+        [FXI_OUTPUT_REASONING] = ",'index':%z,'delta':{'type':'thinking_delta','thinking':%t}",
+        [FXI_OUTPUT_CALL] = ",'index':%z,'delta':{'type':'input_json_delta','partial_json':%t}",
     };
-    const char *const *w = words[r->choice[0].content[i].kind];
     return begin_event(r, "content_block_delta") &&
-           fxi_buf_fmt(&r->out, ",\"index\":%zu,\"delta\":{\"type\":\"%s\",\"%s\":", i, w[0],
-                       w[1]) &&
-           fxi_json_str(&r->out, ev->p, ev->n) && fxi_buf_str(&r->out, "}") && end_event(r);
+           fxi_json_fmt(&r->out, patterns[r->choice[0].content[i].kind], i,
+                        (fxi_str){ev->p, ev->n}) &&
+           end_event(r);
 }
 
 static bool write_content(fxi_reply *r, int k, const fxi_output_event *ev)
@@ -175,15 +159,9 @@ static bool write_finish(fxi_reply *r, int k, fx_finish finish)
 {
     (void)k;
     return close_block(r) && begin_event(r, "message_delta") &&
-           fxi_buf_str(&r->out, ",\"delta\":{") && add_stop(&r->out, r, finish) &&
-           fxi_buf_str(&r->out, "},\"usage\":") && add_message_usage(&r->out, r) && end_event(r) &&
+           fxi_json_fmt(&r->out, ",'delta':{") && add_stop(&r->out, r, finish) &&
+           fxi_buf_str(&r->out, "}") && add_message_usage(&r->out, r) && end_event(r) &&
            begin_event(r, "message_stop") && end_event(r);
-}
-
-static bool write_nothing(fxi_reply *r)
-{
-    (void)r;
-    return true;
 }
 
 static bool write_error(fxi_reply *r, const fxi_http_error *e)
@@ -194,9 +172,7 @@ static bool write_error(fxi_reply *r, const fxi_http_error *e)
 
 const fxi_writer fxi_messages_writer = {.keeps = true,
                                         .ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
-                                        .head = write_nothing,
                                         .begin = begin_message_stream,
                                         .content = write_content,
                                         .finish = write_finish,
-                                        .end = write_nothing,
                                         .error = write_error};

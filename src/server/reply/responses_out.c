@@ -33,13 +33,11 @@ static bool add_item_id(fxi_buf *b, const fxi_reply *r, size_t i)
                        (unsigned long long)v, (unsigned)w);
 }
 
-// text NULL: nothing has come.
 static bool add_text_part(fxi_buf *b, const fxi_content_part *p, bool whole)
 {
-    const bool text = p->kind == FXI_OUTPUT_TEXT;
-    return fxi_buf_fmt(b, "{\"type\":\"%s\",\"text\":", item_words[p->kind].part) &&
-           fxi_json_str(b, p->text.p, whole ? p->text.n : 0) &&
-           fxi_buf_str(b, text ? ",\"annotations\":[],\"logprobs\":[]}" : "}");
+    return fxi_json_fmt(b, "{'type':%q,'text':%t", item_words[p->kind].part,
+                        (fxi_str){p->text.p, whole ? p->text.n : 0}) &&
+           fxi_json_fmt(b, p->kind == FXI_OUTPUT_TEXT ? ",'annotations':[],'logprobs':[]}" : "}");
 }
 
 static bool add_output_item(fxi_buf *b, const fxi_reply *r, size_t i, const char *status)
@@ -47,15 +45,15 @@ static bool add_output_item(fxi_buf *b, const fxi_reply *r, size_t i, const char
     const fxi_content_part *p = &r->choice[0].content[i];
     const bool whole = strcmp(status, "in_progress") != 0;
     const bool is_text = p->kind == FXI_OUTPUT_TEXT;
-    bool ok = fxi_buf_str(b, "{\"id\":") && add_item_id(b, r, i) &&
-              fxi_buf_fmt(b, ",\"type\":\"%s\",\"status\":\"%s\"", item_words[p->kind].item,
-                          p->is_broken && whole ? "incomplete" : status);
+    bool ok = fxi_json_fmt(b, "{'id':") && add_item_id(b, r, i) &&
+              fxi_json_fmt(b, ",'type':%q,'status':%q", item_words[p->kind].item,
+                           p->is_broken && whole ? "incomplete" : status);
     if (p->kind == FXI_OUTPUT_CALL)
-        return ok && fxi_buf_fmt(b, ",\"call_id\":\"%s\",\"name\":", p->id) &&
-               fxi_json_str(b, p->name.p, p->name.n) && fxi_buf_str(b, ",\"arguments\":") &&
-               fxi_json_str(b, p->text.p, whole ? p->text.n : 0) && fxi_buf_str(b, "}");
-    return ok && fxi_buf_str(b, is_text ? ",\"role\":\"assistant\"" : ",\"summary\":[]") &&
-           fxi_buf_str(b, ",\"content\":[") && (!whole || add_text_part(b, p, true)) &&
+        return ok && fxi_json_fmt(b, ",'call_id':%q,'name':%t,'arguments':%t}", p->id,
+                                  (fxi_str){p->name.p, p->name.n},
+                                  (fxi_str){p->text.p, whole ? p->text.n : 0});
+    return ok && fxi_json_fmt(b, is_text ? ",'role':'assistant'" : ",'summary':[]") &&
+           fxi_json_fmt(b, ",'content':[") && (!whole || add_text_part(b, p, true)) &&
            fxi_buf_str(b, "]}");
 }
 
@@ -64,13 +62,13 @@ static bool add_output_item(fxi_buf *b, const fxi_reply *r, size_t i, const char
 static bool add_response_usage(fxi_buf *b, const fxi_reply *r)
 {
     const fxi_usage use = fxi_usage_of(r);
-    return fxi_buf_fmt(b,
-                       "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d,"
-                       "\"cache_write_tokens\":0},"
-                       "\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_tokens\":%d},"
-                       "\"total_tokens\":%d}",
-                       use.n_prompt, use.n_cached, use.n_generated, use.n_reasoning,
-                       use.n_prompt + use.n_generated);
+    return fxi_json_fmt(b,
+                        "{'input_tokens':%d,'input_tokens_details':{'cached_tokens':%d,"
+                        "'cache_write_tokens':0},"
+                        "'output_tokens':%d,'output_tokens_details':{'reasoning_tokens':%d},"
+                        "'total_tokens':%d}",
+                        use.n_prompt, use.n_cached, use.n_generated, use.n_reasoning,
+                        use.n_prompt + use.n_generated);
 }
 
 static const char *response_status(const fxi_reply *r)
@@ -84,7 +82,7 @@ static bool add_output(fxi_buf *b, const fxi_reply *r, const char *status)
 {
     const fxi_choice *c = &r->choice[0];
     const bool cut = strcmp(status, "completed") != 0;
-    bool ok = fxi_buf_str(b, ",\"output\":[");
+    bool ok = fxi_json_fmt(b, ",'output':[");
     for (size_t i = 0; ok && i < c->n_content; i++)
         ok = fxi_buf_str(b, i ? "," : "") &&
              add_output_item(b, r, i, cut && i + 1 == c->n_content ? "incomplete" : "completed");
@@ -94,22 +92,21 @@ static bool add_output(fxi_buf *b, const fxi_reply *r, const char *status)
 static bool add_response(fxi_buf *b, const fxi_reply *r)
 {
     const char *status = response_status(r);
-    const bool over = strcmp(status, "in_progress") != 0;
-    return fxi_buf_fmt(b,
-                       "{\"id\":\"%s\",\"object\":\"response\",\"created_at\":%lld,\"status\":"
-                       "\"%s\",\"background\":false,\"error\":",
-                       r->id, (long long)r->created, status) &&
-           (!r->err.status ? fxi_buf_str(b, "null")
-                           : fxi_buf_str(b, "{\"code\":\"server_error\",\"message\":") &&
-                                 fxi_json_cstr(b, r->err.message) && fxi_buf_str(b, "}")) &&
-           fxi_buf_str(b, ",\"incomplete_details\":") &&
-           fxi_buf_str(b, strcmp(status, "incomplete") ? "null"
-                                                       : "{\"reason\":\"max_output_tokens\"}") &&
-           fxi_buf_str(b, ",\"model\":") && fxi_json_cstr(b, r->model) &&
-           (over ? add_output(b, r, status) : fxi_buf_str(b, ",\"output\":[]")) &&
-           fxi_buf_add(b, r->mirror.p, r->mirror.n) &&
-           fxi_buf_str(b, ",\"previous_response_id\":null,\"store\":false,\"truncation\":"
-                          "\"disabled\",\"user\":null,\"usage\":") &&
+    const bool over = strcmp(status, "in_progress") != 0, is_cut = !strcmp(status, "incomplete");
+    return fxi_json_fmt(b,
+                        "{'id':%q,'object':'response','created_at':%l,'status':%q,"
+                        "'background':false,'error':",
+                        r->id, (long long)r->created, status) &&
+           fxi_json_fmt(b, r->err.status ? "{'code':'server_error','message':%q}" : "null",
+                        r->err.message) &&
+           fxi_json_fmt(b, ",'incomplete_details':") &&
+           fxi_json_fmt(b, is_cut ? "{'reason':'max_output_tokens'}" : "null") &&
+           fxi_json_fmt(b, ",'model':%q", r->model) &&
+           (over ? add_output(b, r, status) : fxi_json_fmt(b, ",'output':[]")) &&
+           fxi_json_fmt(b,
+                        "%b,'previous_response_id':null,'store':false,'truncation':'disabled',"
+                        "'user':null,'usage':",
+                        &r->mirror) &&
            (over ? add_response_usage(b, r) : fxi_buf_str(b, "null")) && fxi_buf_str(b, "}");
 }
 
@@ -123,8 +120,8 @@ bool fxi_responses_whole(fxi_buf *b, const fxi_reply *r)
 static bool begin_event(fxi_reply *r, const char *type)
 {
     r->begun = true;
-    return fxi_buf_fmt(&r->out, "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%d", type,
-                       type, r->n_event++);
+    return fxi_json_fmt(&r->out, "event: %s\ndata: {'type':%q,'sequence_number':%d", type, type,
+                        r->n_event++);
 }
 
 static bool end_event(fxi_reply *r)
@@ -134,13 +131,13 @@ static bool end_event(fxi_reply *r)
 
 static bool add_response_event(fxi_reply *r, const char *type)
 {
-    return begin_event(r, type) && fxi_buf_str(&r->out, ",\"response\":") &&
+    return begin_event(r, type) && fxi_json_fmt(&r->out, ",'response':") &&
            add_response(&r->out, r) && end_event(r);
 }
 
 static bool add_item_event(fxi_reply *r, const char *type, size_t i, const char *status)
 {
-    return begin_event(r, type) && fxi_buf_fmt(&r->out, ",\"output_index\":%zu,\"item\":", i) &&
+    return begin_event(r, type) && fxi_json_fmt(&r->out, ",'output_index':%z,'item':", i) &&
            add_output_item(&r->out, r, i, status) && end_event(r);
 }
 
@@ -148,16 +145,25 @@ static bool add_item_event(fxi_reply *r, const char *type, size_t i, const char 
 static bool begin_inner(fxi_reply *r, const char *type, size_t i)
 {
     const bool call = r->choice[0].content[i].kind == FXI_OUTPUT_CALL;
-    return begin_event(r, type) && fxi_buf_str(&r->out, ",\"item_id\":") &&
-           add_item_id(&r->out, r, i) && fxi_buf_fmt(&r->out, ",\"output_index\":%zu", i) &&
-           fxi_buf_str(&r->out, call ? "" : ",\"content_index\":0");
+    return begin_event(r, type) && fxi_json_fmt(&r->out, ",'item_id':") &&
+           add_item_id(&r->out, r, i) &&
+           fxi_json_fmt(&r->out,
+                        call ? ",'output_index':%z" : ",'output_index':%z,'content_index':0", i);
+}
+
+// Its end, which shows the text with a name.
+static bool end_inner(fxi_reply *r, size_t i, const char *name, fxi_str text)
+{
+    const bool is_text = r->choice[0].content[i].kind == FXI_OUTPUT_TEXT;
+    return fxi_json_fmt(&r->out, is_text ? ",'%s':%t,'logprobs':[]" : ",'%s':%t", name, text) &&
+           end_event(r);
 }
 
 static bool add_part_event(fxi_reply *r, const char *type, size_t i, bool whole)
 {
     const fxi_content_part *p = &r->choice[0].content[i];
     return p->kind == FXI_OUTPUT_CALL ||
-           (begin_inner(r, type, i) && fxi_buf_str(&r->out, ",\"part\":") &&
+           (begin_inner(r, type, i) && fxi_json_fmt(&r->out, ",'part':") &&
             add_text_part(&r->out, p, whole) && end_event(r));
 }
 
@@ -175,11 +181,8 @@ static bool add_text_done(fxi_reply *r, size_t i)
     const struct item_words *w = &item_words[p->kind];
     return begin_inner(r, w->done, i) &&
            (p->kind != FXI_OUTPUT_CALL ||
-            (fxi_buf_str(&r->out, ",\"name\":") && fxi_json_str(&r->out, p->name.p, p->name.n))) &&
-           fxi_buf_fmt(&r->out, ",\"%s\":", w->text) &&
-           fxi_json_str(&r->out, p->text.p, p->text.n) &&
-           fxi_buf_str(&r->out, p->kind == FXI_OUTPUT_TEXT ? ",\"logprobs\":[]" : "") &&
-           end_event(r);
+            fxi_json_fmt(&r->out, ",'name':%t", (fxi_str){p->name.p, p->name.n})) &&
+           end_inner(r, i, w->text, (fxi_str){p->text.p, p->text.n});
 }
 
 static bool close_item(fxi_reply *r, const char *status)
@@ -201,10 +204,8 @@ static bool begin_response(fxi_reply *r, int k)
 
 static bool add_delta(fxi_reply *r, size_t i, const fxi_output_event *ev)
 {
-    const fxi_output_kind kind = r->choice[0].content[i].kind;
-    return begin_inner(r, item_words[kind].delta, i) && fxi_buf_str(&r->out, ",\"delta\":") &&
-           fxi_json_str(&r->out, ev->p, ev->n) &&
-           fxi_buf_str(&r->out, kind == FXI_OUTPUT_TEXT ? ",\"logprobs\":[]" : "") && end_event(r);
+    return begin_inner(r, item_words[r->choice[0].content[i].kind].delta, i) &&
+           end_inner(r, i, "delta", (fxi_str){ev->p, ev->n});
 }
 
 static bool write_content(fxi_reply *r, int k, const fxi_output_event *ev)
@@ -224,12 +225,6 @@ static bool write_finish(fxi_reply *r, int k, fx_finish finish)
            add_response_event(r, cut ? "response.incomplete" : "response.completed");
 }
 
-static bool write_end(fxi_reply *r)
-{
-    (void)r;
-    return true;
-}
-
 static bool write_error(fxi_reply *r, const fxi_http_error *e)
 {
     (void)e; // r->err
@@ -238,9 +233,7 @@ static bool write_error(fxi_reply *r, const fxi_http_error *e)
 
 const fxi_writer fxi_responses_writer = {.keeps = true,
                                          .ping = ": ping\n\n",
-                                         .head = write_end,
                                          .begin = begin_response,
                                          .content = write_content,
                                          .finish = write_finish,
-                                         .end = write_end,
                                          .error = write_error};

@@ -2,7 +2,6 @@
 //
 // Some names and meanings differ: priorities run the other way round, the width of a beam search is
 // best_of, and a salt names the tenant, within which prefixes are shared.
-#include <float.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,60 +25,6 @@ int64_t fxi_params_n_seq(const fxi_params *par)
     return par->best_of > par->n ? par->best_of : par->n;
 }
 
-// Rounds to a float above 0: a tiny double would become 0.
-static float above_zero(double v)
-{
-    return v < FLT_MIN ? FLT_MIN : (float)v;
-}
-
-static fx_sampling sampling_of(const fxi_params *par, uint64_t seed)
-{
-    return (fx_sampling){
-        .temperature = (float)par->temperature,
-        .top_k = par->top_k < 0 ? 0 : (int)par->top_k,
-        .top_p = above_zero(par->top_p),
-        .min_p = (float)par->min_p,
-        .cut_first = par->cut_first,
-        .typical_p = above_zero(par->typical_p),
-        .repetition_penalty = above_zero(par->repetition_penalty),
-        .presence_penalty = (float)par->presence_penalty,
-        .frequency_penalty = (float)par->frequency_penalty,
-        .seed = par->has_seed ? (uint64_t)par->seed : seed,
-        .bias = par->bias,
-        .n_bias = par->n_bias,
-        .allow = par->allow.id,
-        .n_allow = par->allow.n,
-        .ban_run = par->ban,
-        .n_ban_run = par->n_ban,
-        .min_tok = (int)par->min_tok,
-    };
-}
-
-static void set_counts(fx_request *req, const fxi_params *par)
-{
-    int n_seq = (int)fxi_params_n_seq(par);
-    req->n_choice = (int)par->n;
-    if (par->beam)
-        req->beam_width = n_seq;
-    else if (n_seq > req->n_choice)
-        req->n_best = n_seq;
-    req->length_penalty = (float)par->length_penalty;
-    req->early_stop = par->early_stop;
-}
-
-static void set_ends(fx_request *req, const fxi_params *par)
-{
-    int64_t max_tok = fxi_params_max_tok(par);
-    req->max_tok = max_tok > INT_MAX ? INT_MAX : (int)max_tok;
-    req->stop = par->stop;
-    req->n_stop = par->n_stop;
-    req->stop_token = par->stop_token.id;
-    req->n_stop_token = par->stop_token.n;
-    req->include_stop = par->include_stop;
-    req->ignore_eos = par->ignore_eos;
-    req->show_control = !par->skip_special;
-}
-
 // What the client calls logprobs, and those of the prompt, which an echo has too.
 static bool wants_logprobs(const fxi_params *par)
 {
@@ -88,21 +33,36 @@ static bool wants_logprobs(const fxi_params *par)
 
 static void set_logprobs(fx_request *req, const fxi_params *par)
 {
-    const bool echoes = par->echo && wants_logprobs(par);
+    const bool echoes = par->reply.echo && wants_logprobs(par);
     const int64_t n_prompt = par->n_prompt_logprob, n_top = par->n_logprob < 0 ? 0 : par->n_logprob;
     req->logprobs = wants_logprobs(par);
     req->n_top = (int)n_top;
-    req->processed_logprobs = par->processed_logprobs;
     req->prompt_logprobs = n_prompt >= 0 || echoes;
     req->n_prompt_top = (int)(echoes && n_top > n_prompt ? n_top : n_prompt < 0 ? 0 : n_prompt);
 }
 
 fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
 {
-    fx_request req = fx_request_default();
-    req.sampling = sampling_of(par, seed);
-    set_counts(&req, par);
-    set_ends(&req, par);
+    fx_request req = par->request;
+    const int n_seq = (int)fxi_params_n_seq(par);
+    const int64_t max_tok = fxi_params_max_tok(par);
+    if (req.sampling.top_k < 0) req.sampling.top_k = 0;
+    if (!par->has_seed) req.sampling.seed = seed;
+    req.sampling.bias = par->bias;
+    req.sampling.n_bias = par->n_bias;
+    req.sampling.allow = par->allow.id;
+    req.sampling.n_allow = par->allow.n;
+    req.sampling.ban_run = par->ban;
+    req.sampling.n_ban_run = par->n_ban;
+    req.n_choice = (int)par->n;
+    req.beam_width = par->beam ? n_seq : 0;
+    req.n_best = !par->beam && n_seq > req.n_choice ? n_seq : 0;
+    req.max_tok = max_tok > INT_MAX ? INT_MAX : (int)max_tok;
+    req.stop = par->stop;
+    req.n_stop = par->n_stop;
+    req.stop_token = par->stop_token.id;
+    req.n_stop_token = par->stop_token.n;
+    req.show_control = !par->skip_special;
     set_logprobs(&req, par);
     if (fxi_params_calls(par) || fxi_params_reasoning(par)) {
         req.show_token = par->formats->mark; // marks that are control tokens must be seen
@@ -115,7 +75,6 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
             req.norm = par->normalize ? FX_NORM_UNIT : FX_NORM_NONE;
     }
     req.grammar = par->grammar;
-    req.keep_priority = (int)par->keep_priority;
     req.keep_s = (uint32_t)par->keep_s;
     req.priority = -(int)par->priority; // as in vLLM, the lower goes first
     req.tenant = par->cache_salt;
@@ -150,32 +109,25 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
     const bool stops =
         par->api == FXI_API_COMPLETIONS || fxi_api_is_chat(par->api); // checked there
     const char *stop = par->api == FXI_API_MESSAGES ? "stop_sequences" : "stop";
-    return (fxi_reply_spec){.api = par->api,
-                            .stream = par->stream,
-                            .include_usage = par->include_usage,
-                            .continuous_usage = par->continuous_usage,
-                            .timings = par->timings,
-                            .echo = par->echo,
-                            .logprobs = wants_logprobs(par),
-                            .return_ids = par->return_ids,
-                            .tokens_as_ids = par->tokens_as_ids,
-                            .show_control = !par->skip_special,
-                            .base64 = par->base64,
-                            .n_top = par->n_logprob < 0 ? 0 : (int)par->n_logprob,
-                            .prompt_logprobs = par->n_prompt_logprob >= 0,
-                            .n_prompt_top = (int)par->n_prompt_logprob,
-                            .calls = fxi_params_calls(par),
-                            .reasoning = fxi_params_reasoning(par),
-                            .either = par->form.field != NULL,
-                            .drop_reasoning = !par->include_reasoning,
-                            .one_call = !par->parallel_calls,
-                            .tools = fxi_params_calls(par) ? par->tools : NULL,
-                            .mirror = par->mirror.p,
-                            .n_prompt = (int)par->n_prompt,
-                            .n_per_prompt = (int)par->n,
-                            .stop = stops ? fxi_json_get(par->root, stop) : NULL,
-                            .stop_token_id =
-                                stops ? fxi_json_get(par->root, "stop_token_ids") : NULL};
+    fxi_reply_spec spec = par->reply;
+    spec.api = par->api;
+    spec.logprobs = wants_logprobs(par);
+    spec.show_control = !par->skip_special;
+    spec.n_top = par->n_logprob < 0 ? 0 : (int)par->n_logprob;
+    spec.prompt_logprobs = par->n_prompt_logprob >= 0;
+    spec.n_prompt_top = (int)par->n_prompt_logprob;
+    spec.calls = fxi_params_calls(par);
+    spec.reasoning = fxi_params_reasoning(par);
+    spec.either = par->form.field != NULL;
+    spec.drop_reasoning = !par->include_reasoning;
+    spec.one_call = !par->parallel_calls;
+    spec.tools = spec.calls ? par->tools : NULL;
+    spec.mirror = par->mirror.p;
+    spec.n_prompt = (int)par->n_prompt;
+    spec.n_per_prompt = (int)par->n;
+    spec.stop = stops ? fxi_json_get(par->root, stop) : NULL;
+    spec.stop_token_id = stops ? fxi_json_get(par->root, "stop_token_ids") : NULL;
+    return spec;
 }
 
 // ---- texts to token ids -------------------------------------------------------------------------
@@ -323,11 +275,7 @@ static bool charge_words(fxi_params *par, fxi_http_error *err)
         n_bytes += 2 * sizeof *par->ban +
                    2 * (TOKENS_BYTES +
                         sizeof(int32_t) * fxi_json_string(fxi_json_at(par->bad_words, i)).n);
-    if (!par->charge) return true;
-    if (!fxi_bytes_granted(err, fxi_charge_reserve(par->charge, FXI_BYTES_TREE, n_bytes)))
-        return false;
-    par->list_bytes += n_bytes;
-    return true;
+    return fxi_charge_list(&(fxi_parse){.par = par, .err = err}, n_bytes);
 }
 
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err)

@@ -29,11 +29,12 @@ struct fxi_field {
     double lo, hi;  // bounds: of a number, of the characters of a string, of the members of an
                     // array; lo == hi: none
     fxi_setter *set;
-    size_t at; // where in fxi_params, for the plain setters
+    size_t at; // where in fxi_params, for the plain setters; of fxi_set_guided the fx_part_kind
     const char *about;
     const char *preset; // the value by default, as JSON; NULL: none
     const char *words;  // " a b ": what a string may be; NULL: anything
-    const char *shape;  // its JSON schema, where types and bounds do not say all; NULL: they do
+    const char *shape;  // its JSON schema, as fxi_json_fmt takes it, where types and bounds do not
+                        // say all; NULL: they do
 };
 
 enum {
@@ -60,9 +61,9 @@ bool fxi_chat_write(fxi_parse *p);
 
 // ---- setters ----------------------------------------------------------------------------------
 
-// api_set.c: one value into the member at f->at: int64_t, double, bool, const char *, const
-// fxi_json *; fxi_set_nothing ignores it.
-fxi_setter fxi_set_integer, fxi_set_number, fxi_set_bool, fxi_set_text, fxi_set_json,
+// api_set.c: one value into the member at f->at: int64_t, int, float (above 0 where FXI_T_ABOVE
+// says so), bool, const char *, const fxi_json *; fxi_set_nothing ignores it.
+fxi_setter fxi_set_integer, fxi_set_int, fxi_set_float, fxi_set_bool, fxi_set_text, fxi_set_json,
     fxi_set_nothing;
 // Members that have a form of their own; ids go into the fxi_id_list at f->at.
 fxi_setter fxi_set_seed, fxi_set_model, fxi_set_early_stop, fxi_set_tool_choice, fxi_set_encoding,
@@ -71,13 +72,9 @@ fxi_setter fxi_set_seed, fxi_set_model, fxi_set_early_stop, fxi_set_tool_choice,
 // For what is not supported: every value but the neutral one is refused.
 fxi_setter fxi_only_false, fxi_only_zero, fxi_only_empty, fxi_only_absent, fxi_only_free_choice;
 // api_form.c: what the answer must look like; the last is the `text` of /v1/responses.
-fxi_setter fxi_set_response_format, fxi_set_structured_outputs, fxi_set_guided_json,
-    fxi_set_guided_regex, fxi_set_guided_choice, fxi_set_guided_grammar, fxi_set_text_format;
+fxi_setter fxi_set_response_format, fxi_set_structured_outputs, fxi_set_guided, fxi_set_text_format;
 // dialect.c, messages_in.c: fields of other APIs
 fxi_setter fxi_set_messages_choice, fxi_set_reasoning, fxi_set_thinking;
-// A list of token ids, at least one; `want` says what the field must be, for the message.
-bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const fxi_json *v,
-                  fxi_id_list *out);
 
 // Other APIs' requests as chats.
 bool fxi_responses_convert(fxi_parse *p);
@@ -89,6 +86,12 @@ bool fxi_tools_check(fxi_parse *p);
 
 // ---- api_refuse.c: refusals --------------------------------------------------------------------
 
+// Where a value stands, for `param`: "input[2].content".
+typedef struct fxi_place {
+    char text[64];
+} fxi_place;
+
+__attribute__((format(printf, 1, 2))) fxi_place fxi_place_at(const char *fmt, ...);
 __attribute__((format(printf, 3, 4))) bool fxi_bad_value(fxi_parse *p, const char *param,
                                                          const char *fmt, ...); // 400 invalid_value
 bool fxi_bad_type(fxi_parse *p, const char *param, const char *want);           // 400 invalid_type

@@ -1,7 +1,6 @@
 // api_form.c - fields that say what the answer must look like: response_format, vLLM's
 // structured_outputs and guided_*, llama.cpp's grammar and json_schema. A request has at most one
 // form, which a worker compiles for the engine (tool_grammar.c).
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,27 +60,20 @@ static bool take_choice(fxi_parse *p, const char *field, const fxi_json *v)
     return take_form(p, field, FX_PART_ALT, v);
 }
 
+static bool take_kind(fxi_parse *p, const char *field, fx_part_kind kind, const fxi_json *v)
+{
+    if (kind == FX_PART_SCHEMA) return take_schema(p, field, v);
+    return kind == FX_PART_ALT ? take_choice(p, field, v) : take_text(p, field, kind, v);
+}
+
 // ---- fields -------------------------------------------------------------------------------------
 
-bool fxi_set_guided_json(fxi_parse *p, const fxi_field *f, const fxi_json *v)
+// An empty text or list asks for nothing.
+bool fxi_set_guided(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    return take_schema(p, f->name, v);
-}
-
-// An empty text asks for nothing.
-bool fxi_set_guided_regex(fxi_parse *p, const fxi_field *f, const fxi_json *v)
-{
-    return !fxi_json_string(v).n || take_text(p, f->name, FX_PART_REGEX, v);
-}
-
-bool fxi_set_guided_grammar(fxi_parse *p, const fxi_field *f, const fxi_json *v)
-{
-    return !fxi_json_string(v).n || take_text(p, f->name, FX_PART_RULES, v);
-}
-
-bool fxi_set_guided_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v)
-{
-    return !fxi_json_array_size(v) || take_choice(p, f->name, v);
+    const fx_part_kind kind = (fx_part_kind)f->at;
+    const bool has_value = kind == FX_PART_SCHEMA || fxi_json_string(v).n || fxi_json_array_size(v);
+    return !has_value || take_kind(p, f->name, kind, v);
 }
 
 bool fxi_set_response_format(fxi_parse *p, const fxi_field *f, const fxi_json *v)
@@ -119,10 +111,15 @@ bool fxi_set_text_format(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 
 static bool read_output(fxi_parse *p, const char *field, const char *key, const fxi_json *v)
 {
-    if (!strcmp(key, "json")) return take_schema(p, field, v);
-    if (!strcmp(key, "regex")) return take_text(p, field, FX_PART_REGEX, v);
-    if (!strcmp(key, "grammar")) return take_text(p, field, FX_PART_RULES, v);
-    if (!strcmp(key, "choice")) return take_choice(p, field, v);
+    static const struct {
+        const char *key;
+        fx_part_kind kind;
+    } rows[] = {{"json", FX_PART_SCHEMA},
+                {"regex", FX_PART_REGEX},
+                {"grammar", FX_PART_RULES},
+                {"choice", FX_PART_ALT}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (!strcmp(rows[i].key, key)) return take_kind(p, field, rows[i].kind, v);
     if (!strcmp(key, "json_object") && fxi_json_is_true(v))
         return take_form(p, field, FX_PART_JSON, v);
     return fxi_json_is_false(v) ||
@@ -195,15 +192,12 @@ enum { MAX_TOOL_NAME = 200 };
 // A name is spelled in a grammar between quotes or marks.
 static bool check_name(fxi_parse *p, size_t i, const fxi_json *tool)
 {
-    char param[48];
-    const fxi_json *v = fxi_json_get(fxi_json_get(tool, "function"), "name");
-    const char *name = fxi_json_text(v);
+    const char *name = fxi_tool_name(tool);
     bool plain = *name != 0 && strlen(name) <= MAX_TOOL_NAME;
     for (const char *c = name; *c; c++)
         plain &= (unsigned char)*c > ' ' && !strchr("\"\\{}[]<>'`,;|", *c);
     if (plain) return true;
-    snprintf(param, sizeof param, "tools[%zu].function.name", i);
-    return fxi_bad_value(p, param,
+    return fxi_bad_value(p, fxi_place_at("tools[%zu].function.name", i).text,
                          "a tool whose calls follow a grammar needs a name of at most %d bytes "
                          "without spaces, quotes, brackets and ,;|",
                          MAX_TOOL_NAME);
@@ -213,15 +207,15 @@ static bool check_name(fxi_parse *p, size_t i, const fxi_json *tool)
 // gets no calls.
 static bool check_sayable(fxi_parse *p, size_t i, const fxi_json *tool)
 {
-    char param[48], why[160];
+    char why[160];
     fxi_params *par = p->par;
     const fxi_call_format *f = fxi_params_calls(par);
     const bool strict = par->must_call || fxi_tool_is_strict(tool);
     if (!f || fxi_tool_is_sayable(f, tool, strict, why, sizeof why)) return true;
     par->plain_calls = par->must_call;
     if (par->must_call) return true;
-    snprintf(param, sizeof param, "tools[%zu].function", i);
-    return fxi_bad_value(p, param, "in the model's format '%s', %s", f->name, why);
+    return fxi_bad_value(p, fxi_place_at("tools[%zu].function", i).text,
+                         "in the model's format '%s', %s", f->name, why);
 }
 
 // ---- the list of tools --------------------------------------------------------------------------

@@ -7,6 +7,16 @@
 #include "server/request/api_fields.h"
 #include "server/request/api_request.h"
 
+fxi_place fxi_place_at(const char *fmt, ...)
+{
+    fxi_place at;
+    va_list ap;
+    va_start(ap, fmt);
+    fxi_utf8_vprint(at.text, sizeof at.text, fmt, ap);
+    va_end(ap);
+    return at;
+}
+
 bool fxi_bad_value(fxi_parse *p, const char *param, const char *fmt, ...)
 {
     char text[256];

@@ -8,30 +8,34 @@
 #include "server/request/api_fields.h"
 #include "server/request/api_request.h"
 
-static fxi_params default_params(fxi_api api)
+static fxi_params default_params(fxi_api api, const fxi_limits *lim)
 {
-    return (fxi_params){.api = api,
-                        .max_tok = -1,
-                        .max_completion_tok = -1,
-                        .n = 1,
-                        .best_of = -1,
-                        .temperature = 1,
-                        .top_p = 1,
-                        .typical_p = 1,
-                        .repetition_penalty = 1,
-                        .length_penalty = 1,
-                        .n_logprob = -1,
-                        .n_prompt_logprob = -1,
-                        .cache_prompt = true,
-                        .speculate = true,
-                        .add_special = true,
-                        .parse_special = true,
-                        .skip_special = api != FXI_API_DETOKENIZE,
-                        .keep_priority = api == FXI_API_RETAIN ? 7 : 0,
-                        .add_generation_prompt = true,
-                        .parallel_calls = true,
-                        .include_reasoning = true,
-                        .separate_reasoning = true};
+    fxi_params par = {.api = api,
+                      .charge = lim->charge,
+                      .refuse_excess = lim->refuse_excess,
+                      .formats = lim->formats,
+                      .infill = lim->infill,
+                      .request = fx_request_default(),
+                      .max_tok = -1,
+                      .max_completion_tok = -1,
+                      .n = 1,
+                      .best_of = -1,
+                      .n_logprob = -1,
+                      .n_prompt_logprob = -1,
+                      .cache_prompt = true,
+                      .speculate = true,
+                      .add_special = true,
+                      .parse_special = true,
+                      .skip_special = api != FXI_API_DETOKENIZE,
+                      .add_generation_prompt = true,
+                      .parallel_calls = true,
+                      .include_reasoning = true,
+                      .separate_reasoning = true};
+    par.request.keep_priority = api == FXI_API_RETAIN ? 7 : 0;
+    par.request.processed_logprobs = lim->processed_logprobs;
+    par.request.sampling.cut_first = lim->cut_first;
+    par.request.sampling.typical_p = par.request.sampling.repetition_penalty = 1;
+    return par;
 }
 
 // ---- the table of fields, run over a body -------------------------------------------------------
@@ -143,9 +147,8 @@ static bool is_field(fxi_api api, const char *name)
 // Names go to the log: what is no plain word, and so perhaps a text, does not.
 static bool is_loggable_name(const char *s)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
     const size_t n = strlen(s);
-    return n > 0 && n <= 40 && strspn(s, plain) == n;
+    return n > 0 && n <= 40 && fxi_str_is_plain(fxi_str_of(s), "_-.");
 }
 
 // As many names as there is room for: there are few fields, so few members are looked at.
@@ -176,21 +179,21 @@ static bool read_fields(fxi_parse *p)
 // What needs no number to say.
 static bool check_combinations(fxi_parse *p)
 {
-    static const char fine[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     const fxi_params *par = p->par;
     const char *id = par->request_id ? par->request_id : "";
     // Generating nothing makes sense only if the prompt itself is scored or echoed.
-    const bool scores = par->n_prompt_logprob >= 0 || par->echo;
+    const bool scores = par->n_prompt_logprob >= 0 || par->reply.echo;
     // The marks and the suffix are no part of what an echo repeats, or a truncation keeps.
     const bool infills = par->suffix != NULL;
     const struct {
         bool is_wrong;
         const char *param, *text;
     } rules[] = {
-        {!par->stream && par->stream_options, "stream_options", "'stream_options' needs 'stream'"},
-        {par->stream && par->best_of > par->n, "best_of", "'best_of' cannot be streamed"},
-        {par->stream && par->beam, "use_beam_search", "a beam search cannot be streamed"},
-        {par->stream && par->n_prompt_logprob >= 0, "prompt_logprobs",
+        {!par->reply.stream && par->stream_options, "stream_options",
+         "'stream_options' needs 'stream'"},
+        {par->reply.stream && par->best_of > par->n, "best_of", "'best_of' cannot be streamed"},
+        {par->reply.stream && par->beam, "use_beam_search", "a beam search cannot be streamed"},
+        {par->reply.stream && par->n_prompt_logprob >= 0, "prompt_logprobs",
          "'prompt_logprobs' cannot be streamed"},
         {par->best_of >= 0 && par->best_of < par->n, "best_of", "'best_of' must be at least 'n'"},
         {par->api == FXI_API_CHAT && par->n_logprob > 0 && !par->logprobs, "top_logprobs",
@@ -198,14 +201,14 @@ static bool check_combinations(fxi_parse *p)
         {par->max_completion_tok == 0, "max_completion_tokens",
          "'max_completion_tokens' must be at least 1"},
         {par->max_tok == 0 && !scores, "max_tokens", "'max_tokens' must be at least 1"},
-        {infills && par->echo, "suffix", "'suffix' and 'echo' exclude each other"},
+        {infills && par->reply.echo, "suffix", "'suffix' and 'echo' exclude each other"},
         {infills && par->truncate, "suffix",
          "'suffix' and 'truncate_prompt_tokens' exclude each other"},
         {infills && !par->prompt[0].text, "suffix", "'suffix' needs a prompt of text"},
         {par->continue_final && fxi_json_is_true(fxi_json_get(par->root, "add_generation_prompt")),
          "continue_final_message",
          "'continue_final_message' and 'add_generation_prompt' exclude each other"},
-        {id[strspn(id, fine)] != 0, "request_id",
+        {!fxi_str_is_plain(fxi_str_of(id), "_.-"), "request_id",
          "'request_id' must be letters, digits and _.- only"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
@@ -230,7 +233,7 @@ static bool check_amounts(fxi_parse *p)
                                            : "logprobs";
     if (par->n_prompt_logprob > max_top || par->n_logprob > max_top)
         return fxi_bad_value(p, name, "'%s' must be at most %d on this server", name, max_top);
-    if (most >= 0 && par->min_tok > most)
+    if (most >= 0 && par->request.sampling.min_tok > most)
         return fxi_bad_value(p, "min_tokens", "'min_tokens' must be at most 'max_tokens', %lld",
                              (long long)most);
     if (par->api == FXI_API_EMBEDDINGS && lim->n_embd && par->dimensions > lim->n_embd)
@@ -263,14 +266,8 @@ static bool read_params(fxi_parse *p)
 bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_bytes,
                       const fxi_limits *lim, fxi_http_error *err)
 {
-    *par = default_params(api);
-    par->charge = lim->charge;
+    *par = default_params(api, lim);
     par->n_body_bytes = n_bytes;
-    par->cut_first = lim->cut_first;
-    par->processed_logprobs = lim->processed_logprobs;
-    par->refuse_excess = lim->refuse_excess;
-    par->formats = lim->formats;
-    par->infill = lim->infill;
     fxi_parse p = {par, lim, err};
     bool ok = fxi_json_body(&par->doc, par->charge, body, n_bytes, err);
     par->root = par->doc.root;

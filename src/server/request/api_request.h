@@ -79,20 +79,16 @@ typedef struct fxi_params {
     const fxi_formats *formats; // as in fxi_limits, like
     const fxi_infill *infill;
     const fxi_json *suffix; // a string in root; NULL: none
+    fx_request request;     // what fields set in it: fxi_params_request adds the rest
+    fxi_reply_spec reply;   // the same: fxi_params_reply
     bool add_generation_prompt, continue_final, add_special, parse_special;
     int64_t truncate;                    // 0: not at all; -1: to the context
     int64_t max_tok, max_completion_tok; // -1: absent
     int64_t n, best_of;                  // best_of -1: absent
-    int64_t top_k, min_tok, priority;
-    double temperature, top_p, min_p, typical_p;
-    double repetition_penalty, presence_penalty, frequency_penalty, length_penalty;
-    int64_t seed;
+    int64_t priority;
     const fxi_json *stream_options; // in root; NULL: absent
-    bool has_seed, stream, include_usage, continuous_usage, timings;
-    bool ignore_eos, include_stop, cache_prompt, speculate, beam;
-    bool echo, logprobs, return_ids, tokens_as_ids, skip_special;
+    bool has_seed, cache_prompt, speculate, beam, logprobs, skip_special;
     int64_t n_logprob, n_prompt_logprob; // likeliest tokens; -1: absent
-    fx_early_stop early_stop;
     const char *stop[FXI_MAX_STOP];
     size_t n_stop;
     fxi_id_list stop_token, allow, tokens;
@@ -104,15 +100,14 @@ typedef struct fxi_params {
     fx_grammar *grammar;    // its reference: fxi_params_resolve; NULL: any text
     const char *cache_salt; // NULL: none
     const char *request_id; // NULL: none
-    int64_t keep_priority, keep_s;
+    int64_t keep_s;
     // Of single APIs.
     int64_t dimensions; // 0: all
-    bool base64, normalize, token_strs;
+    bool normalize, token_strs;
     int64_t kv_memory_bytes;
     const char *abort_id;
-    char ignored[96]; // fields that nobody here knows: their names, separated by commas
-    // As the operator has it: fxi_limits.
-    bool cut_first, processed_logprobs, refuse_excess;
+    char ignored[96];           // fields that nobody here knows: their names, separated by commas
+    bool refuse_excess;         // as in fxi_limits
     fxi_http_error unsupported; // the first known field whose effect is not supported
 } fxi_params;
 

@@ -1,6 +1,7 @@
 // api_set.c - the setters of the table of fields: a checked JSON value into fxi_params.
 //
 // The parameters own arrays of ids and biases; texts stay in the JSON tree.
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +24,17 @@ bool fxi_set_integer(fxi_parse *p, const fxi_field *f, const fxi_json *v)
     return true;
 }
 
-bool fxi_set_number(fxi_parse *p, const fxi_field *f, const fxi_json *v)
+bool fxi_set_int(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    *(double *)member_of(p, f) = fxi_json_number(v);
+    *(int *)member_of(p, f) = (int)fxi_json_number(v);
+    return true;
+}
+
+// A tiny number above 0 would become 0.
+bool fxi_set_float(fxi_parse *p, const fxi_field *f, const fxi_json *v)
+{
+    const double d = fxi_json_number(v);
+    *(float *)member_of(p, f) = f->types & FXI_T_ABOVE && d < FLT_MIN ? FLT_MIN : (float)d;
     return true;
 }
 
@@ -56,16 +65,16 @@ bool fxi_set_seed(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 bool fxi_set_early_stop(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     (void)f;
-    p->par->early_stop = fxi_json_is_string(v) ? FX_STOP_NEVER
-                         : fxi_json_is_true(v) ? FX_STOP_EARLY
-                                               : FX_STOP_HEURISTIC;
+    p->par->request.early_stop = fxi_json_is_string(v) ? FX_STOP_NEVER
+                                 : fxi_json_is_true(v) ? FX_STOP_EARLY
+                                                       : FX_STOP_HEURISTIC;
     return true;
 }
 
 bool fxi_set_encoding(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     (void)f;
-    p->par->base64 = !strcmp(fxi_json_text(v), "base64");
+    p->par->reply.base64 = !strcmp(fxi_json_text(v), "base64");
     return true;
 }
 
@@ -124,6 +133,33 @@ bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v)
     return only_if(p, f, fxi_json_is_string(v) && strcmp(fxi_json_text(v), "required") != 0);
 }
 
+// ---- token ids --------------------------------------------------------------------------------
+
+// At least one; `want` says what the field must be, for the message.
+static bool read_token_ids(fxi_parse *p, const char *param, const char *want, const fxi_json *v,
+                           fxi_id_list *out)
+{
+    size_t n = fxi_json_array_size(v);
+    if (!fxi_charge_list(p, n * sizeof *out->id)) return false;
+    out->id = malloc(n * sizeof *out->id);
+    if (!out->id) return fxi_no_memory(p);
+    for (; out->n < n; out->n++) {
+        const fxi_json *id = fxi_json_at(v, out->n);
+        if (!fxi_json_is_int(id)) return fxi_bad_type(p, param, want);
+        if (fxi_json_int(id) < 0 || fxi_json_int(id) >= p->lim->n_vocab)
+            return fxi_bad_value(p, param, "token id %lld is outside the vocabulary (0 to %d)",
+                                 (long long)fxi_json_int(id), p->lim->n_vocab - 1);
+        out->id[out->n] = (int32_t)fxi_json_int(id);
+    }
+    return true;
+}
+
+bool fxi_set_ids(fxi_parse *p, const fxi_field *f, const fxi_json *v)
+{
+    fxi_id_list *out = (fxi_id_list *)((char *)p->par + f->at);
+    return !fxi_json_array_size(v) || read_token_ids(p, f->name, "an array of token ids", v, out);
+}
+
 // ---- prompt and input ---------------------------------------------------------------------------
 
 // `prompt` and `input`: one text, one list of token ids, or several of either.
@@ -138,7 +174,7 @@ static bool add_prompt(fxi_parse *p, const fxi_field *f, const fxi_json *v)
         return fxi_bad_type(p, f->name,
                             "a string, an array of strings, of token ids, or of arrays of ids");
     if (!fxi_json_array_size(v)) return fxi_bad_value(p, f->name, "a prompt has no tokens");
-    return fxi_read_ids(p, f->name, "all token ids, or all strings", v, &out->ids);
+    return read_token_ids(p, f->name, "all token ids, or all strings", v, &out->ids);
 }
 
 // str and [int] are one prompt; [str] and [[int]] are one prompt per member. Members must not mix
@@ -203,32 +239,6 @@ bool fxi_set_bad_words(fxi_parse *p, const fxi_field *f, const fxi_json *v)
     return true;
 }
 
-// ---- token ids --------------------------------------------------------------------------------
-
-bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const fxi_json *v,
-                  fxi_id_list *out)
-{
-    size_t n = fxi_json_array_size(v);
-    if (!fxi_charge_list(p, n * sizeof *out->id)) return false;
-    out->id = malloc(n * sizeof *out->id);
-    if (!out->id) return fxi_no_memory(p);
-    for (; out->n < n; out->n++) {
-        const fxi_json *id = fxi_json_at(v, out->n);
-        if (!fxi_json_is_int(id)) return fxi_bad_type(p, param, want);
-        if (fxi_json_int(id) < 0 || fxi_json_int(id) >= p->lim->n_vocab)
-            return fxi_bad_value(p, param, "token id %lld is outside the vocabulary (0 to %d)",
-                                 (long long)fxi_json_int(id), p->lim->n_vocab - 1);
-        out->id[out->n] = (int32_t)fxi_json_int(id);
-    }
-    return true;
-}
-
-bool fxi_set_ids(fxi_parse *p, const fxi_field *f, const fxi_json *v)
-{
-    fxi_id_list *out = (fxi_id_list *)((char *)p->par + f->at);
-    return !fxi_json_array_size(v) || fxi_read_ids(p, f->name, "an array of token ids", v, out);
-}
-
 // ---- biases -----------------------------------------------------------------------------------
 
 // The token id, written as JSON writes numbers so that no token appears twice; -1: not a token id.
@@ -269,53 +279,44 @@ bool fxi_set_bias(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 // The rules for what OpenAI's clients may send. The engine fits the messages to the template.
 // Unknown members pass unchecked.
 
-typedef struct message_place { // for `param`: "messages[2].content"
-    size_t i;
-    char text[64];
-} message_place;
+// The place of a message's member is its number and the member's name.
+#define MEMBER(i, name) (fxi_place_at("messages[%zu].%s", (i), (name)).text)
 
-static const char *member_param(message_place *w, const char *member)
-{
-    snprintf(w->text, sizeof w->text, "messages[%zu].%s", w->i, member);
-    return w->text;
-}
-
-static bool check_role(fxi_parse *p, message_place *w, const fxi_json *v)
+static bool check_role(fxi_parse *p, size_t i_msg, const fxi_json *v)
 {
     static const char *const known[] = {"system",    "developer", "user",
                                         "assistant", "tool",      "function"};
     const char *name = fxi_json_text(v);
-    if (!name) return fxi_bad_type(p, member_param(w, "role"), "a string");
+    if (!name) return fxi_bad_type(p, MEMBER(i_msg, "role"), "a string");
     return fxi_str_is_any(fxi_str_of(name), known, sizeof known / sizeof known[0]) ||
-           fxi_bad_value(p, member_param(w, "role"), "unknown role '%.*s'",
-                         FXI_UTF8_HEAD(name, 40));
+           fxi_bad_value(p, MEMBER(i_msg, "role"), "unknown role '%.*s'", FXI_UTF8_HEAD(name, 40));
 }
 
-static bool check_part(fxi_parse *p, message_place *w, const fxi_json *v)
+static bool check_part(fxi_parse *p, size_t i_msg, const fxi_json *v)
 {
     static const char *const known[] = {"image_url", "input_audio", "file", "refusal"};
     const char *type = fxi_json_text(fxi_json_get(v, "type"));
     if (!type)
-        return fxi_bad_type(p, member_param(w, "content"), "a string or parts that have a 'type'");
+        return fxi_bad_type(p, MEMBER(i_msg, "content"), "a string or parts that have a 'type'");
     if (fxi_str_is_any(fxi_str_of(type), known, sizeof known / sizeof known[0]))
-        return fxi_part_not_supported(p, member_param(w, "content"), type);
+        return fxi_part_not_supported(p, MEMBER(i_msg, "content"), type);
     if (strcmp(type, "text"))
-        return fxi_bad_value(p, member_param(w, "content"), "unknown kind of part '%.*s'",
+        return fxi_bad_value(p, MEMBER(i_msg, "content"), "unknown kind of part '%.*s'",
                              FXI_UTF8_HEAD(type, 40));
     if (!fxi_json_is_string(fxi_json_get(v, "text")))
-        return fxi_bad_type(p, member_param(w, "content"), "parts whose 'text' is a string");
+        return fxi_bad_type(p, MEMBER(i_msg, "content"), "parts whose 'text' is a string");
     return true;
 }
 
-static bool check_content(fxi_parse *p, message_place *w, const fxi_json *v)
+static bool check_content(fxi_parse *p, size_t i_msg, const fxi_json *v)
 {
     if (fxi_json_is_string(v)) return true;
     if (!fxi_json_is_array(v))
-        return fxi_bad_type(p, member_param(w, "content"), "a string or an array of parts");
+        return fxi_bad_type(p, MEMBER(i_msg, "content"), "a string or an array of parts");
     if (!fxi_json_array_size(v))
-        return fxi_bad_type(p, member_param(w, "content"), "a string or at least one part");
+        return fxi_bad_type(p, MEMBER(i_msg, "content"), "a string or at least one part");
     for (size_t i = 0; i < fxi_json_array_size(v); i++)
-        if (!check_part(p, w, fxi_json_at(v, i))) return false;
+        if (!check_part(p, i_msg, fxi_json_at(v, i))) return false;
     return true;
 }
 
@@ -325,40 +326,40 @@ static bool check_text(fxi_parse *p, const char *param, const fxi_json *v)
     return !v || fxi_json_is_null(v) || fxi_json_is_string(v) || fxi_bad_type(p, param, "a string");
 }
 
-static bool check_call(fxi_parse *p, message_place *w, const fxi_json *call)
+static bool check_call(fxi_parse *p, size_t i_msg, const fxi_json *call)
 {
     const fxi_json *function = fxi_json_get(call, "function");
     const char *type = fxi_json_text(fxi_json_get(call, "type"));
     if (type && strcmp(type, "function"))
-        return fxi_bad_value(p, member_param(w, "tool_calls"), "unknown kind of call '%.*s'",
+        return fxi_bad_value(p, MEMBER(i_msg, "tool_calls"), "unknown kind of call '%.*s'",
                              FXI_UTF8_HEAD(type, 40));
     if (!fxi_json_is_string(fxi_json_get(function, "name")))
         return fxi_bad_type(
-            p, member_param(w, "tool_calls"),
+            p, MEMBER(i_msg, "tool_calls"),
             "an array of objects {\"id\", \"function\": {\"name\", \"arguments\"}}");
-    if (!check_text(p, member_param(w, "tool_calls"), fxi_json_get(call, "id"))) return false;
+    if (!check_text(p, MEMBER(i_msg, "tool_calls"), fxi_json_get(call, "id"))) return false;
     const fxi_json *args = fxi_json_get(function, "arguments");
     return fxi_json_is_object(args) || !args || fxi_json_is_null(args) ||
            fxi_json_is_string(args) ||
-           fxi_bad_type(p, member_param(w, "tool_calls"),
+           fxi_bad_type(p, MEMBER(i_msg, "tool_calls"),
                         "calls whose 'arguments' are text or an object");
 }
 
-static bool check_message(fxi_parse *p, message_place *w, const fxi_json *m)
+static bool check_message(fxi_parse *p, size_t i_msg, const fxi_json *m)
 {
     static const char *const texts[] = {"name", "tool_call_id", "reasoning_content"};
     if (!fxi_json_is_object(m)) return fxi_bad_type(p, "messages", "an array of objects");
-    if (!check_role(p, w, fxi_json_get(m, "role"))) return false;
+    if (!check_role(p, i_msg, fxi_json_get(m, "role"))) return false;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (!check_text(p, member_param(w, texts[i]), fxi_json_get(m, texts[i]))) return false;
+        if (!check_text(p, MEMBER(i_msg, texts[i]), fxi_json_get(m, texts[i]))) return false;
     const fxi_json *calls = fxi_json_get(m, "tool_calls"), *content = fxi_json_get(m, "content");
     if (calls && !fxi_json_is_null(calls) && !fxi_json_is_array(calls))
-        return fxi_bad_type(p, member_param(w, "tool_calls"), "an array");
+        return fxi_bad_type(p, MEMBER(i_msg, "tool_calls"), "an array");
     for (fxi_json_iter it = fxi_json_items(calls); fxi_json_next(&it);)
-        if (!check_call(p, w, it.value)) return false;
+        if (!check_call(p, i_msg, it.value)) return false;
     const bool may_be_empty = fxi_json_array_size(calls) > 0;
     if (may_be_empty && (!content || fxi_json_is_null(content))) return true;
-    return check_content(p, w, content);
+    return check_content(p, i_msg, content);
 }
 
 bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const fxi_json *v)
@@ -369,31 +370,25 @@ bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const fxi_json *v)
                              f->name);
     p->par->n_prompt = 1;
     p->par->input = f->name;
-    for (size_t i = 0; i < fxi_json_array_size(v); i++) {
-        message_place w = {.i = i};
-        if (!check_message(p, &w, fxi_json_at(v, i))) return false;
-    }
+    for (size_t i = 0; i < fxi_json_array_size(v); i++)
+        if (!check_message(p, i, fxi_json_at(v, i))) return false;
     p->par->messages = v;
     return true;
 }
 
 static bool check_tool(fxi_parse *p, size_t i, const fxi_json *tool)
 {
-    char param[48];
     const fxi_json *function = fxi_json_get(tool, "function");
     const fxi_json *parameters = fxi_json_get(function, "parameters");
     const char *type = fxi_json_text(fxi_json_get(tool, "type"));
-    snprintf(param, sizeof param, "tools[%zu].type", i);
-    if (!type) return fxi_bad_type(p, param, "a string");
+    if (!type) return fxi_bad_type(p, fxi_place_at("tools[%zu].type", i).text, "a string");
     if (strcmp(type, "function"))
-        return fxi_bad_value(p, param, "unknown kind of tool '%.*s'", FXI_UTF8_HEAD(type, 40));
-    snprintf(param, sizeof param, "tools[%zu].function.name", i);
+        return fxi_bad_value(p, fxi_place_at("tools[%zu].type", i).text,
+                             "unknown kind of tool '%.*s'", FXI_UTF8_HEAD(type, 40));
     if (!fxi_json_is_string(fxi_json_get(function, "name")))
-        return fxi_bad_type(p, param, "a string");
-    snprintf(param, sizeof param, "tools[%zu].function.parameters", i);
-    if (parameters && !fxi_json_is_null(parameters) && !fxi_json_is_object(parameters))
-        return fxi_bad_type(p, param, "an object");
-    return true;
+        return fxi_bad_type(p, fxi_place_at("tools[%zu].function.name", i).text, "a string");
+    return !parameters || fxi_json_is_null(parameters) || fxi_json_is_object(parameters) ||
+           fxi_bad_type(p, fxi_place_at("tools[%zu].function.parameters", i).text, "an object");
 }
 
 bool fxi_set_tools(fxi_parse *p, const fxi_field *f, const fxi_json *v)

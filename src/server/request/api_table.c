@@ -34,83 +34,59 @@
 #define R          FXI_T_REQUIRED
 #define MAX        FXI_NO_MAX
 
-#define ID      "{\"type\":\"integer\",\"minimum\":0}"
-#define IDS     "{\"type\":\"array\",\"items\":" ID "}"
-#define STRINGS "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"
-#define SCHEMA  "{\"type\":[\"object\",\"boolean\"]}"
-#define CHOICES "{\"type\":\"array\",\"maxItems\":10000,\"items\":{\"type\":\"string\"}}"
-#define FORMAT                                                                                     \
-    "{\"type\":\"object\",\"required\":[\"type\"],\"anyOf\":[{\"properties\":{\"type\":{\"enum\":" \
-    "["                                                                                            \
-    "\"text\",\"json_object\"]}}},{\"required\":[\"json_schema\"],\"properties\":{\"type\":{"      \
-    "\"const\":"                                                                                   \
-    "\"json_schema\"},\"json_schema\":{\"type\":\"object\",\"required\":[\"schema\"],"             \
-    "\"properties\":{"                                                                             \
-    "\"schema\":" SCHEMA "}}}}]}"
-#define OUTPUTS                                                                                   \
-    "{\"type\":\"object\",\"properties\":{\"json\":{\"type\":[\"object\",\"boolean\",\"string\"," \
-    "\"null\"]},\"regex\":{\"type\":[\"string\",\"null\"]},\"choice\":{\"type\":[\"array\","      \
-    "\"null\"]},"                                                                                 \
-    "\"grammar\":{\"type\":[\"string\",\"null\"]},\"json_object\":{\"type\":[\"boolean\","        \
-    "\"null\"]}}}"
-#define INPUTS                                                                                     \
-    "{\"anyOf\":[{\"type\":\"string\"}," STRINGS "," IDS ",{\"type\":\"array\",\"items\":" IDS "}" \
-    "]"                                                                                            \
-    "}"
+#define ID      "{'type':'integer','minimum':0}"
+#define IDS     "{'type':'array','items':" ID "}"
+#define STRINGS "{'type':'array','items':{'type':'string'}}"
+#define SCHEMA  "{'type':['object','boolean']}"
+#define CHOICES "{'type':'array','maxItems':10000,'items':{'type':'string'}}"
+#define FORMAT                                                                                   \
+    "{'type':'object','required':['type'],'anyOf':[{'properties':{'type':{'enum':['text',"       \
+    "'json_object']}}},{'required':['json_schema'],'properties':{'type':{"                       \
+    "'const':'json_schema'},'json_schema':{'type':'object','required':['schema'],'properties':{" \
+    "'schema':" SCHEMA "}}}}]}"
+#define OUTPUTS                                                                            \
+    "{'type':'object','properties':{'json':{'type':['object','boolean','string','null']}," \
+    "'regex':{'type':['string','null']},'choice':{'type':['array','null']},'grammar':{"    \
+    "'type':['string','null']},'json_object':{'type':['boolean','null']}}}"
+#define INPUTS "{'anyOf':[{'type':'string'}," STRINGS "," IDS ",{'type':'array','items':" IDS "}]}"
 #define TEXT_PART                                                                                \
-    "{\"type\":\"object\",\"required\":[\"type\",\"text\"],\"properties\":{\"type\":{\"const\":" \
-    "\"text\"},\"text\":{\"type\":\"string\"}}}"
-#define CONTENT                                                                                 \
-    "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"minItems\":1,\"items\":" TEXT_PART \
-    "}]}"
-#define CALL                                                                                       \
-    "{\"type\":\"object\",\"required\":[\"function\"],\"properties\":{\"id\":{\"type\":["          \
-    "\"string\","                                                                                  \
-    "\"null\"]},\"type\":{\"const\":\"function\"},\"function\":{\"type\":\"object\",\"required\":" \
-    "["                                                                                            \
-    "\"name\"],\"properties\":{\"name\":{\"type\":\"string\"},\"arguments\":{\"type\":["           \
-    "\"string\","                                                                                  \
-    "\"object\",\"null\"]}}}}}"
-#define MESSAGES                                                                                  \
-    "{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"required\":[\"role\"],"  \
-    "\"properties\":{\"role\":{\"enum\":[\"system\",\"developer\",\"user\",\"assistant\","        \
-    "\"tool\",\"function\"]},\"name\":{\"type\":[\"string\",\"null\"]},\"tool_call_id\":{"        \
-    "\"type\":"                                                                                   \
-    "[\"string\",\"null\"]},\"reasoning_content\":{\"type\":[\"string\",\"null\"]}},\"anyOf\":[{" \
-    "\"required\":[\"content\"],\"properties\":{\"content\":" CONTENT                             \
-    ",\"tool_calls\":{\"anyOf\":[{"                                                               \
-    "\"type\":\"null\"},{\"type\":\"array\",\"items\":" CALL                                      \
-    "}]}}},{\"required\":[\"tool_calls\"],"                                                       \
-    "\"properties\":{\"content\":{\"anyOf\":[{\"type\":\"null\"}," CONTENT "]},\"tool_calls\":{"  \
-    "\"type\":\"array\",\"minItems\":1,\"items\":" CALL "}}}]}}"
-#define TOOLS                                                                                  \
-    "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"type\",\"function\"]," \
-    "\"properties\":{\"type\":{\"const\":\"function\"},\"function\":{\"type\":\"object\","     \
-    "\"required\":[\"name\"],\"properties\":{\"name\":{\"type\":\"string\"},\"parameters\":{"  \
-    "\"type\":[\"object\",\"null\"]}}}}}}"
-#define SYSTEM_TEXT \
-    "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"items\":" TEXT_PART "}]}"
-#define RESPONSE_INPUT                                                                          \
-    "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":" \
-    "\"object\"}}]}"
-#define RESPONSE_TOOLS                                                                     \
-    "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"type\",\"name\"]," \
-    "\"properties\":{"                                                                     \
-    "\"type\":{\"const\":\"function\"},\"name\":{\"type\":\"string\"}}}}"
-#define TURNS                                                                                   \
-    "{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"required\":[\"role\"," \
-    "\"content\"],"                                                                             \
-    "\"properties\":{\"role\":{\"enum\":[\"user\",\"assistant\",\"system\"]},\"content\":{"     \
-    "\"type\":[\"string\","                                                                     \
-    "\"array\"]}}}}"
-#define MESSAGE_TOOLS                                                                              \
-    "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"name\",\"input_schema\"]," \
-    "\"properties\":{\"name\":{\"type\":\"string\"},\"input_schema\":{\"type\":\"object\"}}}}"
+    "{'type':'object','required':['type','text'],'properties':{'type':{'const':'text'},'text':{" \
+    "'type':'string'}}}"
+#define CONTENT "{'anyOf':[{'type':'string'},{'type':'array','minItems':1,'items':" TEXT_PART "}]}"
+#define CALL                                                                                     \
+    "{'type':'object','required':['function'],'properties':{'id':{'type':['string','null']},"    \
+    "'type':{'const':'function'},'function':{'type':'object','required':['name'],'properties':{" \
+    "'name':{'type':'string'},'arguments':{'type':['string','object','null']}}}}}"
+#define MESSAGES                                                                                   \
+    "{'type':'array','minItems':1,'items':{'type':'object','required':['role'],'properties':{"     \
+    "'role':{'enum':['system','developer','user','assistant','tool','function']},'name':{"         \
+    "'type':['string','null']},'tool_call_id':{'type':['string','null']},'reasoning_content':{"    \
+    "'type':['string','null']}},'anyOf':[{'required':['content'],'properties':{'content':" CONTENT \
+    ",'tool_calls':{'anyOf':[{'type':'null'},{'type':'array','items':" CALL                        \
+    "}]}}},{'required':['tool_calls'],'properties':{'content':{'anyOf':[{'type':'null'}," CONTENT  \
+    "]},'tool_calls':{'type':'array','minItems':1,'items':" CALL "}}}]}}"
+#define TOOLS                                                                                    \
+    "{'type':'array','items':{'type':'object','required':['type','function'],'properties':{"     \
+    "'type':{'const':'function'},'function':{'type':'object','required':['name'],'properties':{" \
+    "'name':{'type':'string'},'parameters':{'type':['object','null']}}}}}}"
+#define SYSTEM_TEXT "{'anyOf':[{'type':'string'},{'type':'array','items':" TEXT_PART "}]}"
+#define RESPONSE_INPUT \
+    "{'anyOf':[{'type':'string'},{'type':'array','minItems':1,'items':{'type':'object'}}]}"
+#define RESPONSE_TOOLS                                                                           \
+    "{'type':'array','items':{'type':'object','required':['type','name'],'properties':{'type':{" \
+    "'const':'function'},'name':{'type':'string'}}}}"
+#define TURNS                                                                                  \
+    "{'type':'array','minItems':1,'items':{'type':'object','required':['role','content'],"     \
+    "'properties':{'role':{'enum':['user','assistant','system']},'content':{'type':['string'," \
+    "'array']}}}}"
+#define MESSAGE_TOOLS                                                                            \
+    "{'type':'array','items':{'type':'object','required':['name','input_schema'],'properties':{" \
+    "'name':{'type':'string'},'input_schema':{'type':'object'}}}}"
 
 // clang-format off
 static const fxi_field rows[] = {
     {"model", RUNS | TOK | DETOK | COUNT, S, 0, 0, fxi_set_model, 0, "the served model, by any of its names", NULL, NULL, NULL},
-    {"request_id", RUNS, S, 1, 64, fxi_set_text, AT(request_id), "becomes part of the answer's id: letters, digits and _.-", NULL, NULL, "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9_.-]{1,64}$\"}"},
+    {"request_id", RUNS, S, 1, 64, fxi_set_text, AT(request_id), "becomes part of the answer's id: letters, digits and _.-", NULL, NULL, "{'type':'string','pattern':'^[A-Za-z0-9_.-]{1,64}$'}"},
     {"user", RUNS, S, 0, 0, fxi_set_nothing, 0, "ignored", NULL, NULL, NULL},
 
     // What the model reads.
@@ -138,54 +114,54 @@ static const fxi_field rows[] = {
     {"max_tokens", TEXT, I, 0, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context; 0 only to score a prompt", "16", NULL, NULL},
     {"max_tokens", CHAT, I, 0, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context", NULL, NULL, NULL},
     {"max_completion_tokens", CHAT, I, 0, MAX, fxi_set_integer, AT(max_completion_tok), "the same; it overrides max_tokens", NULL, NULL, NULL},
-    {"min_tokens", GEN, I, 0, INT32_MAX, fxi_set_integer, AT(min_tok), "the answer does not end before it has this many", "0", NULL, NULL},
-    {"stop", BOTH, S | A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{\"anyOf\":[{\"type\":\"string\",\"minLength\":1},{\"type\":\"array\",\"maxItems\":16,\"items\":{\"type\":\"string\",\"minLength\":1}}]}"},
+    {"min_tokens", GEN, I, 0, INT32_MAX, fxi_set_int, AT(request.sampling.min_tok), "the answer does not end before it has this many", "0", NULL, NULL},
+    {"stop", BOTH, S | A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{'anyOf':[{'type':'string','minLength':1},{'type':'array','maxItems':16,'items':{'type':'string','minLength':1}}]}"},
     {"stop_token_ids", GEN, A, 0, 1024, fxi_set_ids, AT(stop_token), "tokens that end the answer", NULL, NULL, IDS},
-    {"include_stop_str_in_output", BOTH, B, 0, 0, fxi_set_bool, AT(include_stop), "the answer includes the stop string, or the text of the stop token", "false", NULL, NULL},
-    {"ignore_eos", GEN, B, 0, 0, fxi_set_bool, AT(ignore_eos), "continue after the model's end-of-text token", "false", NULL, NULL},
+    {"include_stop_str_in_output", BOTH, B, 0, 0, fxi_set_bool, AT(request.include_stop), "the answer includes the stop string, or the text of the stop token", "false", NULL, NULL},
+    {"ignore_eos", GEN, B, 0, 0, fxi_set_bool, AT(request.ignore_eos), "continue after the model's end-of-text token", "false", NULL, NULL},
 
     // How a token is chosen.
     {"allowed_token_ids", GEN, A, 1, MAX, fxi_set_ids, AT(allow), "only these tokens are drawn", NULL, NULL, IDS},
-    {"bad_words", GEN, A, 0, 256, fxi_set_bad_words, 0, "the tokens of these words, with or without a space in front, are never drawn in a row", NULL, NULL, "{\"type\":\"array\",\"maxItems\":256,\"items\":{\"type\":\"string\",\"minLength\":1}}"},
-    {"logit_bias", GEN, O, 0, 0, fxi_set_bias, 0, "added to the logit of a token", NULL, NULL, "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"number\",\"minimum\":-100,\"maximum\":100}}"},
-    {"repetition_penalty", GEN, N | FXI_T_ABOVE, 0, 1e30, fxi_set_number, AT(repetition_penalty), "over prompt and answer", "1", NULL, NULL},
-    {"presence_penalty", GEN, N, -2, 2, fxi_set_number, AT(presence_penalty), "over the answer", "0", NULL, NULL},
-    {"frequency_penalty", GEN, N, -2, 2, fxi_set_number, AT(frequency_penalty), "over the answer", "0", NULL, NULL},
-    {"temperature", GEN, N, 0, 2, fxi_set_number, AT(temperature), "0: greedy, ties to the lowest id", "1", NULL, NULL},
-    {"min_p", GEN, N, 0, 1, fxi_set_number, AT(min_p), "drop tokens less likely than this times the likeliest", "0", NULL, NULL},
-    {"top_k", GEN, I, -1, INT32_MAX, fxi_set_integer, AT(top_k), "this many of the likeliest; -1 or 0: all", "0", NULL, NULL},
-    {"top_p", GEN, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(top_p), "the likeliest that make up this probability", "1", NULL, NULL},
-    {"typical_p", GEN, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(typical_p), "locally typical sampling", "1", NULL, NULL},
-    {"seed", GEN, I, 0, 0, fxi_set_seed, AT(seed), "a draw depends on seed, choice and position alone; random by default", NULL, NULL, NULL},
+    {"bad_words", GEN, A, 0, 256, fxi_set_bad_words, 0, "the tokens of these words, with or without a space in front, are never drawn in a row", NULL, NULL, "{'type':'array','maxItems':256,'items':{'type':'string','minLength':1}}"},
+    {"logit_bias", GEN, O, 0, 0, fxi_set_bias, 0, "added to the logit of a token", NULL, NULL, "{'type':'object','additionalProperties':{'type':'number','minimum':-100,'maximum':100}}"},
+    {"repetition_penalty", GEN, N | FXI_T_ABOVE, 0, 1e30, fxi_set_float, AT(request.sampling.repetition_penalty), "over prompt and answer", "1", NULL, NULL},
+    {"presence_penalty", GEN, N, -2, 2, fxi_set_float, AT(request.sampling.presence_penalty), "over the answer", "0", NULL, NULL},
+    {"frequency_penalty", GEN, N, -2, 2, fxi_set_float, AT(request.sampling.frequency_penalty), "over the answer", "0", NULL, NULL},
+    {"temperature", GEN, N, 0, 2, fxi_set_float, AT(request.sampling.temperature), "0: greedy, ties to the lowest id", "1", NULL, NULL},
+    {"min_p", GEN, N, 0, 1, fxi_set_float, AT(request.sampling.min_p), "drop tokens less likely than this times the likeliest", "0", NULL, NULL},
+    {"top_k", GEN, I, -1, INT32_MAX, fxi_set_int, AT(request.sampling.top_k), "this many of the likeliest; -1 or 0: all", "0", NULL, NULL},
+    {"top_p", GEN, N | FXI_T_ABOVE, 0, 1, fxi_set_float, AT(request.sampling.top_p), "the likeliest that make up this probability", "1", NULL, NULL},
+    {"typical_p", GEN, N | FXI_T_ABOVE, 0, 1, fxi_set_float, AT(request.sampling.typical_p), "locally typical sampling", "1", NULL, NULL},
+    {"seed", GEN, I, 0, 0, fxi_set_seed, AT(request.sampling.seed), "a draw depends on seed, choice and position alone; random by default", NULL, NULL, NULL},
 
     // What the answer looks like.
     {"response_format", BOTH, O, 0, 0, fxi_set_response_format, 0, "json_object: the answer is a JSON object; json_schema: a JSON value that the schema validates", "{\"type\":\"text\"}", NULL, FORMAT},
     {"structured_outputs", BOTH, O, 0, 0, fxi_set_structured_outputs, 0, "the same as the guided_* fields, one of them", NULL, NULL, OUTPUTS},
-    {"guided_json", BOTH, S | O | B, 0, 0, fxi_set_guided_json, 0, "the answer is a JSON value that this schema, or its text, validates", NULL, NULL, NULL},
-    {"guided_regex", BOTH, S, 0, 0, fxi_set_guided_regex, 0, "the answer is a text that this regular expression matches as a whole", NULL, NULL, NULL},
-    {"guided_choice", BOTH, A, 0, 0, fxi_set_guided_choice, 0, "the answer is one of these texts", NULL, NULL, CHOICES},
-    {"guided_grammar", BOTH, S, 0, 0, fxi_set_guided_grammar, 0, "the answer is a text of this grammar, in GBNF or Lark's notation", NULL, NULL, NULL},
-    {"json_schema", BOTH, O | B, 0, 0, fxi_set_guided_json, 0, "another name of guided_json", NULL, NULL, NULL},
-    {"grammar", BOTH, S, 0, 0, fxi_set_guided_grammar, 0, "another name of guided_grammar", NULL, NULL, NULL},
+    {"guided_json", BOTH, S | O | B, 0, 0, fxi_set_guided, FX_PART_SCHEMA, "the answer is a JSON value that this schema, or its text, validates", NULL, NULL, NULL},
+    {"guided_regex", BOTH, S, 0, 0, fxi_set_guided, FX_PART_REGEX, "the answer is a text that this regular expression matches as a whole", NULL, NULL, NULL},
+    {"guided_choice", BOTH, A, 0, 0, fxi_set_guided, FX_PART_ALT, "the answer is one of these texts", NULL, NULL, CHOICES},
+    {"guided_grammar", BOTH, S, 0, 0, fxi_set_guided, FX_PART_RULES, "the answer is a text of this grammar, in GBNF or Lark's notation", NULL, NULL, NULL},
+    {"json_schema", BOTH, O | B, 0, 0, fxi_set_guided, FX_PART_SCHEMA, "another name of guided_json", NULL, NULL, NULL},
+    {"grammar", BOTH, S, 0, 0, fxi_set_guided, FX_PART_RULES, "another name of guided_grammar", NULL, NULL, NULL},
 
     // Several answers.
     {"n", BOTH, I, 1, FX_MAX_CHOICE, fxi_set_integer, AT(n), "choices for each prompt, which is computed once", "1", NULL, NULL},
     {"best_of", TEXT, I, 1, FX_MAX_CHOICE, fxi_set_integer, AT(best_of), "computes this many choices and returns the n with the best mean logprob; not with stream", NULL, NULL, NULL},
     {"use_beam_search", BOTH, B, 0, 0, fxi_set_bool, AT(beam), "n or best_of beams, at most 32; not with stream", "false", NULL, NULL},
-    {"length_penalty", BOTH, N, -100, 100, fxi_set_number, AT(length_penalty), "of beams: score = sum of logprobs / tokens^length_penalty", "1", NULL, NULL},
+    {"length_penalty", BOTH, N, -100, 100, fxi_set_float, AT(request.length_penalty), "of beams: score = sum of logprobs / tokens^length_penalty", "1", NULL, NULL},
     {"early_stopping", BOTH, B | S, 0, 0, fxi_set_early_stop, 0, "when a beam search ends once it has enough answers", "false", " never ", NULL},
 
     // What an answer says.
-    {"stream", GEN, B, 0, 0, fxi_set_bool, AT(stream), "server-sent events", "false", NULL, NULL},
-    {"stream_options", BOTH, O, 0, 0, fxi_set_json, AT(stream_options), "with stream only", NULL, NULL, "{\"type\":\"object\",\"properties\":{\"include_usage\":{\"type\":\"boolean\"},\"continuous_usage_stats\":{\"type\":\"boolean\"}}}"},
-    {"echo", TEXT, B, 0, 0, fxi_set_bool, AT(echo), "the text begins with the prompt, logprobs with those of the prompt", "false", NULL, NULL},
+    {"stream", GEN, B, 0, 0, fxi_set_bool, AT(reply.stream), "server-sent events", "false", NULL, NULL},
+    {"stream_options", BOTH, O, 0, 0, fxi_set_json, AT(stream_options), "with stream only", NULL, NULL, "{'type':'object','properties':{'include_usage':{'type':'boolean'},'continuous_usage_stats':{'type':'boolean'}}}"},
+    {"echo", TEXT, B, 0, 0, fxi_set_bool, AT(reply.echo), "the text begins with the prompt, logprobs with those of the prompt", "false", NULL, NULL},
     {"logprobs", TEXT, I, 0, FX_MAX_TOP, fxi_set_integer, AT(n_logprob), "logprobs of the tokens, and this many of the likeliest", NULL, NULL, NULL},
     {"logprobs", CHAT, B, 0, 0, fxi_set_bool, AT(logprobs), "logprobs of the tokens", "false", NULL, NULL},
     {"top_logprobs", CHAT, I, 0, FX_MAX_TOP, fxi_set_integer, AT(n_logprob), "this many of the likeliest tokens; with logprobs only", "0", NULL, NULL},
     {"prompt_logprobs", BOTH, I, 0, FX_MAX_TOP, fxi_set_integer, AT(n_prompt_logprob), "logprobs of the prompt's tokens, and this many of the likeliest; not with stream", NULL, NULL, NULL},
-    {"timings_per_token", BOTH, B, 0, 0, fxi_set_bool, AT(timings), "adds timings: tokens and milliseconds of prompt and answer, to each chunk of a stream", "false", NULL, NULL},
-    {"return_token_ids", BOTH, B, 0, 0, fxi_set_bool, AT(return_ids), "adds token_ids and prompt_token_ids", "false", NULL, NULL},
-    {"return_tokens_as_token_ids", BOTH, B, 0, 0, fxi_set_bool, AT(tokens_as_ids), "tokens in logprobs are written token_id:N", "false", NULL, NULL},
+    {"timings_per_token", BOTH, B, 0, 0, fxi_set_bool, AT(reply.timings), "adds timings: tokens and milliseconds of prompt and answer, to each chunk of a stream", "false", NULL, NULL},
+    {"return_token_ids", BOTH, B, 0, 0, fxi_set_bool, AT(reply.return_ids), "adds token_ids and prompt_token_ids", "false", NULL, NULL},
+    {"return_tokens_as_token_ids", BOTH, B, 0, 0, fxi_set_bool, AT(reply.tokens_as_ids), "tokens in logprobs are written token_id:N", "false", NULL, NULL},
     {"skip_special_tokens", BOTH, B, 0, 0, fxi_set_bool, AT(skip_special), "control tokens add no text; false: they are spelled out", "true", NULL, NULL},
     {"skip_special_tokens", DETOK, B, 0, 0, fxi_set_bool, AT(skip_special), "control tokens add no text", "false", NULL, NULL},
     {"spaces_between_special_tokens", BOTH, B, 0, 0, fxi_set_nothing, 0, "ignored: none are put there", NULL, NULL, NULL},
@@ -217,10 +193,10 @@ static const fxi_field rows[] = {
     {"messages", MSG | COUNT, A | R, 0, 0, fxi_set_nothing, 0, "the conversation: text, tool_use and tool_result, thinking", NULL, NULL, TURNS},
     {"system", MSG | COUNT, S | A, 0, 0, fxi_set_nothing, 0, "a text, or blocks of text", NULL, NULL, SYSTEM_TEXT},
     {"max_tokens", MSG, I | R, 1, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context", NULL, NULL, NULL},
-    {"stop_sequences", MSG, A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{\"type\":\"array\",\"maxItems\":16,\"items\":{\"type\":\"string\",\"minLength\":1}}"},
+    {"stop_sequences", MSG, A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{'type':'array','maxItems':16,'items':{'type':'string','minLength':1}}"},
     {"tools", MSG | COUNT, A, 0, 0, fxi_set_nothing, 0, "functions that the model may call", NULL, NULL, MESSAGE_TOOLS},
-    {"tool_choice", MSG | COUNT, O, 0, 0, fxi_set_messages_choice, 0, "auto, any, tool with a name, none; disable_parallel_tool_use", NULL, NULL, "{\"type\":\"object\",\"required\":[\"type\"],\"properties\":{\"type\":{\"enum\":[\"auto\",\"any\",\"tool\",\"none\"]}}}"},
-    {"thinking", MSG | COUNT, O, 0, 0, fxi_set_thinking, 0, "enabled, adaptive or disabled: for templates that read enable_thinking or thinking", NULL, NULL, "{\"type\":\"object\",\"required\":[\"type\"],\"properties\":{\"type\":{\"enum\":[\"enabled\",\"adaptive\",\"disabled\"]}}}"},
+    {"tool_choice", MSG | COUNT, O, 0, 0, fxi_set_messages_choice, 0, "auto, any, tool with a name, none; disable_parallel_tool_use", NULL, NULL, "{'type':'object','required':['type'],'properties':{'type':{'enum':['auto','any','tool','none']}}}"},
+    {"thinking", MSG | COUNT, O, 0, 0, fxi_set_thinking, 0, "enabled, adaptive or disabled: for templates that read enable_thinking or thinking", NULL, NULL, "{'type':'object','required':['type'],'properties':{'type':{'enum':['enabled','adaptive','disabled']}}}"},
     {"metadata", MSG, O, 0, 0, fxi_set_nothing, 0, "ignored", NULL, NULL, NULL},
     {"mcp_servers", MSG, A, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
     {"container", MSG, S | O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
@@ -230,8 +206,8 @@ static const fxi_field rows[] = {
     {"cache_salt", RUNS, S, 1, 1024, fxi_set_text, AT(cache_salt), "prefixes are shared only among requests with the same salt", NULL, NULL, NULL},
     {"cache_prompt", GEN, B, 0, 0, fxi_set_bool, AT(cache_prompt), "false: shares no prefix and leaves none in the cache", "true", NULL, NULL},
     {"speculate", GEN, B, 0, 0, fxi_set_bool, AT(speculate), "false: nothing is drafted for it; answers do not depend on that", "true", NULL, NULL},
-    {"keep_priority", GEN, I, 0, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "0", NULL, NULL},
-    {"keep_priority", RETAIN, I, 1, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "7", NULL, NULL},
+    {"keep_priority", GEN, I, 0, 7, fxi_set_int, AT(request.keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "0", NULL, NULL},
+    {"keep_priority", RETAIN, I, 1, 7, fxi_set_int, AT(request.keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "7", NULL, NULL},
     {"keep_seconds", GEN | RETAIN, I, 0, UINT32_MAX, fxi_set_integer, AT(keep_s), "for how long after its end that holds; 0: no limit", "0", NULL, NULL},
 
     // For operators.
@@ -254,8 +230,8 @@ static const fxi_field rows[] = {
 };
 
 static const fxi_field stream_rows[] = {
-    {"include_usage", BOTH, B, 0, 0, fxi_set_bool, AT(include_usage), "a last chunk has the usage", "false", NULL, NULL},
-    {"continuous_usage_stats", BOTH, B, 0, 0, fxi_set_bool, AT(continuous_usage), "every chunk has the usage so far", "false", NULL, NULL},
+    {"include_usage", BOTH, B, 0, 0, fxi_set_bool, AT(reply.include_usage), "a last chunk has the usage", "false", NULL, NULL},
+    {"continuous_usage_stats", BOTH, B, 0, 0, fxi_set_bool, AT(reply.continuous_usage), "every chunk has the usage so far", "false", NULL, NULL},
 };
 // clang-format on
 

@@ -1,21 +1,10 @@
 // dialect.c - see dialect.h: a chat while it is written.
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json/json.h"
-#include "base/text/utf8.h" // defines: fxi_utf8_vprint
+#include "base/text/utf8.h" // defines: FXI_UTF8_HEAD
 #include "server/request/dialect.h"
-
-fxi_place fxi_place_at(const char *fmt, ...)
-{
-    fxi_place at;
-    va_list ap;
-    va_start(ap, fmt);
-    fxi_utf8_vprint(at.text, sizeof at.text, fmt, ap);
-    va_end(ap);
-    return at;
-}
 
 // ok: what was written.
 static bool draft_written(fxi_chat_draft *d, bool ok)
@@ -57,10 +46,9 @@ bool fxi_chat_draft_text(fxi_chat_draft *d, const fxi_place *at, const fxi_json 
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static bool begin_draft_message(fxi_buf *b, const char *role)
+static const char *comma_before(const fxi_buf *list)
 {
-    return (!b->n || fxi_buf_str(b, ",")) && fxi_buf_str(b, "{\"role\":") &&
-           fxi_json_cstr(b, role) && fxi_buf_str(b, ",\"content\":");
+    return list->n ? "," : "";
 }
 
 bool fxi_chat_draft_message(fxi_chat_draft *d, const char *role, const char *id,
@@ -68,10 +56,9 @@ bool fxi_chat_draft_message(fxi_chat_draft *d, const char *role, const char *id,
 {
     fxi_buf *b = &d->messages;
     return fxi_chat_draft_close(d) &&
-           draft_written(
-               d, begin_draft_message(b, role) && fxi_json_str(b, text->p, text->n) &&
-                      (!id || (fxi_buf_str(b, ",\"tool_call_id\":") && fxi_json_cstr(b, id))) &&
-                      fxi_buf_str(b, "}"));
+           draft_written(d, fxi_json_fmt(b, "%s{'role':%q,'content':%t", comma_before(b), role,
+                                         (fxi_str){text->p, text->n}) &&
+                                fxi_json_fmt(b, id ? ",'tool_call_id':%q}" : "}", id));
 }
 
 bool fxi_chat_draft_add(fxi_chat_draft *d, const char *role, const char *id, const fxi_place *at,
@@ -110,26 +97,22 @@ bool fxi_chat_draft_say(fxi_chat_draft *d, fxi_buf *to, const fxi_place *at, con
 bool fxi_chat_draft_call(fxi_chat_draft *d, const fxi_json *id, const fxi_json *name,
                          const fxi_json *args)
 {
-    fxi_buf *b = &d->calls;
     d->open = true;
-    return draft_written(d, fxi_buf_str(b, b->n ? ",{\"id\":" : "{\"id\":") &&
-                                fxi_json_value(b, id) &&
-                                fxi_buf_str(b, ",\"type\":\"function\",\"function\":{\"name\":") &&
-                                fxi_json_value(b, name) && fxi_buf_str(b, ",\"arguments\":") &&
-                                fxi_json_value(b, args) && fxi_buf_str(b, "}}"));
+    return draft_written(
+        d, fxi_json_fmt(&d->calls,
+                        "%s{'id':%v,'type':'function','function':{'name':%v,'arguments':%v}}",
+                        comma_before(&d->calls), id, name, args));
 }
 
 static bool add_assistant(fxi_chat_draft *d)
 {
     fxi_buf *b = &d->messages;
-    const bool empty = !d->text.n && d->calls.n;
-    return begin_draft_message(b, "assistant") &&
-           (empty ? fxi_buf_str(b, "null") : fxi_json_str(b, d->text.p, d->text.n)) &&
-           (!d->reasoning.n || (fxi_buf_str(b, ",\"reasoning_content\":") &&
-                                fxi_json_str(b, d->reasoning.p, d->reasoning.n))) &&
-           (!d->calls.n || (fxi_buf_str(b, ",\"tool_calls\":[") &&
-                            fxi_buf_add(b, d->calls.p, d->calls.n) && fxi_buf_str(b, "]"))) &&
-           fxi_buf_str(b, "}");
+    const bool has_content = d->text.n || !d->calls.n;
+    return fxi_json_fmt(b, "%s{'role':'assistant','content':", comma_before(b)) &&
+           fxi_json_fmt(b, has_content ? "%t" : "null", (fxi_str){d->text.p, d->text.n}) &&
+           (!d->reasoning.n || fxi_json_fmt(b, ",'reasoning_content':%t",
+                                            (fxi_str){d->reasoning.p, d->reasoning.n})) &&
+           (!d->calls.n || fxi_json_fmt(b, ",'tool_calls':[%b]", &d->calls)) && fxi_buf_str(b, "}");
 }
 
 bool fxi_chat_draft_close(fxi_chat_draft *d)
@@ -142,20 +125,34 @@ bool fxi_chat_draft_close(fxi_chat_draft *d)
     return draft_written(d, ok);
 }
 
-// ---- tools --------------------------------------------------------------------------------------
+// ---- tools and the whole ------------------------------------------------------------------------
 
-bool fxi_chat_draft_tool(fxi_chat_draft *d, const fxi_json *name, const fxi_json *about,
-                         const fxi_json *parameters, bool strict)
+bool fxi_chat_draft_tool(fxi_chat_draft *d, size_t i, const fxi_json *tool, const char *type,
+                         const char *schema)
 {
     fxi_buf *b = &d->tools;
-    bool ok = fxi_buf_str(b, b->n ? "," : "") &&
-              fxi_buf_str(b, "{\"type\":\"function\",\"function\":{\"name\":") &&
-              fxi_json_value(b, name);
-    if (fxi_json_is_string(about))
-        ok = ok && fxi_buf_str(b, ",\"description\":") && fxi_json_value(b, about);
-    if (fxi_json_is_object(parameters))
-        ok = ok && fxi_buf_str(b, ",\"parameters\":") && fxi_json_value(b, parameters);
-    return draft_written(d, ok && fxi_buf_str(b, strict ? ",\"strict\":true}}" : "}}"));
+    const bool is_function = !strcmp(type, "function");
+    const fxi_json *kind = fxi_json_get(tool, "type"), *name = fxi_json_get(tool, "name"),
+                   *about = fxi_json_get(tool, "description"),
+                   *parameters = fxi_json_get(tool, schema);
+    const char *word = fxi_json_is_string(kind) ? fxi_json_text(kind) : "?";
+    const bool has_kind = is_function || (kind && !fxi_json_is_null(kind));
+    if (is_function && !fxi_json_is_string(kind))
+        return fxi_bad_type(d->p, fxi_place_at("tools[%zu].type", i).text, "a string");
+    if (has_kind && strcmp(word, type) != 0)
+        return fxi_bad_value(d->p, fxi_place_at("tools[%zu].type", i).text,
+                             "tools of type '%.*s' are not supported", FXI_UTF8_HEAD(word, 40));
+    if (!fxi_json_is_string(name))
+        return fxi_bad_type(d->p, fxi_place_at("tools[%zu].name", i).text, "a string");
+    if (!is_function && !fxi_json_is_object(parameters))
+        return fxi_bad_type(d->p, fxi_place_at("tools[%zu].%s", i, schema).text, "an object");
+    const bool is_strict = fxi_json_is_true(fxi_json_get(tool, "strict"));
+    return draft_written(
+        d,
+        fxi_json_fmt(b, "%s{'type':'function','function':{'name':%v", comma_before(b), name) &&
+            (!fxi_json_is_string(about) || fxi_json_fmt(b, ",'description':%v", about)) &&
+            (!fxi_json_is_object(parameters) || fxi_json_fmt(b, ",'parameters':%v", parameters)) &&
+            fxi_json_fmt(b, is_strict ? ",'strict':true}}" : "}}"));
 }
 
 // ---- the whole ----------------------------------------------------------------------------------
@@ -166,12 +163,10 @@ bool fxi_chat_draft_end(fxi_chat_draft *d, const char *input)
     fxi_buf all = {0};
     if (!fxi_chat_draft_close(d)) return false;
     if (!d->messages.n) return fxi_bad_value(d->p, input, "'%s' is empty", input);
-    bool ok = fxi_buf_str(&all, "{\"messages\":[") &&
-              fxi_buf_add(&all, d->messages.p, d->messages.n) &&
-              fxi_buf_str(&all, "],\"tools\":[") && fxi_buf_add(&all, d->tools.p, d->tools.n) &&
-              fxi_buf_str(&all, "]}");
-    ok = draft_written(d, ok) && fxi_charge_list(d->p, 2 * all.cap) &&
-         fxi_json_body(&par->made, par->charge, all.p, all.n, d->p->err);
+    const bool ok = draft_written(d, fxi_json_fmt(&all, "{'messages':[%b],'tools':[%b]}",
+                                                  &d->messages, &d->tools)) &&
+                    fxi_charge_list(d->p, 2 * all.cap) &&
+                    fxi_json_body(&par->made, par->charge, all.p, all.n, d->p->err);
     fxi_buf_free(&all);
     if (!ok) return false;
     par->messages = fxi_json_get(par->made.root, "messages");
@@ -236,13 +231,12 @@ bool fxi_variables_convert(fxi_parse *p)
     if (!par->effort && !par->thinking) return true;
     const char *thinks = par->thinking > 0 ? "true" : "false";
     bool ok = fxi_buf_str(&b, "{");
-    if (par->effort) ok = ok && fxi_buf_fmt(&b, "\"reasoning_effort\":\"%s\",", par->effort);
+    if (par->effort) ok = ok && fxi_json_fmt(&b, "'reasoning_effort':%q,", par->effort);
     if (par->thinking)
-        ok = ok && fxi_buf_fmt(&b, "\"enable_thinking\":%s,\"thinking\":%s,", thinks, thinks);
+        ok = ok && fxi_json_fmt(&b, "'enable_thinking':%s,'thinking':%s,", thinks, thinks);
     // The client's own come last: of equal names they count.
     for (fxi_json_iter it = fxi_json_members(par->kwargs); ok && fxi_json_next(&it);)
-        ok = fxi_json_str(&b, it.key, it.key_bytes) && fxi_buf_str(&b, ":") &&
-             fxi_json_value(&b, it.value) && fxi_buf_str(&b, ",");
+        ok = fxi_json_fmt(&b, "%t:%v,", (fxi_str){it.key, it.key_bytes}, it.value);
     if (ok) b.p[b.n - 1] = '}';
     ok =
         (ok || fxi_no_memory(p)) && fxi_json_body(&par->made_kwargs, par->charge, b.p, b.n, p->err);

@@ -17,13 +17,6 @@ typedef struct fxi_chat_draft {
     fxi_buf text, reasoning, calls; // calls: members of a JSON list
 } fxi_chat_draft;
 
-// Where a value stands, for `param`: "input[2].content".
-typedef struct fxi_place {
-    char text[64];
-} fxi_place;
-
-__attribute__((format(printf, 1, 2))) fxi_place fxi_place_at(const char *fmt, ...);
-
 // All return false with *d->p->err filled.
 
 // The text of a string, or of a list of parts whose types are in `types` (" text input_text "), is
@@ -47,9 +40,10 @@ bool fxi_chat_draft_call(fxi_chat_draft *d, const fxi_json *id, const fxi_json *
                          const fxi_json *args);
 // The assistant's message is complete.
 bool fxi_chat_draft_close(fxi_chat_draft *d);
-// A tool: its parameters may be NULL.
-bool fxi_chat_draft_tool(fxi_chat_draft *d, const fxi_json *name, const fxi_json *about,
-                         const fxi_json *parameters, bool strict);
+// Tool i, whose type must be `type`: "function", or "custom" (of Anthropic's), which need not be
+// said, but then its parameters, the member `schema`, must be.
+bool fxi_chat_draft_tool(fxi_chat_draft *d, size_t i, const fxi_json *tool, const char *type,
+                         const char *schema);
 // Parses what was written into p->par, whose conversation came in the field `input`.
 bool fxi_chat_draft_end(fxi_chat_draft *d, const char *input);
 void fxi_chat_draft_free(fxi_chat_draft *d);

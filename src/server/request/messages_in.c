@@ -136,23 +136,6 @@ static bool add_turn(fxi_chat_draft *d, size_t i, const fxi_json *m)
 
 // ---- tools --------------------------------------------------------------------------------------
 
-static bool add_custom_tool(fxi_chat_draft *d, size_t i, const fxi_json *tool)
-{
-    const fxi_json *type = fxi_json_get(tool, "type"), *name = fxi_json_get(tool, "name");
-    const fxi_json *schema = fxi_json_get(tool, "input_schema");
-    if (type && !fxi_json_is_null(type) &&
-        (!fxi_json_is_string(type) || strcmp(fxi_json_text(type), "custom") != 0))
-        return fxi_bad_value(
-            d->p, fxi_place_at("tools[%zu].type", i).text, "tools of type '%.*s' are not supported",
-            FXI_UTF8_HEAD(fxi_json_is_string(type) ? fxi_json_text(type) : "?", 40));
-    if (!fxi_json_is_string(name))
-        return fxi_bad_type(d->p, fxi_place_at("tools[%zu].name", i).text, "a string");
-    if (!fxi_json_is_object(schema))
-        return fxi_bad_type(d->p, fxi_place_at("tools[%zu].input_schema", i).text, "an object");
-    return fxi_chat_draft_tool(d, name, fxi_json_get(tool, "description"), schema,
-                               fxi_json_is_true(fxi_json_get(tool, "strict")));
-}
-
 // {"type": "auto" | "any" | "tool" | "none", "name", "disable_parallel_tool_use"}.
 bool fxi_set_messages_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
@@ -183,7 +166,7 @@ bool fxi_messages_convert(fxi_parse *p)
     if (ok && d.calls.n) ok = fxi_bad_value(p, "messages", "results must follow the last calls");
     p->par->continue_final = d.open; // the answer is begun
     for (fxi_json_iter it = fxi_json_items(tools); ok && fxi_json_next(&it);)
-        ok = add_custom_tool(&d, it.i, it.value);
+        ok = fxi_chat_draft_tool(&d, it.i, it.value, "custom", "input_schema");
     ok = ok && fxi_chat_draft_end(&d, "messages");
     fxi_chat_draft_free(&d);
     return ok;

@@ -100,24 +100,6 @@ static bool add_input(fxi_chat_draft *d, const fxi_json *input)
     return ok;
 }
 
-// ---- the rest -----------------------------------------------------------------------------------
-
-static bool add_response_tool(fxi_chat_draft *d, size_t i, const fxi_json *tool)
-{
-    const fxi_json *type = fxi_json_get(tool, "type"), *name = fxi_json_get(tool, "name");
-    if (!fxi_json_is_string(type))
-        return fxi_bad_type(d->p, fxi_place_at("tools[%zu].type", i).text, "a string");
-    if (strcmp(fxi_json_text(type), "function") != 0)
-        return fxi_bad_value(d->p, fxi_place_at("tools[%zu].type", i).text,
-                             "tools of type '%.*s' are not supported",
-                             FXI_UTF8_HEAD(fxi_json_text(type), 40));
-    if (!fxi_json_is_string(name))
-        return fxi_bad_type(d->p, fxi_place_at("tools[%zu].name", i).text, "a string");
-    return fxi_chat_draft_tool(d, name, fxi_json_get(tool, "description"),
-                               fxi_json_get(tool, "parameters"),
-                               fxi_json_is_true(fxi_json_get(tool, "strict")));
-}
-
 // ---- what the answer repeats --------------------------------------------------------------------
 
 // Members as the client sent them.
@@ -127,18 +109,18 @@ static bool add_mirror(fxi_parse *p)
                                              {"max_output_tokens", "null"},
                                              {"metadata", "{}"},
                                              {"parallel_tool_calls", "true"},
-                                             {"reasoning", "{\"effort\":null,\"summary\":null}"},
+                                             {"reasoning", "{'effort':null,'summary':null}"},
                                              {"temperature", "1.0"},
-                                             {"text", "{\"format\":{\"type\":\"text\"}}"},
-                                             {"tool_choice", "\"auto\""},
+                                             {"text", "{'format':{'type':'text'}}"},
+                                             {"tool_choice", "'auto'"},
                                              {"tools", "[]"},
                                              {"top_p", "1.0"}};
     fxi_buf *b = &p->par->mirror;
     bool ok = true;
     for (size_t i = 0; ok && i < sizeof members / sizeof members[0]; i++) {
         const fxi_json *v = fxi_json_get(p->par->root, members[i][0]);
-        ok = fxi_buf_fmt(b, ",\"%s\":", members[i][0]) &&
-             (v && !fxi_json_is_null(v) ? fxi_json_value(b, v) : fxi_buf_str(b, members[i][1]));
+        ok = fxi_json_fmt(b, ",%q:", members[i][0]) &&
+             fxi_json_fmt(b, v && !fxi_json_is_null(v) ? "%v" : members[i][1], v);
     }
     return (ok || fxi_no_memory(p)) && fxi_charge_list(p, 2 * b->cap);
 }
@@ -150,7 +132,7 @@ bool fxi_responses_convert(fxi_parse *p)
     bool ok = fxi_chat_draft_system(&d, "instructions", fxi_json_get(root, "instructions"), "") &&
               add_input(&d, fxi_json_get(root, "input"));
     for (fxi_json_iter it = fxi_json_items(fxi_json_get(root, "tools")); ok && fxi_json_next(&it);)
-        ok = add_response_tool(&d, it.i, it.value);
+        ok = fxi_chat_draft_tool(&d, it.i, it.value, "function", "parameters");
     ok = ok && fxi_chat_draft_end(&d, "input") && add_mirror(p);
     fxi_chat_draft_free(&d);
     return ok;

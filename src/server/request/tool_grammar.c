@@ -161,26 +161,16 @@ static void add_spelled_marks(grammar_builder *b, part_list *l, const char *cons
         if (!control_at(b, mark[i])) append_part(b, l, part_text(mark[i]));
 }
 
-// ---- the arguments of one call ------------------------------------------------------------------
-
 // As parts of a grammar, by the body of the format: JSON, a tag for each, or Python's keywords.
 // Where the arguments are taken apart, the format must be able to name each of them; what it cannot
 // is refused.
 
 enum { MAX_NAME = 200 };
 
-#define WORD_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
-
 static const fxi_json *params_of(const fxi_json *tool)
 {
     const fxi_json *v = fxi_json_get(fxi_json_get(tool, "function"), "parameters");
     return fxi_json_is_object(v) ? v : NULL;
-}
-
-static const char *name_of(const fxi_json *tool)
-{
-    const char *s = fxi_json_text(fxi_json_get(fxi_json_get(tool, "function"), "name"));
-    return s ? s : "";
 }
 
 static bool takes_apart(const fxi_call_format *f)
@@ -207,7 +197,7 @@ static bool is_sayable_key(const fxi_call_format *f, const char *key)
 {
     const size_t n = strlen(key);
     if (!n || n > MAX_NAME) return false;
-    if (f->body == FXI_BODY_PYTHON) return !key[strspn(key, WORD_BYTES)];
+    if (f->body == FXI_BODY_PYTHON) return fxi_str_is_plain(fxi_str_of(key), "_");
     return !strpbrk(key, "<>\"\n");
 }
 
@@ -249,20 +239,15 @@ static bool check_keywords(const fxi_json *params, char *why, size_t n)
     return false;
 }
 
-static bool check_tool_name(const fxi_call_format *f, const char *name, char *why, size_t n)
-{
-    if (strlen(name) <= MAX_NAME &&
-        (f->body != FXI_BODY_PYTHON || !name[strspn(name, WORD_BYTES ".-")]))
-        return true;
-    snprintf(why, n, "no call can name it");
-    return false;
-}
-
 bool fxi_tool_is_sayable(const fxi_call_format *calls, const fxi_json *tool, bool strict, char *why,
                          size_t n)
 {
     const fxi_json *params = params_of(tool);
-    if (!check_tool_name(calls, name_of(tool), why, n)) return false;
+    const char *name = fxi_tool_name(tool);
+    if (calls->body == FXI_BODY_PYTHON && !fxi_str_is_plain(fxi_str_of(name), "_.-")) {
+        snprintf(why, n, "no call can name it");
+        return false;
+    }
     if (!strict || !params || !takes_apart(calls)) return true;
     return check_keywords(params, why, n) && check_keys(calls, params, why, n) &&
            check_required(params, why, n);
@@ -312,7 +297,7 @@ static fx_part tag_text(grammar_builder *b, fx_part value)
 
 static fx_part tag_value(grammar_builder *b, const fxi_json *tool, const char *name)
 {
-    const char *function = name_of(tool);
+    const char *function = fxi_tool_name(tool);
     const fxi_param_kind kind =
         fxi_tools_param((void *)b->par->tools, function, strlen(function), name, strlen(name));
     if (kind != FXI_PARAM_TEXT) return member_part(b, FX_PART_SCHEMA, params_of(tool), name);
@@ -331,16 +316,23 @@ static bool is_required(const fxi_json *params, const char *name)
 
 // ---- tags ---------------------------------------------------------------------------------------
 
+// An argument with what stands around its key and its value; NULL: nothing.
+static fx_part argument_part(grammar_builder *b, const char *front, fx_part key,
+                             const char *between, fx_part value, const char *back)
+{
+    part_list l = {0};
+    add_marked_text(b, &l, front);
+    append_part(b, &l, key);
+    add_marked_text(b, &l, between);
+    append_part(b, &l, value);
+    add_marked_text(b, &l, back);
+    return part_seq(&l);
+}
+
 static fx_part one_tag(grammar_builder *b, fx_part key, fx_part value)
 {
     const fxi_call_spelling *w = &b->calls->spelling;
-    part_list l = {0};
-    add_marked_text(b, &l, w->key);
-    append_part(b, &l, key);
-    add_marked_text(b, &l, w->key_end);
-    append_part(b, &l, value);
-    add_marked_text(b, &l, w->value_end);
-    return part_seq(&l);
+    return argument_part(b, w->key, key, w->key_end, value, w->value_end);
 }
 
 static void add_tags(grammar_builder *b, part_list *l, const fxi_json *tool)
@@ -368,18 +360,6 @@ static void add_any_tags(grammar_builder *b, part_list *l)
 
 // ---- Python -------------------------------------------------------------------------------------
 
-static fx_part one_keyword(grammar_builder *b, const char *front, fx_part key, fx_part value,
-                           const char *back)
-{
-    part_list l = {0};
-    add_marked_text(b, &l, front);
-    append_part(b, &l, key);
-    add_marked_text(b, &l, "=");
-    append_part(b, &l, value);
-    add_marked_text(b, &l, back);
-    return part_seq(&l);
-}
-
 // The first required parameter has no comma; those in front of it have theirs behind. Where none is
 // required, the last may be missing behind a comma, as Python allows.
 static void add_keywords(grammar_builder *b, part_list *l, const fxi_json *tool)
@@ -389,9 +369,9 @@ static void add_keywords(grammar_builder *b, part_list *l, const fxi_json *tool)
     bool behind = false;
     for (fxi_json_iter it = fxi_json_members(all); fxi_json_next(&it);) {
         const bool must = is_required(params, it.key), is_last = ++i == fxi_json_object_size(all);
-        const fx_part one = one_keyword(b, behind ? ", " : NULL, part_text(it.key),
-                                        member_part(b, FX_PART_SCHEMA, params, it.key),
-                                        behind || must || is_last ? NULL : ", ");
+        const fx_part one = argument_part(b, behind ? ", " : NULL, part_text(it.key), "=",
+                                          member_part(b, FX_PART_SCHEMA, params, it.key),
+                                          behind || must || is_last ? NULL : ", ");
         append_part(b, l, must ? one : part_maybe(b, one));
         behind |= must;
     }
@@ -402,10 +382,9 @@ static void add_any_keywords(grammar_builder *b, part_list *l)
     static const char key[] = "[A-Za-z_][A-Za-z0-9_]{0,63}";
     part_list all = {0};
     const fx_part value = {.kind = FX_PART_SCHEMA};
-    append_part(b, &all, one_keyword(b, NULL, part_regex(key), value, NULL));
-    append_part(
-        b, &all,
-        part_repeat(b, one_keyword(b, ", ", part_regex(key), value, NULL), 0, FX_PART_NO_MAX));
+    const fx_part more = argument_part(b, ", ", part_regex(key), "=", value, NULL);
+    append_part(b, &all, argument_part(b, NULL, part_regex(key), "=", value, NULL));
+    append_part(b, &all, part_repeat(b, more, 0, FX_PART_NO_MAX));
     append_part(b, l, part_maybe(b, part_seq(&all)));
 }
 
@@ -434,8 +413,6 @@ static void add_args(grammar_builder *b, part_list *l, const fxi_json *tool)
     else
         (is_python ? add_any_keywords : add_any_tags)(b, l);
 }
-
-// ---- the grammar of an answer -------------------------------------------------------------------
 
 static bool has_channels(const grammar_builder *b)
 {
@@ -487,10 +464,9 @@ static void add_start(grammar_builder *b, part_list *l)
 static fx_part call_part(grammar_builder *b, const fxi_json *tool)
 {
     const fxi_call_spelling *w = &b->calls->spelling;
-    const fxi_json *name = fxi_json_get(fxi_json_get(tool, "function"), "name");
     part_list l = {0};
     add_marked_text(b, &l, w->before);
-    append_part(b, &l, part_text(fxi_json_text(name)));
+    append_part(b, &l, part_text(fxi_tool_name(tool)));
     if (b->calls->head_is_id) append_part(b, &l, part_regex(":(?:0|[1-9][0-9]{0,3})"));
     add_marked_text(b, &l, w->name_end);
     add_args(b, &l, tool);

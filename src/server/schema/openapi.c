@@ -5,256 +5,164 @@
 #include "server/request/api_fields.h"
 #include "server/schema/openapi.h"
 
-// What is done to a path, and what is sent and answered.
 // ---- the schemas of answers ---------------------------------------------------------------------
 
-// What answers look like, as a table of members. Their writers are in reply/ and
-// endpoint/.
-
-#define STR             "{\"type\":\"string\"}"
-#define INT             "{\"type\":\"integer\"}"
-#define NUM             "{\"type\":\"number\"}"
-#define BOOL            "{\"type\":\"boolean\"}"
-#define NULLS           "{\"type\":\"null\"}"
-#define NULL_STR        "{\"type\":[\"string\",\"null\"]}"
-#define NULL_NUM        "{\"type\":[\"number\",\"null\"]}"
-#define MAP             "{\"type\":\"object\"}"
-#define NULL_MAP        "{\"type\":[\"object\",\"null\"]}"
-#define CONST(s)        "{\"const\":\"" s "\"}"
-#define LIST(of)        "{\"type\":\"array\",\"items\":" of "}"
-#define REF(name)       "{\"$ref\":\"#/components/schemas/" name "\"}"
-#define OR_NULL(schema) "{\"anyOf\":[" schema "," NULLS "]}"
-
-// Rows of one component stand together.
-static const struct answer_member {
-    const char *of, *name;
-    bool always;
-    const char *schema;
-} members[] = {
-    {"Status", "status", true, STR},
-    {"Version", "version", true, STR},
-    {"Prompt", "prompt", true, STR},
-    {"Text", "prompt", true, STR},
-    {"Text", "content", true, STR},
-    {"Tokens", "count", true, INT},
-    {"Tokens", "max_model_len", true, INT},
-    {"Tokens", "tokens", true, LIST(INT)},
-    {"Tokens", "token_strs", true, OR_NULL(LIST(STR))},
-
-    {"Model", "id", true, STR},
-    {"Model", "object", true, CONST("model")},
-    {"Model", "created", true, INT},
-    {"Model", "owned_by", true, STR},
-    {"Model", "max_model_len", true, INT},
-    {"Model", "root", true, STR},
-    {"Model", "parent", true, NULL_STR},
-    {"Models", "object", true, CONST("list")},
-    {"Models", "data", true, LIST(REF("Model"))},
-    {"Properties", "model", true, STR},
-    {"Properties", "architecture", true, STR},
-    {"Properties", "max_model_len", true, INT},
-    {"Properties", "generates", true, BOOL},
-    {"Properties", "embeds", true, BOOL},
-    {"Properties", "embedding_length", true, INT},
-
-    {"TokenizerInfo", "bos_token", true, NULL_STR},
-    {"TokenizerInfo", "eos_token", true, NULL_STR},
-    {"TokenizerInfo", "max_model_len", true, INT},
-    {"TokenizerInfo", "vocabulary", true, INT},
-
-    {"CachedTokens", "cached_tokens", true, INT},
-    {"ReasoningTokens", "reasoning_tokens", true, INT},
-    {"Usage", "prompt_tokens", true, INT},
-    {"Usage", "completion_tokens", true, INT},
-    {"Usage", "total_tokens", true, INT},
-    {"Usage", "prompt_tokens_details", true, REF("CachedTokens")},
-    {"Usage", "completion_tokens_details", false, REF("ReasoningTokens")},
-    {"Timings", "cache_n", true, INT},
-    {"Timings", "prompt_n", true, INT},
-    {"Timings", "prompt_ms", true, NUM},
-    {"Timings", "prompt_per_token_ms", true, NUM},
-    {"Timings", "prompt_per_second", true, NUM},
-    {"Timings", "predicted_n", true, INT},
-    {"Timings", "predicted_ms", true, NUM},
-    {"Timings", "predicted_per_token_ms", true, NUM},
-    {"Timings", "predicted_per_second", true, NUM},
-    {"PromptUsage", "prompt_tokens", true, INT},
-    {"PromptUsage", "total_tokens", true, INT},
-
-    {"TextLogprobs", "tokens", true, LIST(STR)},
-    {"TextLogprobs", "token_logprobs", true, LIST(NULL_NUM)},
-    {"TextLogprobs", "top_logprobs", true, LIST(NULL_MAP)},
-    {"TextLogprobs", "text_offset", true, LIST(INT)},
-    {"TextChoice", "index", true, INT},
-    {"TextChoice", "text", true, STR},
-    {"TextChoice", "logprobs", true, OR_NULL(REF("TextLogprobs"))},
-    {"TextChoice", "finish_reason", true, "{\"enum\":[\"stop\",\"length\"]}"},
-    {"TextChoice", "stop_reason", true, "{\"type\":[\"string\",\"integer\",\"null\"]}"},
-    {"TextChoice", "token_ids", false, LIST(INT)},
-    {"TextChoice", "prompt_token_ids", false, LIST(INT)},
-    {"TextChoice", "prompt_logprobs", false, LIST(NULL_MAP)},
-    {"Completion", "id", true, STR},
-    {"Completion", "object", true, CONST("text_completion")},
-    {"Completion", "created", true, INT},
-    {"Completion", "model", true, STR},
-    {"Completion", "system_fingerprint", true, STR},
-    {"Completion", "choices", true, LIST(REF("TextChoice"))},
-    {"Completion", "usage", true, REF("Usage")},
-    {"Completion", "timings", false, REF("Timings")},
-
-    {"TopLogprob", "token", true, STR},
-    {"TopLogprob", "logprob", true, NUM},
-    {"TopLogprob", "bytes", true, LIST(INT)},
-    {"TokenLogprob", "token", true, STR},
-    {"TokenLogprob", "logprob", true, NUM},
-    {"TokenLogprob", "bytes", true, LIST(INT)},
-    {"TokenLogprob", "top_logprobs", true, LIST(REF("TopLogprob"))},
-    {"ChatLogprobs", "content", true, LIST(REF("TokenLogprob"))},
-    {"ChatLogprobs", "refusal", true, NULLS},
-    {"CalledFunction", "name", true, STR},
-    {"CalledFunction", "arguments", true, STR},
-    {"ToolCall", "id", true, STR},
-    {"ToolCall", "type", true, CONST("function")},
-    {"ToolCall", "function", true, REF("CalledFunction")},
-    {"Message", "role", true, CONST("assistant")},
-    {"Message", "content", true, NULL_STR},
-    {"Message", "refusal", true, NULL_STR},
-    {"Message", "reasoning_content", false, STR},
-    {"Message", "tool_calls", false, LIST(REF("ToolCall"))},
-    {"ChatChoice", "index", true, INT},
-    {"ChatChoice", "message", true, REF("Message")},
-    {"ChatChoice", "logprobs", true, OR_NULL(REF("ChatLogprobs"))},
-    {"ChatChoice", "finish_reason", true, "{\"enum\":[\"stop\",\"length\",\"tool_calls\"]}"},
-    {"ChatChoice", "stop_reason", true, "{\"type\":[\"string\",\"integer\",\"null\"]}"},
-    {"ChatChoice", "token_ids", false, LIST(INT)},
-    {"ChatCompletion", "id", true, STR},
-    {"ChatCompletion", "object", true, CONST("chat.completion")},
-    {"ChatCompletion", "created", true, INT},
-    {"ChatCompletion", "model", true, STR},
-    {"ChatCompletion", "system_fingerprint", true, STR},
-    {"ChatCompletion", "choices", true, LIST(REF("ChatChoice"))},
-    {"ChatCompletion", "usage", true, REF("Usage")},
-    {"ChatCompletion", "timings", false, REF("Timings")},
-    {"ChatCompletion", "prompt_token_ids", false, LIST(INT)},
-    {"ChatCompletion", "prompt_logprobs", false, LIST(NULL_MAP)},
-
-    {"Response", "id", true, STR},
-    {"Response", "object", true, CONST("response")},
-    {"Response", "created_at", true, INT},
-    {"Response", "status", true, "{\"enum\":[\"completed\",\"incomplete\",\"failed\"]}"},
-    {"Response", "error", true, NULL_MAP},
-    {"Response", "incomplete_details", true, NULL_MAP},
-    {"Response", "model", true, STR},
-    {"Response", "output", true, LIST(MAP)},
-    {"Response", "parallel_tool_calls", true, BOOL},
-    {"Response", "tools", true, LIST(MAP)},
-    {"Response", "usage", true, MAP},
-    {"AnthropicUsage", "input_tokens", true, INT},
-    {"AnthropicUsage", "cache_creation_input_tokens", true, INT},
-    {"AnthropicUsage", "cache_read_input_tokens", true, INT},
-    {"AnthropicUsage", "output_tokens", true, INT},
-    {"AnthropicMessage", "id", true, STR},
-    {"AnthropicMessage", "type", true, CONST("message")},
-    {"AnthropicMessage", "role", true, CONST("assistant")},
-    {"AnthropicMessage", "model", true, STR},
-    {"AnthropicMessage", "content", true, LIST(MAP)},
-    {"AnthropicMessage", "stop_reason", true,
-     "{\"enum\":[\"end_turn\",\"max_tokens\",\"stop_sequence\",\"tool_use\"]}"},
-    {"AnthropicMessage", "stop_sequence", true, NULL_STR},
-    {"AnthropicMessage", "usage", true, REF("AnthropicUsage")},
-    {"InputTokens", "input_tokens", true, INT},
-
-    {"Embedding", "object", true, CONST("embedding")},
-    {"Embedding", "index", true, INT},
-    {"Embedding", "embedding", true, "{\"type\":[\"array\",\"string\"],\"items\":" NUM "}"},
-    {"Embeddings", "object", true, CONST("list")},
-    {"Embeddings", "data", true, LIST(REF("Embedding"))},
-    {"Embeddings", "model", true, STR},
-    {"Embeddings", "usage", true, REF("PromptUsage")},
-
-    {"Prefix", "object", true, CONST("cache.prefix")},
-    {"Prefix", "index", true, INT},
-    {"Prefix", "tokens", true, INT},
-    {"Prefix", "cached_tokens", true, INT},
-    {"Prefixes", "object", true, CONST("list")},
-    {"Prefixes", "data", true, LIST(REF("Prefix"))},
-    {"Cache", "kv_memory_bytes", true, INT},
-    {"Cache", "mapped_bytes", true, INT},
-    {"Cache", "cached_bytes", true, INT},
-    {"Budget", "kv_memory_bytes", true, INT},
-    {"Aborted", "aborted", true, INT},
-    {"Slot", "id", true, STR},
-    {"Slot", "request_id", true, STR},
-    {"Slot", "path", true, STR},
-    {"Slot", "tenant", true, STR},
-    {"Slot", "state", true,
-     "{\"enum\":[\"reading\",\"queued\",\"prefill\",\"decode\",\"sending\"]}"},
-    {"Slot", "age_s", true, NUM},
-    {"Slot", "choices", true, INT},
-    {"Slot", "prompt_tokens", true, INT},
-    {"Slot", "completion_tokens", true, INT},
-    {"Slots", "object", true, CONST("list")},
-    {"Slots", "data", true, LIST(REF("Slot"))},
-    {"Limits", "max_model_len", true, INT},
-    {"Limits", "max_choices", true, INT},
-    {"Limits", "max_logprobs", true, INT},
-    {"Limits", "max_body_bytes", true, INT},
-    {"Limits", "max_queue_bytes", true, INT},
-    {"Limits", "max_connections", true, INT},
-    {"Limits", "header_timeout_s", true, NUM},
-    {"Limits", "body_timeout_s", true, NUM},
-    {"Limits", "read_timeout_s", true, NUM},
-    {"Sleep", "is_sleeping", true, BOOL},
-    {"Object", NULL, false, MAP},
-
-    {"ErrorDetail", "message", true, STR},
-    {"ErrorDetail", "type", true, STR},
-    {"ErrorDetail", "param", true, NULL_STR},
-    {"ErrorDetail", "code", true, NULL_STR},
-    {"Error", "error", true, REF("ErrorDetail")},
-    {"AnthropicErrorDetail", "type", true, STR},
-    {"AnthropicErrorDetail", "message", true, STR},
-    {"AnthropicError", "type", true, CONST("error")},
-    {"AnthropicError", "error", true, REF("AnthropicErrorDetail")},
-    {"AnthropicError", "request_id", true, STR},
+// What answers look like, member by member; "name?" may be missing. Their writers are in reply/ and
+// endpoint/. A type is written as
+//
+//     integer   string|null   'list'   'stop'|'length'   a type of JSON, or several; a text
+//     Usage   [Usage]   ?Usage                           a component; a list of it; it, or null
+//     array|string[number]                               whose elements are numbers
+static const struct answer {
+    const char *name, *members;
+} answers[] = {
+    {"Status", "status: string"},
+    {"Version", "version: string"},
+    {"Prompt", "prompt: string"},
+    {"Text", "prompt: string, content: string"},
+    {"Tokens", "count: integer, max_model_len: integer, tokens: [integer], token_strs: ?[string]"},
+    {"Model",
+     "id: string, object: 'model', created: integer, owned_by: string, max_model_len: integer, "
+     "root: string, parent: string|null"},
+    {"Models", "object: 'list', data: [Model]"},
+    {"Properties",
+     "model: string, architecture: string, max_model_len: integer, generates: boolean, "
+     "embeds: boolean, embedding_length: integer"},
+    {"TokenizerInfo", "bos_token: string|null, eos_token: string|null, max_model_len: integer, "
+                      "vocabulary: integer"},
+    {"CachedTokens", "cached_tokens: integer"},
+    {"ReasoningTokens", "reasoning_tokens: integer"},
+    {"Usage", "prompt_tokens: integer, completion_tokens: integer, total_tokens: integer, "
+              "prompt_tokens_details: CachedTokens, completion_tokens_details?: ReasoningTokens"},
+    {"Timings",
+     "cache_n: integer, prompt_n: integer, prompt_ms: number, prompt_per_token_ms: number, "
+     "prompt_per_second: number, predicted_n: integer, predicted_ms: number, "
+     "predicted_per_token_ms: number, predicted_per_second: number"},
+    {"PromptUsage", "prompt_tokens: integer, total_tokens: integer"},
+    {"TextLogprobs",
+     "tokens: [string], token_logprobs: [number|null], top_logprobs: [object|null], "
+     "text_offset: [integer]"},
+    {"TextChoice",
+     "index: integer, text: string, logprobs: ?TextLogprobs, finish_reason: 'stop'|'length', "
+     "stop_reason: string|integer|null, token_ids?: [integer], prompt_token_ids?: [integer], "
+     "prompt_logprobs?: [object|null]"},
+    {"Completion",
+     "id: string, object: 'text_completion', created: integer, model: string, "
+     "system_fingerprint: string, choices: [TextChoice], usage: Usage, timings?: Timings"},
+    {"TopLogprob", "token: string, logprob: number, bytes: [integer]"},
+    {"TokenLogprob",
+     "token: string, logprob: number, bytes: [integer], top_logprobs: [TopLogprob]"},
+    {"ChatLogprobs", "content: [TokenLogprob], refusal: null"},
+    {"CalledFunction", "name: string, arguments: string"},
+    {"ToolCall", "id: string, type: 'function', function: CalledFunction"},
+    {"Message", "role: 'assistant', content: string|null, refusal: string|null, "
+                "reasoning_content?: string, tool_calls?: [ToolCall]"},
+    {"ChatChoice", "index: integer, message: Message, logprobs: ?ChatLogprobs, "
+                   "finish_reason: 'stop'|'length'|'tool_calls', stop_reason: string|integer|null, "
+                   "token_ids?: [integer]"},
+    {"ChatCompletion",
+     "id: string, object: 'chat.completion', created: integer, model: string, "
+     "system_fingerprint: string, choices: [ChatChoice], usage: Usage, timings?: Timings, "
+     "prompt_token_ids?: [integer], prompt_logprobs?: [object|null]"},
+    {"Response", "id: string, object: 'response', created_at: integer, "
+                 "status: 'completed'|'incomplete'|'failed', error: object|null, "
+                 "incomplete_details: object|null, model: string, output: [object], "
+                 "parallel_tool_calls: boolean, tools: [object], usage: object"},
+    {"AnthropicUsage", "input_tokens: integer, cache_creation_input_tokens: integer, "
+                       "cache_read_input_tokens: integer, output_tokens: integer"},
+    {"AnthropicMessage",
+     "id: string, type: 'message', role: 'assistant', model: string, content: [object], "
+     "stop_reason: 'end_turn'|'max_tokens'|'stop_sequence'|'tool_use', "
+     "stop_sequence: string|null, usage: AnthropicUsage"},
+    {"InputTokens", "input_tokens: integer"},
+    {"Embedding", "object: 'embedding', index: integer, embedding: array|string[number]"},
+    {"Embeddings", "object: 'list', data: [Embedding], model: string, usage: PromptUsage"},
+    {"Prefix", "object: 'cache.prefix', index: integer, tokens: integer, cached_tokens: integer"},
+    {"Prefixes", "object: 'list', data: [Prefix]"},
+    {"Cache", "kv_memory_bytes: integer, mapped_bytes: integer, cached_bytes: integer"},
+    {"Budget", "kv_memory_bytes: integer"},
+    {"Aborted", "aborted: integer"},
+    {"Slot",
+     "id: string, request_id: string, path: string, tenant: string, "
+     "state: 'reading'|'queued'|'prefill'|'decode'|'sending', age_s: number, choices: integer, "
+     "prompt_tokens: integer, completion_tokens: integer"},
+    {"Slots", "object: 'list', data: [Slot]"},
+    {"Limits", "max_model_len: integer, max_choices: integer, max_logprobs: integer, "
+               "max_body_bytes: integer, max_queue_bytes: integer, max_connections: integer, "
+               "header_timeout_s: number, body_timeout_s: number, read_timeout_s: number"},
+    {"Sleep", "is_sleeping: boolean"},
+    {"Object", ""},
+    {"ErrorDetail", "message: string, type: string, param: string|null, code: string|null"},
+    {"Error", "error: ErrorDetail"},
+    {"AnthropicErrorDetail", "type: string, message: string"},
+    {"AnthropicError", "type: 'error', error: AnthropicErrorDetail, request_id: string"},
 };
 
-static const struct answer_member *const members_end = members + sizeof members / sizeof *members;
+static bool add_type(fxi_buf *b, const char **at);
 
-static bool is_of_same(const struct answer_member *a, const struct answer_member *b)
+// Words with | between them.
+static bool add_words_type(fxi_buf *b, const char **at)
 {
-    return a < members_end && !strcmp(a->of, b->of);
+    const bool quoted = **at == '\'';
+    const bool several = (*at)[strcspn(*at, "|,]")] == '|';
+    const char *key = !quoted ? "type" : several ? "enum" : "const", *before = several ? "[" : "";
+    bool ok = fxi_json_fmt(b, "{%q:", key);
+    for (bool more = true; ok && more; before = ",") {
+        const size_t n = strcspn(*at, "|,[]");
+        ok = fxi_json_fmt(b, "%s%t", before, (fxi_str){*at + quoted, n - 2 * quoted});
+        *at += n;
+        more = **at == '|';
+        *at += more;
+    }
+    ok = ok && fxi_buf_str(b, several ? "]" : "");
+    if (**at == '[') {
+        ++*at;
+        ok = ok && fxi_json_fmt(b, ",'items':") && add_type(b, at);
+        ++*at;
+    }
+    return ok && fxi_buf_str(b, "}");
 }
 
-static bool add_required(fxi_buf *b, const struct answer_member *first)
+// Moves *at past the type.
+static bool add_type(fxi_buf *b, const char **at)
 {
+    const char first = **at;
+    if (first >= 'A' && first <= 'Z') {
+        const fxi_str name = {*at, strcspn(*at, ",]")};
+        *at += name.n;
+        return fxi_json_fmt(b, "{'$ref':'#/components/schemas/") &&
+               fxi_buf_add(b, name.p, name.n) && fxi_json_fmt(b, "'}");
+    }
+    if (first != '?' && first != '[') return add_words_type(b, at);
+    ++*at;
+    if (first == '?')
+        return fxi_json_fmt(b, "{'anyOf':[") && add_type(b, at) &&
+               fxi_json_fmt(b, ",{'type':'null'}]}");
+    const bool ok = fxi_json_fmt(b, "{'type':'array','items':") && add_type(b, at);
+    ++*at;
+    return ok && fxi_buf_str(b, "}");
+}
+
+static bool add_answer_schema(fxi_buf *b, const struct answer *a)
+{
+    fxi_buf required = {0}, properties = {0};
     const char *comma = "";
-    bool ok = fxi_buf_str(b, "\"required\":[");
-    for (const struct answer_member *m = first; ok && is_of_same(m, first); m++) {
-        if (!m->always) continue;
-        ok = fxi_buf_fmt(b, "%s\"%s\"", comma, m->name);
-        comma = ",";
-    }
-    return ok && fxi_buf_str(b, "]");
-}
-
-static bool add_component(fxi_buf *b, const struct answer_member *first)
-{
-    if (!first->name) return fxi_buf_fmt(b, "\"%s\":%s", first->of, first->schema);
-    bool ok = fxi_buf_fmt(b, "\"%s\":{\"type\":\"object\",", first->of) && add_required(b, first) &&
-              fxi_buf_str(b, ",\"properties\":{");
-    for (const struct answer_member *m = first; ok && is_of_same(m, first); m++)
-        ok = fxi_buf_fmt(b, "%s\"%s\":%s", m > first ? "," : "", m->name, m->schema);
-    return ok && fxi_buf_str(b, "}}");
-}
-
-static bool add_answers(fxi_buf *b)
-{
     bool ok = true;
-    for (const struct answer_member *m = members, *next; ok && m < members_end; m = next) {
-        for (next = m; is_of_same(next, m);) next++;
-        ok = (m == members || fxi_buf_str(b, ",")) && add_component(b, m);
+    for (const char *at = a->members; ok && *at; comma = ",") {
+        const fxi_str name = {at, strcspn(at, "?:")};
+        const bool may_miss = at[name.n] == '?';
+        at += name.n + may_miss + strlen(": ");
+        ok = fxi_json_fmt(&properties, "%s%t:", comma, name) && add_type(&properties, &at) &&
+             (may_miss || fxi_json_fmt(&required, "%s%t", required.n ? "," : "", name));
+        at += strspn(at, ", ");
     }
+    if (ok && !properties.n)
+        ok = fxi_json_fmt(b, "%q:{'type':'object'}", a->name);
+    else if (ok)
+        ok = fxi_json_fmt(b, "%q:{'type':'object','required':[%b],'properties':{%b}}", a->name,
+                          &required, &properties);
+    fxi_buf_free(&required);
+    fxi_buf_free(&properties);
     return ok;
 }
 
@@ -341,13 +249,14 @@ static const struct type_word {
 // null equals absent, but not where the field is required.
 static bool add_types(fxi_buf *b, const fxi_field *f)
 {
-    bool ok = fxi_buf_str(b, "\"type\":["), first = true;
+    bool ok = fxi_json_fmt(b, "'type':[");
+    const char *comma = "";
     for (size_t i = 0; ok && i < sizeof type_words / sizeof type_words[0]; i++) {
         if (!(f->types & type_words[i].bit)) continue;
-        ok = fxi_buf_fmt(b, "%s\"%s\"", first ? "" : ",", type_words[i].text);
-        first = false;
+        ok = fxi_json_fmt(b, "%s%q", comma, type_words[i].text);
+        comma = ",";
     }
-    return ok && fxi_buf_str(b, f->types & FXI_T_REQUIRED ? "]" : ",\"null\"]");
+    return ok && fxi_json_fmt(b, f->types & FXI_T_REQUIRED ? "]" : ",'null']");
 }
 
 static bool add_bounds(fxi_buf *b, const fxi_field *f)
@@ -366,13 +275,13 @@ static bool add_bounds(fxi_buf *b, const fxi_field *f)
 // The words that its string may be; other types beside the string stay free.
 static bool add_words(fxi_buf *b, const fxi_field *f)
 {
-    bool ok = fxi_buf_str(b, "\"anyOf\":[{\"enum\":[null"), more = true;
+    bool ok = fxi_json_fmt(b, "'anyOf':[{'enum':[null");
     for (const char *w = f->words + 1; ok && *w; w += strcspn(w, " ") + 1)
-        ok = fxi_buf_str(b, ",") && fxi_json_str(b, w, strcspn(w, " "));
+        ok = fxi_json_fmt(b, ",%t", (fxi_str){w, strcspn(w, " ")});
     ok = ok && fxi_buf_str(b, "]}");
-    for (size_t i = 0; ok && more && i < sizeof type_words / sizeof type_words[0]; i++)
+    for (size_t i = 0; ok && i < sizeof type_words / sizeof type_words[0]; i++)
         if (type_words[i].bit != FXI_T_STR && f->types & type_words[i].bit)
-            ok = fxi_buf_fmt(b, ",{\"type\":\"%s\"}", type_words[i].text);
+            ok = fxi_json_fmt(b, ",{'type':%q}", type_words[i].text);
     return ok && fxi_buf_str(b, "]");
 }
 
@@ -381,39 +290,37 @@ static const struct neutral {
     fxi_setter *set;
     const char *schema;
 } neutrals[] = {
-    {fxi_only_absent, "\"type\":\"null\""},
-    {fxi_only_false, "\"enum\":[false,null]"},
-    {fxi_only_zero, "\"enum\":[0,null]"},
-    {fxi_only_empty,
-     "\"anyOf\":[{\"type\":\"string\",\"maxLength\":0},{\"type\":\"array\",\"maxItems\":0},"
-     "{\"type\":\"object\",\"maxProperties\":0},{\"type\":\"null\"}]"},
-    {fxi_set_suffix, "\"type\":[\"string\",\"null\"],\"maxLength\":0"},
-    {fxi_only_free_choice, "\"enum\":[\"none\",\"auto\",null]"},
+    {fxi_only_absent, "'type':'null'"},
+    {fxi_only_false, "'enum':[false,null]"},
+    {fxi_only_zero, "'enum':[0,null]"},
+    {fxi_only_empty, "'anyOf':[{'type':'string','maxLength':0},{'type':'array','maxItems':0},"
+                     "{'type':'object','maxProperties':0},{'type':'null'}]"},
+    {fxi_set_suffix, "'type':['string','null'],'maxLength':0"},
+    {fxi_only_free_choice, "'enum':['none','auto',null]"},
 };
 
 static bool add_shape(fxi_buf *b, const fxi_field *f, const fxi_limits *lim)
 {
     if (f->set == fxi_set_model) {
-        bool ok = fxi_buf_str(b, "\"enum\":[null,") && fxi_json_cstr(b, lim->model_id);
-        for (size_t i = 0; ok && i < lim->n_alias; i++)
-            ok = fxi_buf_str(b, ",") && fxi_json_cstr(b, lim->alias[i]);
+        bool ok = fxi_json_fmt(b, "'enum':[null,%q", lim->model_id);
+        for (size_t i = 0; ok && i < lim->n_alias; i++) ok = fxi_json_fmt(b, ",%q", lim->alias[i]);
         return ok && fxi_buf_str(b, "]");
     }
     const bool fills_in = f->set == fxi_set_suffix && lim->infill;
     for (size_t i = 0; !fills_in && i < sizeof neutrals / sizeof neutrals[0]; i++)
-        if (neutrals[i].set == f->set) return fxi_buf_str(b, neutrals[i].schema);
+        if (neutrals[i].set == f->set) return fxi_json_fmt(b, neutrals[i].schema);
     if (f->words) return add_words(b, f);
     if (!f->shape) return add_types(b, f) && add_bounds(b, f);
-    return fxi_buf_fmt(b, "\"anyOf\":[%s%s]", f->shape,
-                       f->types & FXI_T_REQUIRED ? "" : ",{\"type\":\"null\"}") &&
+    return fxi_json_fmt(b, "'anyOf':[") && fxi_json_fmt(b, f->shape) &&
+           fxi_json_fmt(b, f->types & FXI_T_REQUIRED ? "]" : ",{'type':'null'}]") &&
            add_bounds(b, f);
 }
 
 static bool add_field(fxi_buf *b, const fxi_field *f, const fxi_limits *lim)
 {
-    return fxi_buf_fmt(b, "\"%s\":{", f->name) && add_shape(b, f, lim) &&
-           fxi_buf_str(b, ",\"description\":") && fxi_json_cstr(b, f->about) &&
-           (!f->preset || fxi_buf_fmt(b, ",\"default\":%s", f->preset)) && fxi_buf_str(b, "}");
+    return fxi_json_fmt(b, "%q:{", f->name) && add_shape(b, f, lim) &&
+           fxi_json_fmt(b, ",'description':%q", f->about) &&
+           fxi_json_fmt(b, f->preset ? ",'default':%s}" : "}", f->preset);
 }
 
 // ---- bodies -------------------------------------------------------------------------------------
@@ -422,28 +329,27 @@ static bool add_body(fxi_buf *b, fxi_api api, const fxi_limits *lim)
 {
     size_t n;
     const fxi_field *rows = fxi_field_rows(&n);
+    fxi_buf required = {0};
     const char *comma = "";
-    bool ok = fxi_buf_fmt(b, "\"%s\":{\"type\":\"object\",\"properties\":{", body_names[api]);
+    bool ok = fxi_json_fmt(b, "%q:{'type':'object','properties':{", body_names[api]);
     for (const fxi_field *f = rows; ok && f < rows + n; f++) {
         if (!(f->apis & 1u << api)) continue;
         ok = fxi_buf_str(b, comma) && add_field(b, f, lim);
         comma = ",";
+        if (ok && f->types & FXI_T_REQUIRED)
+            ok = fxi_json_fmt(&required, "%s%q", required.n ? "," : "", f->name);
     }
-    ok = ok && fxi_buf_str(b, "},\"required\":[");
-    comma = "";
-    for (const fxi_field *f = rows; ok && f < rows + n; f++) {
-        if (!(f->apis & 1u << api) || !(f->types & FXI_T_REQUIRED)) continue;
-        ok = fxi_buf_fmt(b, "%s\"%s\"", comma, f->name);
-        comma = ",";
-    }
-    return ok && fxi_buf_str(b, "]}");
+    ok = ok && fxi_json_fmt(b, "},'required':[%b]}", &required);
+    fxi_buf_free(&required);
+    return ok;
 }
 
 static bool add_components(fxi_buf *b, const fxi_limits *lim)
 {
-    bool ok = fxi_buf_str(b, "\"components\":{\"securitySchemes\":{\"key\":{\"type\":\"http\","
-                             "\"scheme\":\"bearer\"}},\"schemas\":{") &&
-              add_answers(b);
+    bool ok = fxi_json_fmt(b, "'components':{'securitySchemes':{'key':{'type':'http','scheme':"
+                              "'bearer'}},'schemas':{");
+    for (size_t i = 0; ok && i < sizeof answers / sizeof answers[0]; i++)
+        ok = fxi_buf_str(b, i ? "," : "") && add_answer_schema(b, &answers[i]);
     for (int api = 0; ok && api < FXI_N_API; api++)
         ok = fxi_buf_str(b, ",") && add_body(b, (fxi_api)api, lim);
     return ok && fxi_buf_str(b, "}}");
@@ -453,42 +359,42 @@ static bool add_components(fxi_buf *b, const fxi_limits *lim)
 
 static bool add_answer(fxi_buf *b, const api_operation *o)
 {
+    const bool streams = o->api == FXI_API_COMPLETIONS || o->api == FXI_API_RESPONSES ||
+                         o->api == FXI_API_MESSAGES || !strcmp(o->answer, "ChatCompletion");
     if (strchr(o->answer, '/'))
-        return fxi_buf_fmt(b, "\"%s\":{\"schema\":{\"type\":\"string\"}}", o->answer);
-    bool ok = fxi_buf_fmt(
-        b, "\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/%s\"}}", o->answer);
-    if (o->api == FXI_API_COMPLETIONS || o->api == FXI_API_RESPONSES ||
-        o->api == FXI_API_MESSAGES || !strcmp(o->answer, "ChatCompletion"))
-        ok = ok && fxi_buf_str(b, ",\"text/event-stream\":{\"schema\":{}}");
-    return ok;
+        return fxi_json_fmt(b, "%q:{'schema':{'type':'string'}}", o->answer);
+    return fxi_json_fmt(b, "'application/json':{'schema':{'$ref':'#/components/schemas/%s'}}",
+                        o->answer) &&
+           fxi_json_fmt(b, streams ? ",'text/event-stream':{'schema':{}}" : "");
+}
+
+static bool add_error(fxi_buf *b, const char *range, const char *about, const api_operation *o)
+{
+    const bool is_anthropic = o->api == FXI_API_MESSAGES || o->api == FXI_API_COUNT;
+    return fxi_json_fmt(b,
+                        ",%q:{'description':%q,'content':{'application/json':{'schema':{'$ref':"
+                        "'#/components/schemas/%s'}}}}",
+                        range, about, is_anthropic ? "AnthropicError" : "Error");
 }
 
 static bool add_operation(fxi_buf *b, const api_operation *o)
 {
-    static const char usual[] =
-        "\"content\":{\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/Error\"}}}";
-    static const char anthropic[] = "\"content\":{\"application/json\":{\"schema\":{\"$ref\":"
-                                    "\"#/components/schemas/AnthropicError\"}}}";
-    const bool other = o->api == FXI_API_MESSAGES || o->api == FXI_API_COUNT;
-    const char *error = other ? anthropic : usual;
-    const char *method = strcmp(o->method, "GET") ? "post" : "get";
-    bool ok = fxi_buf_fmt(b, "\"%s\":{\"summary\":", method) && fxi_json_cstr(b, o->about);
+    bool ok =
+        fxi_json_fmt(b, "%q:{'summary':%q", strcmp(o->method, "GET") ? "post" : "get", o->about);
     if (ok && strchr(o->path, '{'))
-        ok = fxi_buf_str(b, ",\"parameters\":[{\"name\":\"id\",\"in\":\"path\",\"required\":true,"
-                            "\"schema\":{\"type\":\"string\",\"minLength\":1}}]");
+        ok = fxi_json_fmt(b, ",'parameters':[{'name':'id','in':'path','required':true,"
+                             "'schema':{'type':'string','minLength':1}}]");
     if (ok && o->api >= 0)
-        ok = fxi_buf_fmt(b,
-                         ",\"requestBody\":{\"required\":true,\"content\":{\"application/json\":"
-                         "{\"schema\":{\"$ref\":\"#/components/schemas/%s\"}}}}",
-                         body_names[o->api]);
+        ok = fxi_json_fmt(b,
+                          ",'requestBody':{'required':true,'content':{'application/json':"
+                          "{'schema':{'$ref':'#/components/schemas/%s'}}}}",
+                          body_names[o->api]);
     return ok &&
-           fxi_buf_str(b, ",\"security\":[{},{\"key\":[]}],\"responses\":{\"200\":{\"description\":"
-                          "\"the answer\",\"content\":{") &&
-           add_answer(b, o) &&
-           fxi_buf_fmt(b,
-                       "}},\"4XX\":{\"description\":\"the client's fault\",%s},\"5XX\":{"
-                       "\"description\":\"the server's fault, or later\",%s}}}",
-                       error, error);
+           fxi_json_fmt(b, ",'security':[{},{'key':[]}],'responses':{'200':{'description':"
+                           "'the answer','content':{") &&
+           add_answer(b, o) && fxi_buf_str(b, "}}") &&
+           add_error(b, "4XX", "the client's fault", o) &&
+           add_error(b, "5XX", "the server's fault, or later", o) && fxi_buf_str(b, "}}");
 }
 
 // Rows of one path stand in one object, under their methods.
@@ -496,7 +402,7 @@ static bool add_path(fxi_buf *b, size_t first)
 {
     const size_t n = sizeof operations / sizeof operations[0];
     const char *path = operations[first].path, *comma = "";
-    bool ok = fxi_buf_fmt(b, "\"%s\":{", path);
+    bool ok = fxi_json_fmt(b, "%q:{", path);
     for (size_t i = first; ok && i < n; i++) {
         if (strcmp(operations[i].path, path) != 0) continue;
         ok = fxi_buf_str(b, comma) && add_operation(b, &operations[i]);
@@ -507,9 +413,8 @@ static bool add_path(fxi_buf *b, size_t first)
 
 bool fxi_openapi_write(fxi_buf *b, const char *version, const fxi_limits *lim)
 {
-    bool ok =
-        fxi_buf_str(b, "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"flexinfer\",\"version\":") &&
-        fxi_json_cstr(b, version) && fxi_buf_str(b, "},\"paths\":{");
+    bool ok = fxi_json_fmt(
+        b, "{'openapi':'3.1.0','info':{'title':'flexinfer','version':%q},'paths':{", version);
     for (size_t i = 0; ok && i < sizeof operations / sizeof operations[0]; i++) {
         size_t first = 0;
         while (strcmp(operations[first].path, operations[i].path) != 0) first++;

@@ -3,9 +3,6 @@
 
 #include <endian.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/random.h>
-#include <time.h>
 
 enum { DEFAULT_SLICE_TOK = 32 };
 
@@ -112,64 +109,4 @@ uint64_t vt_vmm_checksum(uint64_t sum, const void *bytes, size_t size_bytes)
     uint8_t padded[8] = {0};
     memcpy(padded, p, (size_t)(end - p));
     return (sum * K1 + word_at(padded)) * K1 + scramble_word((uint64_t)(end - p));
-}
-
-// ---- The keyed hash: SipHash-1-3 (the engine has its own, in src/base: this library stands alone)
-
-vti_secret vti_secret_make(void)
-{
-    vti_secret s;
-    if (getrandom(&s, sizeof s, GRND_NONBLOCK) == (ssize_t)sizeof s) return s;
-    const void *at_start = (const void *)getauxval(AT_RANDOM); // 16 bytes
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    s = (vti_secret){{0}};
-    if (at_start) memcpy(&s, at_start, sizeof s);
-    s.key[0] ^= (uint64_t)(uintptr_t)&s;
-    s.key[1] ^= (uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec;
-    return s;
-}
-
-static uint64_t rotate_word(uint64_t x, int n)
-{
-    return x << n | x >> (64 - n);
-}
-
-static void mix_state(uint64_t v[4])
-{
-    v[0] += v[1];
-    v[2] += v[3];
-    v[1] = rotate_word(v[1], 13) ^ v[0];
-    v[3] = rotate_word(v[3], 16) ^ v[2];
-    v[0] = rotate_word(v[0], 32);
-    v[2] += v[1];
-    v[0] += v[3];
-    v[1] = rotate_word(v[1], 17) ^ v[2];
-    v[3] = rotate_word(v[3], 21) ^ v[0];
-    v[2] = rotate_word(v[2], 32);
-}
-
-static void absorb_word(uint64_t v[4], uint64_t word)
-{
-    v[3] ^= word;
-    mix_state(v);
-    v[0] ^= word;
-}
-
-uint64_t vti_secret_hash(vti_secret secret, const void *p, size_t n)
-{
-    const unsigned char *at = p;
-    uint64_t v[4] = {
-        secret.key[0] ^ UINT64_C(0x736f6d6570736575), secret.key[1] ^ UINT64_C(0x646f72616e646f6d),
-        secret.key[0] ^ UINT64_C(0x6c7967656e657261), secret.key[1] ^ UINT64_C(0x7465646279746573)};
-    uint64_t word, last = (uint64_t)n << 56;
-    for (; n >= sizeof word; at += sizeof word, n -= sizeof word) {
-        memcpy(&word, at, sizeof word);
-        absorb_word(v, word);
-    }
-    for (size_t i = 0; i < n; i++) last |= (uint64_t)at[i] << 8 * i;
-    absorb_word(v, last);
-    v[2] ^= 0xff;
-    for (int i = 0; i < 3; i++) mix_state(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
 }

@@ -1,5 +1,5 @@
 // common.h - what every part of libvtensor may use: macros, call counters, sizes with a check for
-// overflow, the comparison of a manager's books with the system's, and a hash with a secret key.
+// overflow, and the comparison of a manager's books with the system's.
 #ifndef VTI_COMMON_H
 #define VTI_COMMON_H
 
@@ -75,20 +75,5 @@ void vti_struct_out(void *dst, const void *src, size_t has, size_t room);
 // overflows.
 bool vti_slice_choose(size_t asked_bytes, size_t tok_bytes, size_t granularity,
                       size_t *slice_bytes);
-
-// ---- A hash that clients cannot predict: SipHash-1-3 with a key of random bytes
-//
-// For tables and trees that are filled with what clients send. A client that does not know the key
-// cannot choose entries that collide.
-
-typedef struct vti_secret {
-    uint64_t key[2];
-} vti_secret;
-
-// Random bytes of the system. Where it has none, what differs between processes: the bytes that
-// the kernel gave the program at its start, an address and the clock.
-vti_secret vti_secret_make(void);
-
-uint64_t vti_secret_hash(vti_secret secret, const void *p, size_t n);
 
 #endif

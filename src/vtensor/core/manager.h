@@ -126,7 +126,6 @@
 
 struct vti_radix; // tree/radix.h
 struct vti_node;
-struct vti_events;
 
 // A chunk's content in the swap, or on its way there or back.
 typedef struct vti_swapped {
@@ -139,7 +138,6 @@ typedef struct vti_swapped {
 // how many entries the list has, and the progress; the rest of that is not used.
 typedef struct vti_copy {
     vti_lane_job job; // first
-    bool in_flight;
     const vti_span *span;
     vti_swapped *list;        // [job.n]
     uint64_t sum;             // of the slices of the current chunk so far
@@ -161,19 +159,6 @@ typedef struct vti_swap {
     vti_copy drop;                        // returns the room of the slots in
     vti_swapped dropping[VTI_DROP_SLOTS]; // these, drop.job.n of them
 } vti_swap;
-
-// Counters that only grow.
-typedef struct vti_tally {
-    uint64_t peak_live; // live bytes at once
-    uint64_t ready_hits, ready_misses;
-    uint64_t peak_bytes; // created at once
-    uint64_t shortages;
-    vti_calls calls;
-    uint64_t match_calls, match_tok, hit_tok;
-    uint64_t copied_chunks, jobs, job_failures;
-    uint64_t looks; // at a span, by steps
-    uint64_t swap_out_chunks, swap_in_chunks, swap_corrupt;
-} vti_tally;
 
 // A sequence on its way to the swap or back; seq_swap.c has the transitions.
 typedef enum vti_move_phase {
@@ -263,16 +248,15 @@ struct vt_manager {
     vti_pset pset;
     vti_vset vset;
     struct vti_radix *radix;
-    struct vti_events *events; // NULL: none are kept
     vti_mapper_thread *mapper; // NULL: not started yet
     vti_lane_job job;          // of chunks that no lane maps: DESTROY
-    vti_plan *job_plan;        // [n_job_plan]
-    uint32_t n_job_plan;
-    bool job_in_flight;
+    vti_plan *job_plan;        // [VTI_RETURN_AT_ONCE]
     vti_swap swap;
     uint64_t live_bytes, slack_bytes; // of all sequences
     vti_move *moves;                  // of the sequences on their way, the newest first
-    vti_tally tally;                  // its first counters, and live_bytes, are extend's
+    vt_stats count;                   // only the counters that calls have none of
+    vti_calls calls;
+    uint64_t looks; // at a span, by steps
     vt_mapper mapper_kind;
     uint64_t budget_bytes;
     uint64_t ceiling_bytes; // the budget; after it was lowered, what there was, less what has gone
@@ -286,7 +270,6 @@ struct vt_manager {
     vti_arrivals arrivals;
     uint64_t ready_bytes; // mapped-free in idle spans, and kept there for new sequences
     uint64_t max_runs;    // mappings that the backend allows
-    uint64_t now_ms;      // of the last vt_step
     uint64_t n_step;      // calls of vt_step
     vt_ahead ahead;       // what the last one asked for
     uint32_t ahead_tok;
@@ -309,12 +292,12 @@ static inline bool vti_seq_is_away(const vt_seq *s)
 // it is a shortage.
 static inline vt_status vti_tally_backend(vt_manager *m, vt_status st)
 {
-    return vti_calls_count(&m->tally.calls, st);
+    return vti_calls_count(&m->calls, st);
 }
 
 static inline vt_status vti_tally_answer(vt_manager *m, vt_status st)
 {
-    if (vt_is_shortage(st)) m->tally.shortages++;
+    if (vt_is_shortage(st)) m->count.shortages++;
     return st;
 }
 
@@ -322,8 +305,8 @@ static inline vt_status vti_tally_answer(vt_manager *m, vt_status st)
 static inline void vti_tally_peaks(vt_manager *m)
 {
     uint64_t created = vti_pset_created_bytes(&m->pset);
-    if (created > m->tally.peak_bytes) m->tally.peak_bytes = created;
-    if (m->live_bytes > m->tally.peak_live) m->tally.peak_live = m->live_bytes;
+    if (created > m->count.peak_mapped_bytes) m->count.peak_mapped_bytes = created;
+    if (m->live_bytes > m->count.peak_live_bytes) m->count.peak_live_bytes = m->live_bytes;
 }
 
 #endif

@@ -12,15 +12,15 @@
 // The thread calls do_job (without a thread, the owner does); only the owner calls the others. So
 // only the owner makes a job FREE, or moves it out of FREE.
 //
-// The state of a job says where it is: QUEUED jobs are in a binary heap with the most urgent on
-// top, the RUNNING one in `running`, DONE ones in a list in the order in which they ended. Together
-// they are at most max_job, so both arrays have room for all.
+// The state of a job says where it is: QUEUED jobs are in a list with the most urgent first, the
+// RUNNING one in `running`, DONE ones in a list in the order in which they ended. Together they are
+// at most max_job.
 //
 // One lock guards all of that and the state of posted jobs. It is not held while a job runs, so the
 // owner may post, cancel and take meanwhile.
 //
-// There are two conditions with at most one sleeper each: the thread waits until the heap is not
-// empty or `stop` is set; the owner waits until one job is DONE, or no longer RUNNING. While the
+// There are two conditions with at most one sleeper each: the thread waits until a job is queued
+// or `stop` is set; the owner waits until one job is DONE, or no longer RUNNING. While the
 // owner claims a job the thread begins no step, so that it cannot run the job again before the
 // owner has woken up; nor does it while the owner holds it. Both check under the lock, and every
 // change is made under the lock and signalled, so no wake-up is lost and nothing polls.
@@ -31,7 +31,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
+
+typedef struct job_list {
+    vti_job *first, *last;
+} job_list;
 
 struct vti_mapper_thread {
     vti_job_run *run;
@@ -43,13 +46,12 @@ struct vti_mapper_thread {
     pthread_mutex_t mu; // guards all below, and the state of posted jobs
     pthread_cond_t work, done;
     bool stop;
-    bool is_held;     // the owner calls the system, and the thread does not
-    uint64_t n_order; // jobs posted so far
-    uint32_t n_queued, n_done;
-    vti_job *running;        // or NULL
-    vti_job *claimed;        // the owner waits until no step of it is running, or NULL
-    vti_job **heap, **ended; // [max_job] each: in `slot`
-    vti_job *slot[];
+    bool is_held;      // the owner calls the system, and the thread does not
+    uint64_t n_order;  // jobs posted so far
+    uint32_t n_posted; // and not taken back
+    vti_job *running;  // or NULL
+    vti_job *claimed;  // the owner waits until no step of it is running, or NULL
+    job_list queue, ended;
 };
 
 static bool is_before(const vti_job *a, const vti_job *b)
@@ -57,79 +59,54 @@ static bool is_before(const vti_job *a, const vti_job *b)
     return a->deadline != b->deadline ? a->deadline < b->deadline : a->order < b->order;
 }
 
-static uint32_t find_job(vti_job *const *list, uint32_t n, const vti_job *job)
+// ---- Lists
+
+static void list_insert(job_list *l, vti_job *before, vti_job *job)
 {
-    uint32_t i = 0;
-    while (i < n && list[i] != job) i++;
-    assert(i < n);
-    return i;
+    job->before = before;
+    job->after = before ? before->after : l->first;
+    *(before ? &before->after : &l->first) = job;
+    *(job->after ? &job->after->before : &l->last) = job;
 }
 
-static void swap_jobs(vti_job **a, vti_job **b)
+static void list_remove(job_list *l, vti_job *job)
 {
-    vti_job *tmp = *a;
-    *a = *b;
-    *b = tmp;
+    *(job->before ? &job->before->after : &l->first) = job->after;
+    *(job->after ? &job->after->before : &l->last) = job->before;
 }
 
-static void heap_sift_up(vti_job **heap, uint32_t i)
+// Looks from the end: what is posted later is mostly needed later.
+static void queue_add(vti_mapper_thread *mp, vti_job *job)
 {
-    for (; i > 0 && is_before(heap[i], heap[(i - 1) / 2]); i = (i - 1) / 2)
-        swap_jobs(&heap[i], &heap[(i - 1) / 2]);
+    vti_job *before = mp->queue.last;
+    while (before && is_before(job, before)) before = before->before;
+    list_insert(&mp->queue, before, job);
+    job->state = VTI_JOB_QUEUED;
 }
 
-static void heap_sift_down(vti_job **heap, uint32_t n, uint32_t i)
+// Back to the owner.
+static void job_free(vti_mapper_thread *mp, vti_job *job)
 {
-    for (;;) {
-        uint32_t first = i, left = 2 * i + 1, right = 2 * i + 2;
-        if (left < n && is_before(heap[left], heap[first])) first = left;
-        if (right < n && is_before(heap[right], heap[first])) first = right;
-        if (first == i) return;
-        swap_jobs(&heap[i], &heap[first]);
-        i = first;
-    }
-}
-
-static void heap_push(vti_mapper_thread *mp, vti_job *job)
-{
-    mp->heap[mp->n_queued] = job;
-    heap_sift_up(mp->heap, mp->n_queued++);
-}
-
-// The last one fills the gap, and may belong above or below it.
-static vti_job *heap_remove(vti_mapper_thread *mp, uint32_t i)
-{
-    vti_job **heap = mp->heap;
-    swap_jobs(&heap[i], &heap[--mp->n_queued]);
-    if (i < mp->n_queued) {
-        heap_sift_up(heap, i);
-        heap_sift_down(heap, mp->n_queued, i);
-    }
-    return heap[mp->n_queued];
-}
-
-static vti_job *done_remove(vti_mapper_thread *mp, uint32_t i)
-{
-    vti_job **at = mp->ended + i, *job = *at;
-    assert(job->state == VTI_JOB_DONE);
-    memmove(at, at + 1, (--mp->n_done - i) * sizeof *at);
+    list_remove(job->state == VTI_JOB_DONE ? &mp->ended : &mp->queue, job);
     job->state = VTI_JOB_FREE;
-    return job;
+    mp->n_posted--;
 }
+
+// ---- Running
 
 // Whether the running job continues with its next step. The lock is held.
 static bool job_continues(const vti_mapper_thread *mp, const vti_job *job)
 {
-    bool is_first = mp->n_queued == 0 || !is_before(mp->heap[0], job);
+    bool is_first = !mp->queue.first || !is_before(mp->queue.first, job);
     bool may_go_on = mp->threaded || !job->is_long;
     return is_first && may_go_on && !mp->stop && !mp->is_held && mp->claimed != job;
 }
 
-// Runs the job at place i of the heap. The lock is held before and after, but not during a step.
-static void do_job(vti_mapper_thread *mp, uint32_t i)
+// Runs a queued job. The lock is held before and after, but not during a step.
+static void do_job(vti_mapper_thread *mp, vti_job *job)
 {
-    vti_job *job = heap_remove(mp, i);
     bool has_more;
+    list_remove(&mp->queue, job);
     mp->running = job;
     job->state = VTI_JOB_RUNNING;
     do {
@@ -138,11 +115,12 @@ static void do_job(vti_mapper_thread *mp, uint32_t i)
         pthread_mutex_lock(&mp->mu);
     } while (has_more && job_continues(mp, job));
     mp->running = NULL;
-    job->state = has_more ? VTI_JOB_QUEUED : VTI_JOB_DONE;
-    if (has_more)
-        heap_push(mp, job);
-    else
-        mp->ended[mp->n_done++] = job;
+    if (has_more) {
+        queue_add(mp, job);
+    } else {
+        list_insert(&mp->ended, mp->ended.last, job);
+        job->state = VTI_JOB_DONE;
+    }
     pthread_cond_signal(&mp->done);
 }
 
@@ -156,10 +134,10 @@ static void *mapper_main(void *arg)
     (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
     pthread_mutex_lock(&mp->mu);
     while (!mp->stop)
-        if (mp->n_queued == 0 || mp->claimed || mp->is_held)
+        if (!mp->queue.first || mp->claimed || mp->is_held)
             pthread_cond_wait(&mp->work, &mp->mu);
         else
-            do_job(mp, 0);
+            do_job(mp, mp->queue.first);
     pthread_mutex_unlock(&mp->mu);
     return NULL;
 }
@@ -191,13 +169,11 @@ vt_status vti_mapper_start(uint32_t max_job, bool threaded, vti_job_run *run, vo
                            vti_mapper_thread **out)
 {
     *out = NULL;
-    vti_mapper_thread *mp = calloc(1, sizeof *mp + 2 * (size_t)max_job * sizeof(vti_job *));
+    vti_mapper_thread *mp = calloc(1, sizeof *mp);
     if (!mp) return VT_ENOMEM;
     mp->run = run;
     mp->ctx = ctx;
     mp->max_job = max_job;
-    mp->heap = mp->slot;
-    mp->ended = mp->slot + max_job;
     mp->threaded = threaded;
     pthread_mutex_init(&mp->mu, NULL);
     pthread_cond_init(&mp->work, NULL);
@@ -221,25 +197,20 @@ void vti_mapper_stop(vti_mapper_thread *mp)
         pthread_join(mp->thread, NULL);
     }
     assert(!mp->running);
-    for (uint32_t i = 0; i < mp->n_queued; i++) mp->heap[i]->state = VTI_JOB_FREE;
-    for (uint32_t i = 0; i < mp->n_done; i++) mp->ended[i]->state = VTI_JOB_FREE;
+    while (mp->queue.first) job_free(mp, mp->queue.first);
+    while (mp->ended.first) job_free(mp, mp->ended.first);
     mapper_free(mp);
-}
-
-static uint32_t n_pending(const vti_mapper_thread *mp)
-{
-    return mp->n_queued + (mp->running != NULL);
 }
 
 bool vti_mapper_post(vti_mapper_thread *mp, vti_job *job)
 {
     pthread_mutex_lock(&mp->mu);
     assert(job->state == VTI_JOB_FREE);
-    bool has_room = n_pending(mp) + mp->n_done < mp->max_job;
+    bool has_room = mp->n_posted < mp->max_job;
     if (has_room) {
+        mp->n_posted++;
         job->order = mp->n_order++;
-        job->state = VTI_JOB_QUEUED;
-        heap_push(mp, job);
+        queue_add(mp, job);
         if (!mp->is_held) pthread_cond_signal(&mp->work);
     }
     pthread_mutex_unlock(&mp->mu);
@@ -251,7 +222,7 @@ bool vti_mapper_hold(vti_mapper_thread *mp, bool hold)
     pthread_mutex_lock(&mp->mu);
     const bool was_held = mp->is_held;
     mp->is_held = hold;
-    if (was_held && !hold && mp->n_queued > 0) pthread_cond_signal(&mp->work);
+    if (was_held && !hold && mp->queue.first) pthread_cond_signal(&mp->work);
     pthread_mutex_unlock(&mp->mu);
     return was_held;
 }
@@ -265,10 +236,7 @@ bool vti_mapper_claim(vti_mapper_thread *mp, vti_job *job)
     mp->claimed = NULL;
     pthread_cond_signal(&mp->work);
     bool is_done = job->state == VTI_JOB_DONE;
-    if (is_done)
-        done_remove(mp, find_job(mp->ended, mp->n_done, job));
-    else
-        heap_remove(mp, find_job(mp->heap, mp->n_queued, job))->state = VTI_JOB_FREE;
+    job_free(mp, job);
     pthread_mutex_unlock(&mp->mu);
     return is_done;
 }
@@ -277,18 +245,18 @@ void vti_mapper_wait(vti_mapper_thread *mp, vti_job *job)
 {
     pthread_mutex_lock(&mp->mu);
     assert(job->state != VTI_JOB_FREE);
-    while (!mp->threaded && job->state == VTI_JOB_QUEUED)
-        do_job(mp, find_job(mp->heap, mp->n_queued, job));
+    while (!mp->threaded && job->state == VTI_JOB_QUEUED) do_job(mp, job);
     assert(mp->threaded || job->state == VTI_JOB_DONE);
     while (job->state != VTI_JOB_DONE) pthread_cond_wait(&mp->done, &mp->mu);
-    done_remove(mp, find_job(mp->ended, mp->n_done, job));
+    job_free(mp, job);
     pthread_mutex_unlock(&mp->mu);
 }
 
 vti_job *vti_mapper_take(vti_mapper_thread *mp)
 {
     pthread_mutex_lock(&mp->mu);
-    vti_job *job = mp->n_done > 0 ? done_remove(mp, 0) : NULL;
+    vti_job *job = mp->ended.first;
+    if (job) job_free(mp, job);
     pthread_mutex_unlock(&mp->mu);
     return job;
 }
@@ -297,8 +265,8 @@ bool vti_mapper_work(vti_mapper_thread *mp)
 {
     if (mp->threaded) return false;
     pthread_mutex_lock(&mp->mu);
-    bool has_work = mp->n_queued > 0;
-    if (has_work) do_job(mp, 0);
+    bool has_work = mp->queue.first != NULL;
+    if (has_work) do_job(mp, mp->queue.first);
     pthread_mutex_unlock(&mp->mu);
     return has_work;
 }
@@ -306,7 +274,8 @@ bool vti_mapper_work(vti_mapper_thread *mp)
 uint32_t vti_mapper_pending(vti_mapper_thread *mp)
 {
     pthread_mutex_lock(&mp->mu);
-    uint32_t n = n_pending(mp);
+    uint32_t n = mp->running != NULL;
+    for (const vti_job *job = mp->queue.first; job; job = job->after) n++;
     pthread_mutex_unlock(&mp->mu);
     return n;
 }

@@ -27,9 +27,10 @@ typedef enum vti_job_state {
 // What the queue knows of a job. The owner's struct begins with it; the task and its outcome
 // follow.
 typedef struct vti_job {
-    uint64_t deadline;   // set by the owner, constant while posted: the nearest is first
-    vti_job_state state; // guarded by the queue's lock while posted
-    uint64_t order;      // of posting
+    uint64_t deadline;              // set by the owner, constant while posted: the nearest is first
+    vti_job_state state;            // guarded by the queue's lock while posted, as what follows is
+    uint64_t order;                 // of posting
+    struct vti_job *before, *after; // in the list of its state
     bool is_long; // set by the owner: without a thread, vti_mapper_work runs one step of it only
 } vti_job;
 

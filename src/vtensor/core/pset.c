@@ -143,38 +143,20 @@ uint64_t vti_class_created(const vti_class *c)
            c->n_in[VT_CHUNK_SHARED];
 }
 
-// Returns the bytes of the chunks that the expression n counts in each class c.
-#define RETURN_CLASS_BYTES(ps, n)                  \
-    uint64_t bytes = 0;                            \
-    for (uint32_t i = 0; i < (ps)->n_class; i++) { \
-        const vti_class *c = &(ps)->cls[i];        \
-        bytes += (n)*c->chunk_bytes;               \
-    }                                              \
-    return bytes
-
-uint64_t vti_pset_bytes(const vti_pset *ps, vt_chunk_state state)
+uint64_t vti_pset_bytes(const vti_pset *ps, int count)
 {
-    RETURN_CLASS_BYTES(ps, c->n_in[state]);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < ps->n_class; i++)
+        bytes += ps->cls[i].n_in[count] * ps->cls[i].chunk_bytes;
+    return bytes;
 }
 
 uint64_t vti_pset_created_bytes(const vti_pset *ps)
 {
-    RETURN_CLASS_BYTES(ps, vti_class_created(c));
-}
-
-uint64_t vti_pset_pool_bytes(const vti_pset *ps)
-{
-    RETURN_CLASS_BYTES(ps, c->n_pool);
-}
-
-uint64_t vti_pset_evictable_bytes(const vti_pset *ps)
-{
-    RETURN_CLASS_BYTES(ps, c->n_evictable);
-}
-
-uint64_t vti_pset_leaving_bytes(const vti_pset *ps)
-{
-    RETURN_CLASS_BYTES(ps, c->n_leaving);
+    uint64_t bytes = 0;
+    for (int state = VT_CHUNK_SPARE; state < VT_N_CHUNK_STATE; state++)
+        bytes += vti_pset_bytes(ps, state);
+    return bytes;
 }
 
 // ---- Names
@@ -368,7 +350,7 @@ static VTI_COLD void pool_enter(vti_pset *ps, vti_class *c, uint32_t chunk)
     r->next = c->pool;
     if (c->pool != VTI_NO_CHUNK) chunk_at(ps, c->pool)->prev = chunk;
     c->pool = chunk;
-    c->n_pool++;
+    c->n_in[VTI_POOLED]++;
 }
 
 static VTI_COLD void pool_leave(vti_pset *ps, vti_class *c, uint32_t chunk)
@@ -379,7 +361,7 @@ static VTI_COLD void pool_leave(vti_pset *ps, vti_class *c, uint32_t chunk)
     else
         c->pool = r->next;
     if (r->next != VTI_NO_CHUNK) chunk_at(ps, r->next)->prev = r->prev;
-    c->n_pool--;
+    c->n_in[VTI_POOLED]--;
 }
 
 // A chunk's record, with counts in place of the links of the pool.
@@ -399,8 +381,8 @@ static VTI_HOT void chunk_set(vti_pset *ps, uint32_t chunk, vti_chunk to)
     assert(to.n_gone <= to.n_user && to.n_kept <= to.n_node);
     if (was != VT_CHUNK_ABSENT) c->n_in[was]--;
     if (is != VT_CHUNK_ABSENT) c->n_in[is]++;
-    c->n_evictable = c->n_evictable - is_evictable(at) + is_evictable(&to);
-    c->n_leaving = c->n_leaving - is_leaving(at) + is_leaving(&to);
+    c->n_in[VTI_EVICTABLE] = c->n_in[VTI_EVICTABLE] - is_evictable(at) + is_evictable(&to);
+    c->n_in[VTI_LEAVING] = c->n_in[VTI_LEAVING] - is_leaving(at) + is_leaving(&to);
     if (VTI_RARE(in_pool(at))) pool_leave(ps, c, chunk);
     *at = to;
     if (VTI_RARE(in_pool(at))) pool_enter(ps, c, chunk);
@@ -449,14 +431,14 @@ void vti_pset_user_leave(vti_pset *ps, uint32_t chunk)
 {
     vti_chunk *at = chunk_at(ps, chunk);
     assert(at->n_gone < at->n_user);
-    if (++at->n_gone == at->n_user) ps->cls[vti_pset_class(ps, chunk)].n_leaving++;
+    if (++at->n_gone == at->n_user) ps->cls[vti_pset_class(ps, chunk)].n_in[VTI_LEAVING]++;
 }
 
 void vti_pset_user_stay(vti_pset *ps, uint32_t chunk)
 {
     vti_chunk *at = chunk_at(ps, chunk);
     assert(at->n_gone > 0);
-    if (at->n_gone-- == at->n_user) ps->cls[vti_pset_class(ps, chunk)].n_leaving--;
+    if (at->n_gone-- == at->n_user) ps->cls[vti_pset_class(ps, chunk)].n_in[VTI_LEAVING]--;
 }
 
 void vti_pset_user_drop(vti_pset *ps, uint32_t chunk, vti_place place, bool had_left)

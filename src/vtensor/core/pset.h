@@ -67,6 +67,14 @@ typedef struct vti_blocks {
 
 enum { VTI_BLOCK_RECORDS = 128 };
 
+// Chunks that a class counts: by state, ABSENT left out, and
+enum {
+    VTI_POOLED = VT_N_CHUNK_STATE, // in the pool
+    VTI_EVICTABLE,                 // cached, and held by no node that is kept
+    VTI_LEAVING,                   // held, and given up by all users: perhaps used by the device
+    VTI_N_COUNT
+};
+
 typedef struct vti_class {
     uint64_t first; // index of its first chunk in the backend
     uint32_t len;   // names of a region
@@ -75,10 +83,7 @@ typedef struct vti_class {
     vti_blocks regions; // vti_region
     size_t chunk_bytes;
     uint32_t pool; // the chunk that entered it last, or VTI_NO_CHUNK
-    uint64_t n_pool;
-    uint64_t n_evictable;            // cached, and held by no node that is kept
-    uint64_t n_leaving;              // held, and given up by all users
-    uint64_t n_in[VT_N_CHUNK_STATE]; // of created chunks; ABSENT is not counted
+    uint64_t n_in[VTI_N_COUNT];
 } vti_class;
 
 typedef struct vti_pset {
@@ -108,11 +113,8 @@ bool vti_pset_continues(const vti_pset *ps, uint32_t before, uint32_t chunk);
 uint32_t vti_pset_find(const vti_pset *ps, uint32_t cls, vti_name name);
 
 // Sums over the classes, in bytes.
-uint64_t vti_pset_bytes(const vti_pset *ps, vt_chunk_state state);
+uint64_t vti_pset_bytes(const vti_pset *ps, int count); // a state, or VTI_POOLED and what follows
 uint64_t vti_pset_created_bytes(const vti_pset *ps);
-uint64_t vti_pset_pool_bytes(const vti_pset *ps);
-uint64_t vti_pset_evictable_bytes(const vti_pset *ps); // cached, and in no node that must be kept
-uint64_t vti_pset_leaving_bytes(const vti_pset *ps);   // given up, and perhaps used by the device
 uint64_t vti_class_created(const vti_class *c);
 
 // Regions of a class, by number. Homes: open finds a region of which nothing is used, and which is

@@ -327,6 +327,6 @@ VTI_HOT uint32_t vti_lane_count_unmapped(const vti_lane *l, uint32_t first, uint
 bool vti_span_in_flight(const vti_vset *vs, const vti_span *sp)
 {
     for (uint32_t g = 0; g < vs->geo->n_group; g++)
-        if (sp->lane[g].in_flight) return true;
+        if (sp->lane[g].job.in_flight) return true;
     return false;
 }

@@ -43,7 +43,8 @@ typedef struct vti_plan {
 // Backend work on positions [first, first + n) of one lane, in portions: each is done in all views
 // before the next begins. See lane_job.c.
 typedef struct vti_lane_job {
-    vti_job base; // the queue's, first; its deadline is the step in which the chunks are needed
+    vti_job base;   // the queue's, first; its deadline is the step in which the chunks are needed
+    bool in_flight; // with the mapper
 
     // what is to be done; the owner's, constant while posted
     vti_job_kind kind;
@@ -86,7 +87,6 @@ typedef struct vti_lane {
     uint32_t region;         // the region for the names of new chunks, or VTI_NO_CHUNK
     uint32_t region_first;   // the position of its first name
     uint32_t n_room;         // positions that `at` has room for; none beyond is mapped
-    bool in_flight;          // `job` is with the mapper
     bool needs_zeroing; // what waits at the end may have bytes of another holder: it was not wiped
     size_t dirty_end; // bytes of each view, from the end of the tokens up to here, may not be zero
     uint32_t *at;     // [n_room] chunk mapped there, or VTI_NO_CHUNK

@@ -118,7 +118,7 @@ void vti_span_quarantine(vt_manager *m, vti_span *sp)
     sp->is_lost = true;
     m->vset.n_lost++;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (!sp->lane[g].in_flight) vti_quarantine_hold(m, sp, g);
+        if (!sp->lane[g].job.in_flight) vti_quarantine_hold(m, sp, g);
     sp->needs_fence = true;
     sp->cleared = (vti_place_in_span){0};
     if (sp->state != VTI_SPAN_LIVE) vti_vset_move(&m->vset, sp, VTI_SPAN_QUARANTINED);
@@ -153,7 +153,7 @@ static vt_status clear_view(vt_manager *m, vti_span *sp)
         n = next_stretch(l, at->view, at->position, &n_mapped);
         if (n_mapped == 0) continue;
         uintptr_t addr = vti_lane_addr(&m->geo, sp, at->group, at->view, at->position);
-        m->tally.calls.unmap_calls++;
+        m->calls.unmap_calls++;
         VT_TRY(vti_tally_backend(
             m, m->vmm->ops->unmap(m->vmm, addr, n_mapped * m->geo.group[at->group].slice_bytes)));
     }

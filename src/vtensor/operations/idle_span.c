@@ -214,7 +214,7 @@ static bool has_front(const vt_manager *m, const vti_span *sp)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         const vti_lane *l = &sp->lane[g];
-        const bool is_coming = l->in_flight && l->job.kind == VTI_JOB_BACK && l->job.first == 0;
+        const bool is_coming = l->job.in_flight && l->job.kind == VTI_JOB_BACK && l->job.first == 0;
         if (vti_group_whole(&m->geo.group[g], m->arrivals.sharing.hit_tok) == 0) continue;
         if (is_coming || vti_lane_at(l, 0) != VTI_NO_CHUNK) return true;
     }
@@ -251,10 +251,10 @@ static uint64_t lane_prepare(vt_manager *m, vti_span *sp, uint32_t group, uint32
 {
     const vti_lane_geo *gr = &m->geo.group[group];
     const vti_lane *l = &sp->lane[group];
-    const uint32_t n_unmapped = l->in_flight ? 0 : vti_lane_count_unmapped(l, first, end);
+    const uint32_t n_unmapped = l->job.in_flight ? 0 : vti_lane_count_unmapped(l, first, end);
     // Chunks that can be had without taking them from a span or a prefix.
     const uint64_t budget = vti_has_surplus(m) ? 0 : vti_budget_left(m);
-    const uint64_t n_free = m->pset.cls[gr->cls].n_pool + budget / gr->chunk_bytes;
+    const uint64_t n_free = m->pset.cls[gr->cls].n_in[VTI_POOLED] + budget / gr->chunk_bytes;
     if (n_unmapped == 0) return 0;
     first = vti_lane_first_unmapped(l, first, end);
     if (end - first > n_free) end = first + (uint32_t)n_free;
@@ -295,13 +295,9 @@ static uint64_t spans_prepare(vt_manager *m, uint32_t n_span, uint64_t most)
 // Lets the mapper take a portion of what a lane has mapped from a position on.
 static bool surplus_post(vt_manager *m, vti_span *sp, uint32_t group, uint32_t least)
 {
-    const vti_lane *l = &sp->lane[group];
-    const uint64_t most = VTI_PORTION_BYTES / m->geo.group[group].chunk_bytes + 1;
-    uint32_t first = l->n_end;
-    if (l->in_flight || first <= least || vti_span_is_quiet(m, sp) != VT_OK) return false;
-    while (first > least && l->n_end - first < most && l->at[first - 1] != VTI_NO_CHUNK) first--;
-    const vti_job_spec spec = {VTI_JOB_UNMAP, first, l->n_end - first, 0, VTI_REFILL};
-    return vti_job_post(m, sp, group, &spec) == VT_OK;
+    const uint32_t portion = vti_portion_chunks(m, m->geo.group[group].cls);
+    const uint32_t end = sp->lane[group].n_end, n = end > least ? end - least : 0;
+    return n > 0 && vti_mapped_free_post(m, sp, group, n < portion ? n : portion, VTI_REFILL) > 0;
 }
 
 // Takes what the spans that are to be ready have for longer sequences. False: there is none.

@@ -24,7 +24,7 @@ vt_status vti_lane_fetch(vt_manager *m, const vti_span *sp, uint32_t group, uint
         VT_TRY(vti_tally_backend(
             m, m->vmm->ops->fetch(m->vmm, dst, v, index, 0, size_bytes, VT_VMM_QUEUED)));
     }
-    m->tally.copied_chunks++;
+    m->count.copied_chunks++;
     return VT_OK;
 }
 
@@ -37,7 +37,7 @@ vt_status vti_lane_store(vt_manager *m, const vti_span *sp, uint32_t group, uint
         uintptr_t src = vti_lane_addr(&m->geo, sp, group, v, position);
         VT_TRY(vti_tally_backend(m, m->vmm->ops->store(m->vmm, v, index, 0, src, slice_bytes)));
     }
-    m->tally.copied_chunks++;
+    m->count.copied_chunks++;
     return VT_OK;
 }
 
@@ -64,7 +64,7 @@ static vt_status view_protect(vt_manager *m, const vti_span *sp, uint32_t group,
         }
         if (n == 0) continue;
         uintptr_t addr = vti_lane_addr(&m->geo, sp, group, view, p);
-        m->tally.calls.protect_calls++;
+        m->calls.protect_calls++;
         VT_TRY(vti_tally_backend(
             m, m->vmm->ops->protect(m->vmm, addr, n * m->geo.group[group].slice_bytes, use)));
     }
@@ -99,7 +99,7 @@ void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 void vti_span_guard(vt_manager *m, vti_span *sp)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        if (sp->lane[g].guard_end <= sp->lane[g].n_ro || sp->lane[g].in_flight || sp->is_lost)
+        if (sp->lane[g].guard_end <= sp->lane[g].n_ro || sp->lane[g].job.in_flight || sp->is_lost)
             continue;
         bool is_passed; // the work that may write there
         if (sp->guard_fence == NO_TICKET &&
@@ -251,9 +251,9 @@ static vt_status plan_chunk(vt_manager *m, vti_span *sp, uint32_t group, uint32_
     bool makes_anew =
         m->max_runs != UINT64_MAX && (m->geo.group[group].window_tok == 0 || runs_are_scarce(m));
     bool has_room = vti_budget_left(m) >= c->chunk_bytes, can_make = w.name.region != VTI_NO_CHUNK;
-    if (can_make && has_room && (makes_anew || c->n_pool == 0))
+    if (can_make && has_room && (makes_anew || c->n_in[VTI_POOLED] == 0))
         return plan_absent(m, cls, w.name, VTI_NO_CHUNK, out);
-    if (c->n_pool == 0) return VT_NOSPACE;
+    if (c->n_in[VTI_POOLED] == 0) return VT_NOSPACE;
     if (can_make && runs_are_scarce(m) && m->system_bytes == UINT64_MAX)
         return plan_absent(m, cls, w.name, c->pool, out);
     plan_pooled(m, c->pool, out);
@@ -280,7 +280,7 @@ vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t fi
     const vti_lane *l = &sp->lane[group];
     uint32_t cls = m->geo.group[group].cls;
     uint32_t before = first > 0 ? vti_lane_at(l, first - 1) : VTI_NO_CHUNK, i = 0;
-    assert(!l->in_flight);
+    assert(!l->job.in_flight);
     vt_status st = vti_lane_make_job_room(&sp->lane[group], first, *n);
     for (; i < *n && st == VT_OK; i += st == VT_OK) {
         st = plan_chunk(m, sp, group, first + i, before, i, haste);
@@ -313,7 +313,7 @@ static vt_status create_for_copy(vt_manager *m, uint32_t cls, uint32_t *chunk)
         next->offset = 0;
     }
     VT_TRY(vti_pset_reserve(&m->pset, cls, *next, chunk));
-    m->tally.calls.create_calls++;
+    m->calls.create_calls++;
     vt_status st =
         vti_tally_backend(m, m->vmm->ops->create(m->vmm, vti_pset_index(&m->pset, *chunk), 1));
     if (st != VT_OK) {
@@ -364,7 +364,7 @@ static vt_status back_stretch(vt_manager *m, vti_span *sp, uint32_t group, uint3
 
 vt_status vti_lane_back(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t end)
 {
-    vti_lane_settle(m, sp, group);
+    vti_job_settle(m, &sp->lane[group].job);
     if (sp->is_lost) return VT_EDEVICE;
     vt_status st = VT_OK;
     for (uint32_t n; st == VT_OK && (n = unmapped_stretch(&sp->lane[group], &first, end)) > 0;)
@@ -378,7 +378,7 @@ vt_status vti_lane_back_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint3
                               uint32_t end, uint64_t deadline)
 {
     vti_lane *l = &sp->lane[group];
-    if (l->in_flight) return VT_OK;
+    if (l->job.in_flight) return VT_OK;
     vti_job_spec spec = {VTI_JOB_BACK, first, 0, VT_VMM_WRITE, deadline};
     spec.n = unmapped_stretch(l, &spec.first, end);
     if (spec.n == 0) return VT_OK;
@@ -400,12 +400,27 @@ VTI_HOT void vti_lane_hold(vt_manager *m, vti_span *sp, uint32_t group, uint32_t
 
 // ---- Sharing
 
+vt_status vti_lane_share(vt_manager *m, vti_span *sp, uint32_t group, const uint32_t *at,
+                         uint32_t first, uint32_t end, vt_vmm_use use)
+{
+    vti_lane *l = &sp->lane[group];
+    const vti_job_spec spec = {VTI_JOB_BACK, first, end - first, use, 0};
+    const uint32_t had = l->n_owned;
+    VT_TRY(vti_lane_make_job_room(l, first, spec.n));
+    for (uint32_t p = first; p < end; p++) l->plan[p - first] = vti_plan_of(m, at[p]);
+    VT_TRY(vti_runs_make(m, sp, vti_plan_runs(m, sp, group, first, l->plan, spec.n)));
+    l->n_owned = end; // what is held is not given up
+    vt_status st = vti_job_now(m, sp, group, &spec);
+    if (st != VT_OK && !sp->is_lost) l->n_owned = had;
+    return st;
+}
+
 vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint32_t *at,
                          uint32_t first, uint32_t end)
 {
     vti_lane *l = &sp->lane[group];
     assert(l->n_owned == 0 && l->held1 == 0);
-    vti_lane_settle(m, sp, group);
+    vti_job_settle(m, &sp->lane[group].job);
     for (uint32_t p = 0, n; p < end && p < l->n_end; p += n + (n == 0)) { // free chunks in the way
         for (n = 0; p + n < end && vti_lane_at(l, p + n) != VTI_NO_CHUNK; n++) {
         }
@@ -414,15 +429,7 @@ vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint
     l->dirty_end = 0; // what is beyond was wiped
     l->front = l->held0 = l->held1 = l->n_owned = first;
     if (first == end) return VT_OK;
-    VT_TRY(vti_lane_make_job_room(l, first, end - first));
-    for (uint32_t p = first; p < end; p++) l->plan[p - first] = vti_plan_of(m, at[p]);
-    VT_TRY(vti_runs_make(m, sp, vti_plan_runs(m, sp, group, first, l->plan, end - first)));
-    vt_vmm_use use = m->guards ? VT_VMM_READ : VT_VMM_ALIAS;
-    l->n_owned = end; // what is held is not given up
-    vt_status st =
-        vti_job_now(m, sp, group, &(vti_job_spec){VTI_JOB_BACK, first, end - first, use, 0});
-    if (st != VT_OK && !sp->is_lost) l->n_owned = first;
-    VT_TRY(st);
+    VT_TRY(vti_lane_share(m, sp, group, at, first, end, m->guards ? VT_VMM_READ : VT_VMM_ALIAS));
     l->guard_end = m->guards ? end : 0;
     vti_lane_set_ro(&m->vset, sp, group, l->guard_end);
     return VT_OK;

@@ -6,7 +6,7 @@
 //   owner:   commit_job    the structure follows
 //
 // vti_job_now does all three. vti_job_post leaves the middle one to the mapper: until vti_jobs_take
-// or vti_lane_settle has committed the job, its lane is in flight, and the owner does not touch it.
+// or vti_job_settle has committed the job, its lane is in flight, and the owner does not touch it.
 //
 // A job of a vti_copy goes the same way; its owner looks at the outcome itself (seq_swap.c).
 //
@@ -27,19 +27,29 @@ vti_plan vti_plan_of(const vt_manager *m, uint32_t chunk)
         .chunk = chunk, .name = vti_pset_index(&m->pset, chunk), .drop = VTI_NO_CHUNK};
 }
 
+// A planned chunk that is not mapped: it exists, or not. is_spare: it was, or is to be created.
+static void give_back_planned(vt_manager *m, uint32_t cls, const vti_plan *p, bool is_made,
+                              bool is_spare)
+{
+    const uint64_t chunk_bytes = m->pset.cls[cls].chunk_bytes;
+    if (p->is_absent) m->reserved_bytes -= chunk_bytes;
+    if (p->drop != VTI_NO_CHUNK) {
+        m->reserved_bytes += chunk_bytes;
+        if (p->is_dropped)
+            vti_pset_destroy(&m->pset, p->drop);
+        else
+            vti_pset_place(&m->pset, p->drop, VTI_IN_POOL);
+    }
+    if (is_made)
+        vti_pset_create(&m->pset, p->chunk, !m->zeroed);
+    else if (p->is_absent)
+        vti_pset_unreserve(&m->pset, p->chunk);
+    if (is_made || (!p->is_absent && is_spare)) vti_pset_place(&m->pset, p->chunk, VTI_IN_POOL);
+}
+
 void vti_plan_drop(vt_manager *m, uint32_t cls, const vti_plan *plan, uint32_t from, uint32_t to)
 {
-    for (uint32_t i = to; i-- > from;) {
-        const vti_plan *p = &plan[i];
-        if (p->is_absent)
-            vti_pset_unreserve(&m->pset, p->chunk);
-        else
-            vti_pset_place(&m->pset, p->chunk, VTI_IN_POOL);
-        if (p->drop != VTI_NO_CHUNK)
-            vti_pset_place(&m->pset, p->drop, VTI_IN_POOL);
-        else if (p->is_absent)
-            m->reserved_bytes -= m->pset.cls[cls].chunk_bytes;
-    }
+    for (uint32_t i = to; i-- > from;) give_back_planned(m, cls, &plan[i], false, true);
 }
 
 uint64_t vti_plan_runs(const vt_manager *m, const vti_span *sp, uint32_t group, uint32_t first,
@@ -293,7 +303,7 @@ static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_
 {
     vti_lane *l = &sp->lane[group];
     bool is_back = spec->kind == VTI_JOB_BACK;
-    assert(!l->in_flight && spec->n > 0);
+    assert(!l->job.in_flight && spec->n > 0);
     for (uint32_t i = 0; i < spec->n && !is_back; i++) { // of UNMAP or WIPE: what is mapped now
         l->plan[i] = vti_plan_of(m, l->at[spec->first + i]);
         l->plan[i].is_dirty = true;
@@ -319,25 +329,11 @@ static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_
 
 // ---- Committing
 
-// A planned chunk that is not mapped: it exists, or not.
-static void give_back_planned(vt_manager *m, const vti_lane_job *job, uint32_t i)
+static void drop_one(vt_manager *m, const vti_lane_job *job, uint32_t i)
 {
-    vti_plan *p = &job->plan[i];
-    bool is_made = i < job->n_created && p->is_absent;
-    if (p->is_absent) m->reserved_bytes -= m->geo.group[job->group].chunk_bytes;
-    if (p->drop != VTI_NO_CHUNK) {
-        m->reserved_bytes += m->geo.group[job->group].chunk_bytes;
-        if (p->is_dropped)
-            vti_pset_destroy(&m->pset, p->drop);
-        else
-            vti_pset_place(&m->pset, p->drop, VTI_IN_POOL);
-    }
-    if (is_made)
-        vti_pset_create(&m->pset, p->chunk, !m->zeroed);
-    else if (p->is_absent)
-        vti_pset_unreserve(&m->pset, p->chunk);
-    if (is_made || (!p->is_absent && job->use == VT_VMM_WRITE))
-        vti_pset_place(&m->pset, p->chunk, VTI_IN_POOL);
+    const vti_plan *p = &job->plan[i];
+    give_back_planned(m, m->geo.group[job->group].cls, p, i < job->n_created && p->is_absent,
+                      job->use == VT_VMM_WRITE);
 }
 
 static void commit_backed(vt_manager *m, vti_span *sp, const vti_lane_job *job, uint32_t i)
@@ -346,7 +342,7 @@ static void commit_backed(vt_manager *m, vti_span *sp, const vti_lane_job *job, 
     vti_lane *l = &sp->lane[job->group];
     uint32_t position = job->first + i;
     bool is_inside = position >= l->held0 && position < l->held1; // it was swapped out, or replaced
-    give_back_planned(m, job, i);
+    drop_one(m, job, i);
     vti_lane_set(&m->vset, sp, job->group, position, p.chunk);
     if (job->use != VT_VMM_WRITE) {
         vti_pset_user_hold(&m->pset, p.chunk);
@@ -387,7 +383,7 @@ static void commit_back(vt_manager *m, vti_span *sp, const vti_lane_job *job)
     uint32_t stuck_end = job->is_stuck ? job->n_done + job->portion : job->n_done;
     m->runs_reserved -= job->n_run;
     for (uint32_t i = 0; i < job->n && i < stuck_end; i++) commit_backed(m, sp, job, i);
-    for (uint32_t i = job->n; i-- > stuck_end;) give_back_planned(m, job, i);
+    for (uint32_t i = job->n; i-- > stuck_end;) drop_one(m, job, i);
     uint32_t n_unzeroed = job->use == VT_VMM_WRITE && !job->is_stuck ? job->n_done : 0;
     while (n_unzeroed > 0 && !job->plan[n_unzeroed - 1].is_dirty)
         n_unzeroed--; // up to the last one not wiped
@@ -418,7 +414,7 @@ static void commit_unmap(vt_manager *m, vti_span *sp, const vti_lane_job *job)
 static void commit_job(vt_manager *m, vti_span *sp, uint32_t group)
 {
     const vti_lane_job *job = &sp->lane[group].job;
-    vti_calls_add(&m->tally.calls, &job->calls);
+    vti_calls_add(&m->calls, &job->calls);
     if (job->kind == VTI_JOB_BACK) commit_back(m, sp, job);
     if (job->kind == VTI_JOB_UNMAP) commit_unmap(m, sp, job);
     if (job->kind == VTI_JOB_WIPE && job->n_done == job->n)
@@ -432,7 +428,7 @@ static void commit_job(vt_manager *m, vti_span *sp, uint32_t group)
 static void commit_destroy(vt_manager *m)
 {
     vti_lane_job *job = &m->job;
-    vti_calls_add(&m->tally.calls, &job->calls);
+    vti_calls_add(&m->calls, &job->calls);
     for (uint32_t i = job->n; i-- > 0;)
         if (i < job->n_done)
             vti_pset_destroy(&m->pset, job->plan[i].chunk);
@@ -479,7 +475,7 @@ static void fill_destroy(vt_manager *m, uint32_t n, bool is_posted)
 
 vt_status vti_destroy_now(vt_manager *m, uint32_t n)
 {
-    assert(!m->job_in_flight && n > 0);
+    assert(!m->job.in_flight && n > 0);
     fill_destroy(m, n, false);
     run_to_end(m, &m->job);
     commit_destroy(m);
@@ -496,19 +492,23 @@ static vt_status mapper_get(vt_manager *m)
     return vti_mapper_start(max_job, threaded, run_step, m, &m->mapper);
 }
 
+static vt_status post_job(vt_manager *m, vti_lane_job *job)
+{
+    if (!vti_mapper_post(m->mapper, &job->base)) return VT_NOSPACE;
+    job->in_flight = true;
+    m->n_in_flight++;
+    return VT_OK;
+}
+
 vt_status vti_job_post(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec)
 {
     vti_lane *l = &sp->lane[group];
     VT_TRY(mapper_get(m));
     VT_TRY(vti_lane_make_plan(l, spec->n));
     fill_job(m, sp, group, spec, true);
-    if (!vti_mapper_post(m->mapper, &l->job.base)) {
-        m->runs_reserved -= l->job.n_run;
-        return VT_NOSPACE;
-    }
-    l->in_flight = true;
-    m->n_in_flight++;
-    return VT_OK;
+    vt_status st = post_job(m, &l->job);
+    if (st != VT_OK) m->runs_reserved -= l->job.n_run;
+    return st;
 }
 
 bool vti_mapper_begins_nothing(vt_manager *m, bool hold)
@@ -520,10 +520,7 @@ vt_status vti_destroy_post(vt_manager *m, uint32_t n)
 {
     VT_TRY(mapper_get(m));
     fill_destroy(m, n, true);
-    if (!vti_mapper_post(m->mapper, &m->job.base)) return VT_NOSPACE;
-    m->job_in_flight = true;
-    m->n_in_flight++;
-    return VT_OK;
+    return post_job(m, &m->job);
 }
 
 vt_status vti_copy_post(vt_manager *m, vti_copy *c)
@@ -531,21 +528,18 @@ vt_status vti_copy_post(vt_manager *m, vti_copy *c)
     VT_TRY(mapper_get(m));
     c->job.base.deadline = VTI_SWAP;
     c->job.base.is_long = true;
-    if (!vti_mapper_post(m->mapper, &c->job.base)) return VT_NOSPACE;
-    c->in_flight = true;
-    m->n_in_flight++;
-    return VT_OK;
+    return post_job(m, &c->job);
 }
 
 void vti_slots_drop_ahead(vt_manager *m)
 {
-    if (m->swap.drop.in_flight || !vti_slots_pick_stale(&m->swap)) return;
+    if (m->swap.drop.job.in_flight || !vti_slots_pick_stale(&m->swap)) return;
     if (vti_copy_post(m, &m->swap.drop) != VT_OK) vti_slots_put_picked(&m->swap);
 }
 
 void vti_slots_drop_now(vt_manager *m)
 {
-    vti_copy_stop(m, &m->swap.drop);
+    vti_job_settle(m, &m->swap.drop.job);
     while (vti_slots_pick_stale(&m->swap)) {
         while (vti_copy_step(m, &m->swap.drop)) {
         }
@@ -558,25 +552,22 @@ void vti_slots_drop_now(vt_manager *m)
 static void commit_returned(vt_manager *m, vti_lane_job *job)
 {
     bool has_run = job->n_done > 0 || job->n_created > 0 || job->n_view > 0 || job->st != VT_OK;
+    job->in_flight = false;
     m->n_in_flight--;
-    m->tally.jobs += has_run; // or it was taken back before it began
-    m->tally.job_failures += job->st != VT_OK;
+    m->count.jobs += has_run; // or it was taken back before it began
+    m->count.job_failures += job->st != VT_OK;
     if (job->st == VT_EDEVICE) m->giving.is_on = false; // it would be retried forever
     if (job->kind >= VTI_JOB_WRITE) {
-        vti_copy *c = (vti_copy *)job;
-        vti_calls_add(&m->tally.calls, &job->calls);
+        vti_calls_add(&m->calls, &job->calls);
         job->calls = (vti_calls){0}; // it may be continued
-        c->in_flight = false;
-        if (c == &m->swap.drop) vti_slots_put_picked(&m->swap);
+        if (job == &m->swap.drop.job) vti_slots_put_picked(&m->swap);
         return;
     }
     if (job == &m->job) {
-        m->job_in_flight = false;
         commit_destroy(m);
         return;
     }
     vti_span *sp = m->vset.span[job->span];
-    sp->lane[job->group].in_flight = false;
     if (sp->seq && sp->generation == job->generation && job->st != VT_OK) sp->seq->ahead = job->st;
     commit_job(m, sp, job->group);
     if (sp->state == VTI_SPAN_CLEARING && !vti_span_in_flight(&m->vset, sp))
@@ -590,61 +581,41 @@ void vti_jobs_take(vt_manager *m)
         commit_returned(m, job);
 }
 
-// A job that has been claimed in the middle of a portion is run to the end of it.
-static void claim_job(vt_manager *m, vti_lane_job *job)
+// A job of a lane that is taken back in the middle of a portion is run to the end of it.
+void vti_job_settle(vt_manager *m, vti_lane_job *job)
 {
-    bool is_done = vti_mapper_claim(m->mapper, &job->base);
-    job->order = VT_VMM_QUEUED;
-    job->is_claimed = true;
-    if (!is_done && job != &m->job) m->vset.span[job->span]->needs_fence = true;
-    while (!is_done && job->n_view > 0 && run_step(m, &job->base)) {
+    if (!job->in_flight) return;
+    if (!vti_mapper_claim(m->mapper, &job->base) && job->kind < VTI_JOB_WRITE) {
+        job->order = VT_VMM_QUEUED;
+        job->is_claimed = true;
+        if (job != &m->job) m->vset.span[job->span]->needs_fence = true;
+        while (job->n_view > 0 && run_step(m, &job->base)) {
+        }
     }
     commit_returned(m, job);
 }
 
-void vti_lane_settle(vt_manager *m, vti_span *sp, uint32_t group)
+void vti_job_await(vt_manager *m, vti_lane_job *job)
 {
-    if (sp->lane[group].in_flight) claim_job(m, &sp->lane[group].job);
-}
-
-void vti_span_settle(vt_manager *m, vti_span *sp)
-{
-    for (uint32_t g = 0; g < m->geo.n_group; g++) vti_lane_settle(m, sp, g);
-}
-
-void vti_jobs_settle(vt_manager *m)
-{
-    if (m->job_in_flight) claim_job(m, &m->job);
-    for (uint32_t i = 0; m->n_in_flight > 0 && i < m->vset.n_span; i++)
-        vti_span_settle(m, m->vset.span[i]);
-}
-
-void vti_lane_await(vt_manager *m, vti_span *sp, uint32_t group)
-{
-    vti_lane_job *job = &sp->lane[group].job;
-    if (!sp->lane[group].in_flight) return;
+    if (!job->in_flight) return;
     vti_mapper_wait(m->mapper, &job->base);
     commit_returned(m, job);
 }
 
-// ---- Copies
-
-void vti_copy_stop(vt_manager *m, vti_copy *c)
+void vti_span_settle(vt_manager *m, vti_span *sp)
 {
-    if (!c->in_flight) return;
-    (void)vti_mapper_claim(m->mapper, &c->job.base);
-    commit_returned(m, &c->job);
+    for (uint32_t g = 0; g < m->geo.n_group; g++) vti_job_settle(m, &sp->lane[g].job);
 }
 
-void vti_copy_await(vt_manager *m, vti_copy *c)
+void vti_jobs_settle(vt_manager *m)
 {
-    if (!c->in_flight) return;
-    vti_mapper_wait(m->mapper, &c->job.base);
-    commit_returned(m, &c->job);
+    vti_job_settle(m, &m->job);
+    for (uint32_t i = 0; m->n_in_flight > 0 && i < m->vset.n_span; i++)
+        vti_span_settle(m, m->vset.span[i]);
 }
 
-void vti_copies_stop(vt_manager *m)
+void vti_copies_settle(vt_manager *m)
 {
-    vti_copy_stop(m, &m->swap.drop);
-    for (vti_move *mv = m->moves; mv; mv = mv->older) vti_copy_stop(m, &mv->copy);
+    vti_job_settle(m, &m->swap.drop.job);
+    for (vti_move *mv = m->moves; mv; mv = mv->older) vti_job_settle(m, &mv->copy.job);
 }

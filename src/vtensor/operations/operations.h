@@ -92,18 +92,17 @@ typedef struct vti_job_spec {
 vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec);
 // Errors: VT_NOSPACE (the queue is full), VT_ENOMEM (no thread can be started).
 vt_status vti_job_post(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec);
-vt_status vti_destroy_now(vt_manager *m, uint32_t n);              // chunks of m->job_plan
-vt_status vti_destroy_post(vt_manager *m, uint32_t n);             // the same
-void vti_jobs_take(vt_manager *m);                                 // commits what is done
-void vti_lane_settle(vt_manager *m, vti_span *sp, uint32_t group); // takes its job back
-void vti_span_settle(vt_manager *m, vti_span *sp);
-void vti_jobs_settle(vt_manager *m);                              // all, but for copies
-void vti_lane_await(vt_manager *m, vti_span *sp, uint32_t group); // waits until its job is done
+vt_status vti_destroy_now(vt_manager *m, uint32_t n);  // chunks of m->job_plan
+vt_status vti_destroy_post(vt_manager *m, uint32_t n); // the same
 // A copy continues where it stopped. Errors: as vti_job_post.
 vt_status vti_copy_post(vt_manager *m, vti_copy *c);
-void vti_copy_stop(vt_manager *m, vti_copy *c); // takes it back; waits for a slice at most
-void vti_copy_await(vt_manager *m, vti_copy *c);
-void vti_copies_stop(vt_manager *m); // all
+void vti_jobs_take(vt_manager *m); // commits what is done
+// Takes a job back, if it is in flight, and commits it: after a portion, or a slice, at most.
+void vti_job_settle(vt_manager *m, vti_lane_job *job);
+void vti_job_await(vt_manager *m, vti_lane_job *job); // the same when it is done
+void vti_span_settle(vt_manager *m, vti_span *sp);
+void vti_jobs_settle(vt_manager *m);   // all, but for copies
+void vti_copies_settle(vt_manager *m); // and those
 void vti_slots_drop_ahead(vt_manager *m);
 void vti_slots_drop_now(vt_manager *m); // by the caller, not by the mapper
 // The system lets one thread at a time change the mappings of a process, and a thread that waits
@@ -162,6 +161,9 @@ bool vti_can_return(const vt_manager *m, uint64_t bytes);
 uint64_t vti_returning_bytes(const vt_manager *m);
 // Continues that: a bounded number of blocks and chunks.
 void vti_giving_continue(vt_manager *m);
+// Has the mapper take up to n mapped-free chunks of a lane into the pool. Returns how many.
+uint32_t vti_mapped_free_post(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n,
+                              uint64_t deadline);
 // Takes mapped-free chunks of a lane from position `end` on into the pool, at once.
 vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
 // Whether `bytes` more can be had by taking all that extend may take, for a sequence that will have
@@ -214,7 +216,10 @@ vt_status vti_lane_back_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint3
                               uint32_t end, uint64_t deadline);
 // Positions [n_owned, end) hold tokens from now on. Pre: they are mapped-free.
 void vti_lane_hold(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
-// Shares the chunks at[first .. end) of others. Pre: nothing of them is held.
+// Maps the chunks at[first .. end) of others after those that the lane owns, and holds them.
+vt_status vti_lane_share(vt_manager *m, vti_span *sp, uint32_t group, const uint32_t *at,
+                         uint32_t first, uint32_t end, vt_vmm_use use);
+// The same for a lane that holds nothing, with a guard; what is free there goes.
 vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint32_t *at,
                          uint32_t first, uint32_t end);
 

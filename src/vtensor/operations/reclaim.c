@@ -55,7 +55,7 @@ bool vti_system_note_full(vt_manager *m)
 
 uint64_t vti_spare_for_arrivals(const vt_manager *m)
 {
-    return vti_pset_pool_bytes(&m->pset) + m->vset.mapped_free_bytes[VTI_SPAN_IDLE];
+    return vti_pset_bytes(&m->pset, VTI_POOLED) + m->vset.mapped_free_bytes[VTI_SPAN_IDLE];
 }
 
 static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
@@ -64,7 +64,7 @@ static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
     if (sp && sp->state == VTI_SPAN_LIVE) live -= vti_span_mapped_free_bytes(&m->vset, sp);
     uint64_t over = vti_over_budget(m), left = over > 0 ? 0 : vti_budget_left(m);
     return bytes + over <=
-           left + vti_spare_for_arrivals(m) + vti_pset_evictable_bytes(&m->pset) + live;
+           left + vti_spare_for_arrivals(m) + vti_pset_bytes(&m->pset, VTI_EVICTABLE) + live;
 }
 
 static bool room_may_come(const vt_manager *m)
@@ -115,7 +115,7 @@ static uint32_t mapped_free_stretch(const vti_lane *l, uint32_t n, uint32_t *fir
 static vt_status mapped_free_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n)
 {
     uint32_t first;
-    vti_lane_settle(m, sp, group);
+    vti_job_settle(m, &sp->lane[group].job);
     VT_TRY(vti_span_is_quiet(m, sp));
     if (sp->state == VTI_SPAN_QUARANTINED ||
         (n = mapped_free_stretch(&sp->lane[group], n, &first)) == 0)
@@ -123,23 +123,43 @@ static vt_status mapped_free_unmap(vt_manager *m, vti_span *sp, uint32_t group, 
     return vti_job_now(m, sp, group, &(vti_job_spec){VTI_JOB_UNMAP, first, n, 0, 0});
 }
 
-// Takes mapped-free chunks of one lane of the longest idle span that has some of the class
-// (UINT32_MAX: any). A job that is taken back in the middle of a portion must be run to the end of
-// it, so lanes that have one come last. False: none has, or the device failed.
+// Takes mapped-free chunks of one lane of the span that has some of the class (UINT32_MAX: any) and
+// a job, or none. False: none has, or the device failed.
+static bool span_unmap_one(vt_manager *m, vti_span *sp, uint32_t cls, uint32_t n_chunk,
+                           bool in_flight)
+{
+    const vti_span_state state = sp->state;
+    if (vti_span_is_quiet(m, sp) != VT_OK) return false;
+    for (uint32_t g = m->geo.n_group; g-- > 0 && sp->state == state;) {
+        const vti_lane *l = &sp->lane[g];
+        const uint32_t had = l->n_mapped_free;
+        if (had == 0 || l->job.in_flight != in_flight) continue;
+        if (cls != UINT32_MAX && m->geo.group[g].cls != cls) continue;
+        if (mapped_free_unmap(m, sp, g, n_chunk) == VT_OK && l->n_mapped_free < had) return true;
+    }
+    return false;
+}
+
+// Of the longest idle span that has some. A job that is taken back in the middle of a portion must
+// be run to the end of it, so lanes that have one come last.
 static bool idle_unmap_one(vt_manager *m, uint32_t cls, uint32_t n_chunk)
 {
     for (int in_flight = 0; in_flight < 2; in_flight++)
         for (vti_span *sp = m->vset.idle_mapped.oldest, *newer; sp; sp = newer) {
             newer = sp->mapped_newer;
-            if (vti_span_is_quiet(m, sp) != VT_OK) continue;
-            for (uint32_t g = m->geo.n_group; g-- > 0 && sp->state == VTI_SPAN_IDLE;) {
-                uint32_t had = sp->lane[g].n_mapped_free;
-                if (had == 0 || (cls != UINT32_MAX && m->geo.group[g].cls != cls)) continue;
-                if (sp->lane[g].in_flight != in_flight) continue;
-                if (mapped_free_unmap(m, sp, g, n_chunk) == VT_OK &&
-                    sp->lane[g].n_mapped_free < had)
-                    return true;
-            }
+            if (span_unmap_one(m, sp, cls, n_chunk, in_flight)) return true;
+        }
+    return false;
+}
+
+// What other live sequences have prepared, if no kernel can still read there.
+static bool live_unmap_one(vt_manager *m, const vti_span *except)
+{
+    for (int in_flight = 0; in_flight < 2; in_flight++)
+        for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].newest; sp; sp = sp->older) {
+            if (sp == except || sp->is_lost || vti_span_mapped_free_bytes(&m->vset, sp) == 0)
+                continue;
+            if (span_unmap_one(m, sp, UINT32_MAX, 1, in_flight)) return true;
         }
     return false;
 }
@@ -152,12 +172,11 @@ static uint32_t chunks_in(const vt_manager *m, uint32_t group, uint64_t bytes)
     return n > 1 ? (uint32_t)n : 1;
 }
 
-// Has the mapper take up to n mapped-free chunks of a lane into the pool. Returns how many.
-static uint32_t unmap_lane_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n,
-                                 uint64_t deadline)
+uint32_t vti_mapped_free_post(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n,
+                              uint64_t deadline)
 {
     vti_job_spec spec = {.kind = VTI_JOB_UNMAP, .deadline = deadline};
-    if (sp->lane[group].in_flight || vti_span_is_quiet(m, sp) != VT_OK) return 0;
+    if (sp->lane[group].job.in_flight || vti_span_is_quiet(m, sp) != VT_OK) return 0;
     spec.n = mapped_free_stretch(&sp->lane[group], n, &spec.first);
     return spec.n > 0 && vti_job_post(m, sp, group, &spec) == VT_OK ? spec.n : 0;
 }
@@ -167,29 +186,11 @@ static void unmap_idle_ahead(vt_manager *m, const vti_span *except)
 {
     for (vti_span *sp = m->vset.idle_mapped.oldest; sp; sp = sp->mapped_newer)
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
-            if (sp->lane[g].in_flight) return;
+            if (sp->lane[g].job.in_flight) return;
             if (sp == except) continue;
-            if (unmap_lane_ahead(m, sp, g, chunks_in(m, g, VTI_PORTION_BYTES), VTI_SOON) > 0)
+            if (vti_mapped_free_post(m, sp, g, chunks_in(m, g, VTI_PORTION_BYTES), VTI_SOON) > 0)
                 return;
         }
-}
-
-// What other live sequences have prepared, if no kernel can still read there.
-static bool live_unmap_one(vt_manager *m, const vti_span *except)
-{
-    for (int in_flight = 0; in_flight < 2; in_flight++)
-        for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].newest; sp; sp = sp->older) {
-            if (sp == except || sp->is_lost || vti_span_mapped_free_bytes(&m->vset, sp) == 0 ||
-                vti_span_is_quiet(m, sp) != VT_OK)
-                continue;
-            for (uint32_t g = m->geo.n_group; g-- > 0;) {
-                uint32_t had = sp->lane[g].n_mapped_free;
-                if (had == 0 || sp->lane[g].in_flight != in_flight) continue;
-                if (mapped_free_unmap(m, sp, g, 1) == VT_OK && sp->lane[g].n_mapped_free < had)
-                    return true;
-            }
-        }
-    return false;
 }
 
 // What the lane itself has mapped beyond a position, after a gap.
@@ -218,9 +219,9 @@ vt_status vti_span_room(vt_manager *m, vti_span *sp, uint64_t bytes, uint32_t le
 
 void vti_prefixes_evict(vt_manager *m, uint64_t bytes)
 {
-    uint64_t goal = vti_pset_pool_bytes(&m->pset) + bytes;
+    uint64_t goal = vti_pset_bytes(&m->pset, VTI_POOLED) + bytes;
     if (goal < bytes) goal = UINT64_MAX;
-    while (vti_pset_pool_bytes(&m->pset) < goal && vti_radix_evict(m->radix, m->now_ms)) {
+    while (vti_pset_bytes(&m->pset, VTI_POOLED) < goal && vti_radix_evict(m->radix)) {
     }
 }
 
@@ -236,7 +237,7 @@ static int by_name(const void *a, const void *b)
 static uint32_t plan_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 {
     uint32_t n_plan = 0;
-    while (n_plan < n && n_plan < m->n_job_plan && m->pset.cls[cls].n_pool > 0) {
+    while (n_plan < n && n_plan < VTI_RETURN_AT_ONCE && m->pset.cls[cls].n_in[VTI_POOLED] > 0) {
         uint32_t chunk = m->pset.cls[cls].pool;
         vti_pset_place(&m->pset, chunk, VTI_WITH_JOB);
         m->job_plan[n_plan++] = vti_plan_of(m, chunk);
@@ -247,7 +248,7 @@ static uint32_t plan_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 
 static vt_status pool_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 {
-    if (m->job_in_flight) vti_jobs_settle(m);
+    if (m->job.in_flight) vti_jobs_settle(m);
     uint32_t n_plan = plan_destroy(m, cls, n);
     return n_plan > 0 ? vti_destroy_now(m, n_plan) : VT_OK;
 }
@@ -255,7 +256,7 @@ static vt_status pool_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 static uint32_t pooled_class(const vt_manager *m, uint32_t except)
 {
     uint32_t c = 0;
-    while (c < m->pset.n_class && (c == except || m->pset.cls[c].n_pool == 0)) c++;
+    while (c < m->pset.n_class && (c == except || m->pset.cls[c].n_in[VTI_POOLED] == 0)) c++;
     return c;
 }
 
@@ -270,8 +271,8 @@ bool vti_has_surplus(const vt_manager *m)
 vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste)
 {
     const vti_class *c = &m->pset.cls[cls];
-    uint64_t n_error = m->tally.calls.device_errors;
-    for (bool takes_ready = false; c->n_pool == 0;) {
+    uint64_t n_error = m->calls.device_errors;
+    for (bool takes_ready = false; c->n_in[VTI_POOLED] == 0;) {
         const bool has_room = vti_budget_left(m) >= c->chunk_bytes;
         if (has_room && !vti_has_surplus(m)) break;
         const uint64_t kept = takes_ready ? 0 : m->ready_bytes;
@@ -285,14 +286,14 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         const uint32_t other = pooled_class(m, cls);
         if (other < m->pset.n_class && pool_destroy(m, other, 1) == VT_OK) continue;
         if (takes_idle && idle_unmap_one(m, UINT32_MAX, 1)) continue;
-        if (vti_radix_evict(m->radix, m->now_ms)) continue;
+        if (vti_radix_evict(m->radix)) continue;
         if (!takes_ready) {
             takes_ready = true;
             continue;
         }
         if (haste == VTI_AHEAD) return VT_NOSPACE;
         if (live_unmap_one(m, sp)) continue;
-        if (m->tally.calls.device_errors > n_error) return VT_EDEVICE;
+        if (m->calls.device_errors > n_error) return VT_EDEVICE;
         // Mapped-free chunks of other spans could not be unmapped: the device may still read there.
         const uint64_t own = sp ? vti_span_mapped_free_bytes(&m->vset, sp) : 0;
         const uint64_t *warm = m->vset.mapped_free_bytes;
@@ -312,7 +313,7 @@ static uint32_t count_for(uint64_t bytes, size_t chunk_bytes)
 vt_status vti_spare_return(vt_manager *m, uint64_t bytes)
 {
     uint64_t had = vti_pset_created_bytes(&m->pset), freed = 0;
-    uint64_t n_error = m->tally.calls.device_errors;
+    uint64_t n_error = m->calls.device_errors;
     while (freed < bytes) {
         uint32_t cls = pooled_class(m, UINT32_MAX);
         if (cls < m->pset.n_class)
@@ -320,7 +321,7 @@ vt_status vti_spare_return(vt_manager *m, uint64_t bytes)
         else if (!idle_unmap_one(m, UINT32_MAX,
                                  count_for(bytes - freed, m->geo.group[0].chunk_bytes)) &&
                  !live_unmap_one(m, NULL))
-            return m->tally.calls.device_errors > n_error ? VT_EDEVICE : VT_OK;
+            return m->calls.device_errors > n_error ? VT_EDEVICE : VT_OK;
         freed = had - vti_pset_created_bytes(&m->pset);
     }
     return VT_OK;
@@ -347,14 +348,6 @@ static uint64_t surplus_bytes(const vt_manager *m)
     return over > spare ? over : spare;
 }
 
-static void destroy_ahead(vt_manager *m, uint64_t bytes)
-{
-    uint32_t cls = pooled_class(m, UINT32_MAX);
-    if (cls == m->pset.n_class) return;
-    uint32_t n_plan = plan_destroy(m, cls, count_for(bytes, m->pset.cls[cls].chunk_bytes));
-    if (vti_destroy_post(m, n_plan) != VT_OK) vti_plan_drop(m, cls, m->job_plan, 0, n_plan);
-}
-
 // From several idle spans, the longest idle first.
 static void unmap_more_ahead(vt_manager *m, uint64_t bytes)
 {
@@ -362,7 +355,7 @@ static void unmap_more_ahead(vt_manager *m, uint64_t bytes)
     for (vti_span *sp = m->vset.idle_mapped.oldest; sp; sp = sp->mapped_newer) {
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             if (n_lane == LANES_AT_ONCE || n_chunk >= VTI_RETURN_AT_ONCE || bytes == 0) return;
-            uint32_t n = unmap_lane_ahead(m, sp, g, chunks_in(m, g, bytes), VTI_RETURN);
+            uint32_t n = vti_mapped_free_post(m, sp, g, chunks_in(m, g, bytes), VTI_RETURN);
             bytes = bytes_beyond(bytes, n * (uint64_t)m->geo.group[g].chunk_bytes);
             n_lane += n > 0;
             n_chunk += n;
@@ -372,13 +365,17 @@ static void unmap_more_ahead(vt_manager *m, uint64_t bytes)
 
 void vti_spare_return_ahead(vt_manager *m)
 {
-    uint64_t surplus = surplus_bytes(m), pooled = vti_pset_pool_bytes(&m->pset);
-    if (surplus == 0 || m->job_in_flight) return;
-    destroy_ahead(m, surplus);
+    uint64_t surplus = surplus_bytes(m), pooled = vti_pset_bytes(&m->pset, VTI_POOLED);
+    if (surplus == 0 || m->job.in_flight) return;
+    uint32_t cls = pooled_class(m, UINT32_MAX);
+    if (cls < m->pset.n_class) {
+        uint32_t n = plan_destroy(m, cls, count_for(surplus, m->pset.cls[cls].chunk_bytes));
+        if (vti_destroy_post(m, n) != VT_OK) vti_plan_drop(m, cls, m->job_plan, 0, n);
+    }
     if (pooled >= surplus) return;
     if (m->vset.mapped_free_bytes[VTI_SPAN_IDLE] > 0)
         unmap_more_ahead(m, surplus - pooled);
-    else if (vti_over_budget(m) > pooled + vti_pset_evictable_bytes(&m->pset))
+    else if (vti_over_budget(m) > pooled + vti_pset_bytes(&m->pset, VTI_EVICTABLE))
         // What live sequences have prepared is theirs to use at any time: the mapper never gets it.
         for (int i = 0; i < LIVE_AT_ONCE && live_unmap_one(m, NULL); i++) continue;
 }
@@ -393,7 +390,7 @@ static void evict_some(vt_manager *m)
     for (uint32_t n = 0; n < EVICT_AT_ONCE; n++) {
         // What jobs have counts as spare.
         if (!m->giving.forgets && vti_over_budget(m) <= idle_spare_bytes(m)) return;
-        if (vti_radix_evict(m->radix, m->now_ms)) continue;
+        if (vti_radix_evict(m->radix)) continue;
         m->giving.forgets = false;
         return;
     }
@@ -419,7 +416,8 @@ void vti_giving_continue(vt_manager *m)
 
 bool vti_can_return(const vt_manager *m, uint64_t bytes)
 {
-    return bytes <= vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) + vti_pset_evictable_bytes(&m->pset);
+    return bytes <=
+           vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) + vti_pset_bytes(&m->pset, VTI_EVICTABLE);
 }
 
 uint64_t vti_returning_bytes(const vt_manager *m)
@@ -427,7 +425,7 @@ uint64_t vti_returning_bytes(const vt_manager *m)
     uint64_t over = vti_over_budget(m), least = m->geo.group[0].chunk_bytes;
     if (!m->giving.is_on) return over;
     uint64_t goes = idle_spare_bytes(m);
-    if (m->giving.forgets) goes += vti_pset_evictable_bytes(&m->pset);
+    if (m->giving.forgets) goes += vti_pset_bytes(&m->pset, VTI_EVICTABLE);
     goes = bytes_beyond(goes, m->giving.keep_bytes);
     if (goes < least) goes = least; // it is not done
     return over > goes ? over : goes;

@@ -97,10 +97,10 @@ vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
     vti_job_spec spec = {VTI_JOB_UNMAP, 0, 0, 0, VTI_SOON};
     if (!vti_lane_waits(l)) return VT_OK;
     if (sp->is_lost) return VT_EDEVICE;
-    if (post && l->in_flight) return VT_BUSY;
+    if (post && l->job.in_flight) return VT_BUSY;
     VT_TRY(vti_span_is_quiet(m, sp));
-    if (l->in_flight) { // taking the job back may queue some wiping, or leave the span quarantined
-        vti_lane_settle(m, sp, group);
+    if (l->job.in_flight) { // taking it back may queue some wiping, or quarantine the span
+        vti_job_settle(m, &sp->lane[group].job);
         VT_TRY(sp->is_lost ? VT_EDEVICE : vti_span_is_quiet(m, sp));
     }
     while ((n = waiting_stretch(l, &spec.first)) > 0) {

@@ -30,13 +30,11 @@ vt_status vti_swap_init(vt_manager *m, const vt_config *cfg)
     sw->size_bytes = sw->n_slot * slot_bytes;
     sw->n_free = sw->n_slot;
     sw->free_slot = calloc(sw->n_slot, sizeof *sw->free_slot);
-    size_t dir_bytes = cfg->swap_dir ? strlen(cfg->swap_dir) + 1 : 0;
-    if (dir_bytes > 0) sw->dir = calloc(dir_bytes, 1);
-    if (!sw->free_slot || (dir_bytes > 0 && !sw->dir)) {
+    if (cfg->swap_dir) sw->dir = strdup(cfg->swap_dir);
+    if (!sw->free_slot || (cfg->swap_dir && !sw->dir)) {
         vti_swap_free(sw);
         return VT_ENOMEM;
     }
-    if (sw->dir) memcpy(sw->dir, cfg->swap_dir, dir_bytes);
     for (uint32_t i = 0; i < sw->n_slot; i++) sw->free_slot[i] = sw->n_slot - 1 - i;
     return VT_OK;
 }

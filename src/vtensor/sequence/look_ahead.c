@@ -23,7 +23,8 @@ static vt_status post_ahead(vt_seq *s, uint64_t due)
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         const vti_lane *l = &s->span->lane[g];
         uint32_t end = vti_group_chunks(&m->geo.group[g], s->ahead_tok);
-        if (l->in_flight && l->job.base.deadline > due) vti_lane_settle(m, s->span, g);
+        if (l->job.in_flight && l->job.base.deadline > due)
+            vti_job_settle(m, &s->span->lane[g].job);
         if (l->held1 > l->n_owned || end <= l->n_owned) continue;
         vt_status posted = vti_lane_back_ahead(m, s->span, g, l->n_owned, end, due);
         if (posted != VT_OK) st = posted;
@@ -58,7 +59,7 @@ static vt_status seq_wait(vt_seq *s)
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         const vti_lane *l = &s->span->lane[g];
         uint32_t end = vti_group_chunks(&m->geo.group[g], s->ahead_tok);
-        vti_lane_settle(m, s->span, g);
+        vti_job_settle(m, &s->span->lane[g].job);
         vt_status st = s->ahead;
         s->ahead = VT_OK;
         VT_TRY(st);
@@ -119,7 +120,7 @@ static bool live_is_done(const vt_manager *m, const vti_span *sp)
         if (is_away) continue; // it becomes due when it has come back
         if (l->guard_end > l->n_ro) return false;
         const uint32_t end = vti_group_chunks(&m->geo.group[g], end_tok);
-        if (l->in_flight) continue; // it sets the span due when it comes back
+        if (l->job.in_flight) continue; // it sets the span due when it comes back
         if (vti_lane_first_unmapped(l, l->n_owned, end) < end) return false;
     }
     return true;
@@ -129,7 +130,7 @@ bool vti_span_is_done(const vt_manager *m, const vti_span *sp)
 {
     if (sp->state == VTI_SPAN_LIVE) return live_is_done(m, sp);
     for (uint32_t g = 0; sp->state == VTI_SPAN_IDLE && g < m->geo.n_group; g++)
-        if (sp->lane[g].dirty_end > 0 && !sp->lane[g].in_flight) return false;
+        if (sp->lane[g].dirty_end > 0 && !sp->lane[g].job.in_flight) return false;
     return true;
 }
 
@@ -146,7 +147,7 @@ static void look_at_due(vt_manager *m, vt_ahead policy, uint32_t n_tok)
     m->ahead_tok = n_tok;
     for (uint32_t n = m->vset.n_due; n > 0; n--) {
         vti_span *sp = vti_vset_take_due(&m->vset);
-        m->tally.looks++;
+        m->looks++;
         if (vti_span_is_done(m, sp)) continue;
         if (sp->state == VTI_SPAN_LIVE && sp->seq && !vti_seq_is_away(sp->seq)) {
             vti_span_guard(m, sp);
@@ -180,7 +181,7 @@ static void wipe_idle(vt_manager *m)
         vti_span *sp = vti_vset_due(&m->vset, i);
         for (uint32_t g = 0; sp->state == VTI_SPAN_IDLE && g < m->geo.n_group; g++) {
             vti_job_spec spec = {VTI_JOB_WIPE, 0, 0, 0, VTI_WIPE};
-            if (sp->lane[g].in_flight || sp->lane[g].dirty_end == 0) continue;
+            if (sp->lane[g].job.in_flight || sp->lane[g].dirty_end == 0) continue;
             if (vti_span_is_quiet(m, sp) != VT_OK) break;
             spec.n = dirty_stretch(m, &sp->lane[g], g, &spec.first);
             if (spec.n > 0) (void)vti_job_post(m, sp, g, &spec);
@@ -190,9 +191,7 @@ static void wipe_idle(vt_manager *m)
 
 void vt_tick(vt_manager *m, uint64_t now_ms)
 {
-    if (now_ms > m->now_ms) m->now_ms = now_ms;
-    vti_events_clock(m->events, m->now_ms);
-    vti_radix_tick(m->radix, m->now_ms);
+    if (now_ms > m->radix->now_ms) m->radix->now_ms = now_ms;
 }
 
 vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_ms)

@@ -61,14 +61,12 @@ static vt_status manager_structure(vt_manager *m, const vt_config *cfg)
         m->scratch[g] = calloc(m->geo.group[g].n_position, sizeof(uint32_t));
         if (!m->scratch[g]) return VT_ENOMEM;
     }
-    m->n_job_plan = VTI_RETURN_AT_ONCE;
-    m->job_plan = calloc(m->n_job_plan, sizeof *m->job_plan);
+    m->job_plan = calloc(VTI_RETURN_AT_ONCE, sizeof *m->job_plan);
     if (!m->job_plan) return VT_ENOMEM;
-    if (cfg->n_event > 0) VT_TRY(vti_events_new(cfg->n_event, &m->events));
     // More spans than sequences: those that ended may still be in use by the device.
     uint32_t max_seq = m->geo.max_seq, n_span = max_seq < UINT32_MAX / 2 ? 2 * max_seq : UINT32_MAX;
     VT_TRY(vti_vset_init(&m->vset, &m->geo, &m->pset, n_span));
-    VT_TRY(vti_radix_new(&m->geo, &m->pset, m, m->events, &m->radix));
+    VT_TRY(vti_radix_new(&m->geo, &m->pset, m, cfg->n_event, &m->radix));
     return vti_swap_init(m, cfg);
 }
 
@@ -78,7 +76,6 @@ static void manager_free(vt_manager *m)
     vti_radix_free(m->radix);
     vti_vset_free(&m->vset);
     vti_pset_free(&m->pset);
-    vti_events_free(m->events);
     for (uint32_t g = 0; g < VT_MAX_GROUP; g++) free(m->scratch[g]);
     free(m->job_plan);
     free(m->source);
@@ -142,7 +139,7 @@ void vt_manager_destroy(vt_manager *m)
         m->vmm->ops->close(m->vmm);
         return;
     }
-    vti_copies_stop(m);
+    vti_copies_settle(m);
     vti_jobs_settle(m);
     m->spare_high_bytes = m->budget_bytes = UINT64_MAX; // release posts no more jobs
     m->giving = (vti_giving){0};
@@ -223,9 +220,9 @@ vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
 {
     uint64_t had = vti_pset_created_bytes(&m->pset);
     settle_all(m);
-    uint64_t pooled = vti_pset_pool_bytes(&m->pset);
+    uint64_t pooled = vti_pset_bytes(&m->pset, VTI_POOLED);
     vti_prefixes_evict(m, want_bytes);
-    uint64_t evicted = vti_pset_pool_bytes(&m->pset) - pooled;
+    uint64_t evicted = vti_pset_bytes(&m->pset, VTI_POOLED) - pooled;
     vt_status st = evicted > 0 ? vti_spare_return(m, evicted) : VT_OK;
     if (freed_bytes) *freed_bytes = freed_since(m, had);
     return vti_tally_answer(m, st);
@@ -235,7 +232,7 @@ vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
 static vt_status shrink_to(vt_manager *m, uint64_t budget_bytes)
 {
     uint64_t over = vti_excess_bytes(m, budget_bytes);
-    if (over > all_spare(m) + vti_pset_evictable_bytes(&m->pset)) return vti_room_shortage(m);
+    if (over > all_spare(m) + vti_pset_bytes(&m->pset, VTI_EVICTABLE)) return vti_room_shortage(m);
     while (over > 0) {
         uint64_t had = over, spare = all_spare(m);
         if (over > spare) vti_prefixes_evict(m, over - spare);
@@ -343,61 +340,45 @@ static uint64_t count_chunks(const vt_manager *m, vt_chunk_state state)
 static vt_stats stats_of(const vt_manager *m)
 {
     const vti_pset *ps = &m->pset;
-    const vti_tally *t = &m->tally;
-    vti_radix_stats tree = vti_radix_look(m->radix);
-    vt_stats st = {
-        .budget_bytes = m->budget_bytes,
-        .chunk_bytes = m->geo.group[0].chunk_bytes,
-        .block_tok = m->geo.block_tok,
-        .chunks_owned = count_chunks(m, VT_CHUNK_OWNED),
-        .chunks_shared = count_chunks(m, VT_CHUNK_SHARED),
-        .chunks_cached = count_chunks(m, VT_CHUNK_CACHED),
-        .chunks_spare = count_chunks(m, VT_CHUNK_SPARE),
-        .chunks_swapped = m->swap.n_slot - m->swap.n_free - m->swap.drop.job.n,
-        .mapped_bytes = vti_pset_created_bytes(ps),
-        .owned_bytes = vti_pset_bytes(ps, VT_CHUNK_OWNED),
-        .shared_bytes = vti_pset_bytes(ps, VT_CHUNK_SHARED),
-        .cached_bytes = vti_pset_bytes(ps, VT_CHUNK_CACHED),
-        .spare_bytes = vti_pset_bytes(ps, VT_CHUNK_SPARE),
-        .evictable_bytes = vti_pset_evictable_bytes(&m->pset),
-        .quarantined_bytes = quarantined_bytes(m),
-        .swapped_bytes = m->swap.used_bytes,
-        .live_bytes = m->live_bytes,
-        .slack_bytes = m->slack_bytes,
-        .seqs = m->n_seq,
-        .quarantined_spans = m->vset.n_lost,
-        .mappings = m->vset.n_run,
-        .max_mappings = m->max_runs,
-        .prefix_nodes = tree.n_node,
-        .prefix_tok = tree.n_tok,
-        .prefix_evicted = tree.n_evicted,
-        .window_evicted = tree.n_window,
-        .swap_bytes = m->swap.size_bytes,
-        .coming_bytes = vti_coming_bytes(m),
-        .leaving_bytes = vti_pset_leaving_bytes(ps),
-        .returning_bytes = vti_returning_bytes(m),
-        .peak_mapped_bytes = t->peak_bytes,
-        .peak_live_bytes = t->peak_live,
-        .map_calls = t->calls.map_calls,
-        .unmap_calls = t->calls.unmap_calls,
-        .protect_calls = t->calls.protect_calls,
-        .create_calls = t->calls.create_calls,
-        .destroy_calls = t->calls.destroy_calls,
-        .shortages = t->shortages,
-        .device_errors = t->calls.device_errors,
-        .match_calls = t->match_calls,
-        .match_tok = t->match_tok,
-        .hit_tok = t->hit_tok,
-        .copied_chunks = t->copied_chunks,
-        .ready_hits = t->ready_hits,
-        .ready_misses = t->ready_misses,
-        .jobs = t->jobs,
-        .job_failures = t->job_failures,
-        .swap_out_chunks = t->swap_out_chunks,
-        .swap_in_chunks = t->swap_in_chunks,
-        .swap_corrupt = t->swap_corrupt,
-    };
+    const vti_radix *tree = m->radix;
+    vt_stats st = m->count;
+    st.budget_bytes = m->budget_bytes;
+    st.chunk_bytes = m->geo.group[0].chunk_bytes;
+    st.block_tok = m->geo.block_tok;
+    st.chunks_owned = count_chunks(m, VT_CHUNK_OWNED);
+    st.chunks_shared = count_chunks(m, VT_CHUNK_SHARED);
+    st.chunks_cached = count_chunks(m, VT_CHUNK_CACHED);
+    st.chunks_spare = count_chunks(m, VT_CHUNK_SPARE);
     st.chunks_created = st.chunks_owned + st.chunks_shared + st.chunks_cached + st.chunks_spare;
+    st.chunks_swapped = m->swap.n_slot - m->swap.n_free - m->swap.drop.job.n;
+    st.mapped_bytes = vti_pset_created_bytes(ps);
+    st.owned_bytes = vti_pset_bytes(ps, VT_CHUNK_OWNED);
+    st.shared_bytes = vti_pset_bytes(ps, VT_CHUNK_SHARED);
+    st.cached_bytes = vti_pset_bytes(ps, VT_CHUNK_CACHED);
+    st.spare_bytes = vti_pset_bytes(ps, VT_CHUNK_SPARE);
+    st.evictable_bytes = vti_pset_bytes(ps, VTI_EVICTABLE);
+    st.quarantined_bytes = quarantined_bytes(m);
+    st.swapped_bytes = m->swap.used_bytes;
+    st.live_bytes = m->live_bytes;
+    st.slack_bytes = m->slack_bytes;
+    st.seqs = m->n_seq;
+    st.quarantined_spans = m->vset.n_lost;
+    st.mappings = m->vset.n_run;
+    st.max_mappings = m->max_runs;
+    st.prefix_nodes = tree->n_node;
+    st.prefix_tok = tree->n_tok;
+    st.prefix_evicted = tree->n_evicted;
+    st.window_evicted = tree->n_window;
+    st.swap_bytes = m->swap.size_bytes;
+    st.coming_bytes = vti_coming_bytes(m);
+    st.leaving_bytes = vti_pset_bytes(ps, VTI_LEAVING);
+    st.returning_bytes = vti_returning_bytes(m);
+    st.map_calls = m->calls.map_calls;
+    st.unmap_calls = m->calls.unmap_calls;
+    st.protect_calls = m->calls.protect_calls;
+    st.create_calls = m->calls.create_calls;
+    st.destroy_calls = m->calls.destroy_calls;
+    st.device_errors = m->calls.device_errors;
     for (uint32_t g = 0; g < m->geo.n_group; g++) st.views += m->geo.group[g].n_view;
     return st;
 }
@@ -426,8 +407,7 @@ void vt_stats_read(vt_manager *m, vt_stats *out)
 
 void vt_prefix_ages_get(const vt_manager *m, vt_prefix_ages *out)
 {
-    const vt_prefix_ages *ages = vti_radix_ages(m->radix);
-    vti_struct_out(out, ages, sizeof *ages, out->struct_bytes);
+    vti_struct_out(out, &m->radix->ages, sizeof m->radix->ages, out->struct_bytes);
 }
 
 const char *vt_status_name(vt_status st)

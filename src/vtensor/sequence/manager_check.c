@@ -101,7 +101,7 @@ static const char *check_move(const vt_seq *s)
     if (mv && mv->phase == VTI_MOVE_DONE)
         HOLDS(mv->n_run == 0, "a sequence that has arrived reserves mappings");
     if (mv) {
-        HOLDS(!mv->copy.in_flight, "a copy is still with the mapper");
+        HOLDS(!mv->copy.job.in_flight, "a copy is still with the mapper");
         HOLDS(s->n_swapped > 0 || mv->phase == VTI_MOVE_DONE, "a sequence moves without chunks");
     }
     for (uint32_t i = 0; i < s->n_swapped; i++) HOLDS_ALL(check_swapped(s, &s->swapped[i]));
@@ -178,7 +178,7 @@ static const char *check_span(manager_census *c, uint32_t id)
     const uint64_t had_mapped_free = c->mapped_free_bytes[VTI_SPAN_IDLE];
     for (uint32_t g = 0; g < c->m->geo.n_group; g++) {
         const vti_lane *l = &sp->lane[g];
-        HOLDS(!l->in_flight, "a job is still with the mapper");
+        HOLDS(!l->job.in_flight, "a job is still with the mapper");
         HOLDS(sp->state != VTI_SPAN_IDLE || (l->held1 == 0 && l->n_owned == 0 && l->n_ro == 0),
               "an idle span holds chunks");
         HOLDS_ALL(check_map(c, sp, g));
@@ -263,12 +263,8 @@ static void count_node(void *ctx, uint32_t chunk, bool is_kept)
     held->n_kept += is_kept;
 }
 
-typedef struct class_census {
-    uint64_t n_in[VT_N_CHUNK_STATE], n_pool, n_evictable, n_leaving;
-} class_census;
-
 // 1
-static const char *check_chunk(const chunk_census *want, const vti_chunk *is, class_census *sum)
+static const char *check_chunk(const chunk_census *want, const vti_chunk *is, uint64_t *n_in)
 {
     vt_chunk_state st = vti_chunk_state(is);
     HOLDS(is->n_user == want->n_user, "a chunk's count of users is wrong");
@@ -281,10 +277,10 @@ static const char *check_chunk(const chunk_census *want, const vti_chunk *is, cl
     HOLDS(st != VT_CHUNK_SPARE || is->place != VTI_WITH_JOB, "a job has left a chunk");
     HOLDS(st != VT_CHUNK_SPARE || (is->place == VTI_IN_LANE) == (want->n_mapped_free == 1),
           "a spare chunk is not where it should be");
-    sum->n_in[st]++;
-    sum->n_pool += st == VT_CHUNK_SPARE && is->place == VTI_IN_POOL;
-    sum->n_leaving += is->n_user > 0 && want->n_gone == is->n_user;
-    sum->n_evictable += st == VT_CHUNK_CACHED && is->n_kept == 0;
+    n_in[st]++;
+    n_in[VTI_POOLED] += st == VT_CHUNK_SPARE && is->place == VTI_IN_POOL;
+    n_in[VTI_LEAVING] += is->n_user > 0 && want->n_gone == is->n_user;
+    n_in[VTI_EVICTABLE] += st == VT_CHUNK_CACHED && is->n_kept == 0;
     return NULL;
 }
 
@@ -292,19 +288,20 @@ static const char *check_chunk(const chunk_census *want, const vti_chunk *is, cl
 static const char *check_class(const manager_census *c, uint32_t cls)
 {
     const vti_class *k = &c->m->pset.cls[cls];
-    class_census sum = {0};
-    uint64_t n_pool = 0;
+    uint64_t n_in[VTI_N_COUNT] = {0}, n_pool = 0;
     for (uint32_t i = 0; i < vti_pset_end(&c->m->pset); i++) {
         const vti_chunk is = vti_pset_chunk(&c->m->pset, i);
-        if (vti_pset_class(&c->m->pset, i) == cls) HOLDS_ALL(check_chunk(&c->held[i], &is, &sum));
+        if (vti_pset_class(&c->m->pset, i) == cls) HOLDS_ALL(check_chunk(&c->held[i], &is, n_in));
     }
-    for (uint32_t chunk = k->pool; chunk != VTI_NO_CHUNK && n_pool <= k->n_pool; n_pool++)
+    for (uint32_t chunk = k->pool; chunk != VTI_NO_CHUNK && n_pool <= k->n_in[VTI_POOLED]; n_pool++)
         chunk = vti_pset_chunk(&c->m->pset, chunk).next;
     for (int st = VT_CHUNK_SPARE; st < VT_N_CHUNK_STATE; st++)
-        HOLDS(sum.n_in[st] == k->n_in[st], "the counts of chunks are not the sums over the chunks");
-    HOLDS(sum.n_pool == k->n_pool && n_pool == k->n_pool, "the count of the pool is wrong");
-    HOLDS(sum.n_leaving == k->n_leaving, "the count of what is leaving is wrong");
-    HOLDS(sum.n_evictable == k->n_evictable, "the count of what may be evicted is wrong");
+        HOLDS(n_in[st] == k->n_in[st], "the counts of chunks are not the sums over the chunks");
+    HOLDS(n_in[VTI_POOLED] == k->n_in[VTI_POOLED] && n_pool == k->n_in[VTI_POOLED],
+          "the count of the pool is wrong");
+    HOLDS(n_in[VTI_LEAVING] == k->n_in[VTI_LEAVING], "the count of what is leaving is wrong");
+    HOLDS(n_in[VTI_EVICTABLE] == k->n_in[VTI_EVICTABLE],
+          "the count of what may be evicted is wrong");
     return NULL;
 }
 
@@ -315,7 +312,7 @@ static const char *check_sums(const manager_census *c)
     uint64_t created = vti_pset_created_bytes(&m->pset);
     HOLDS(c->n_live == m->n_seq, "the count of sequences is wrong");
     HOLDS(m->reserved_bytes == 0 && m->runs_reserved == c->n_run_moving && m->n_in_flight == 0 &&
-              !m->job_in_flight && !m->swap.drop.in_flight,
+              !m->job.in_flight && !m->swap.drop.job.in_flight,
           "a job has left a reservation");
     HOLDS(created <= m->ceiling_bytes && m->budget_bytes <= m->ceiling_bytes,
           "more is created than the budget allows");
@@ -324,8 +321,8 @@ static const char *check_sums(const manager_census *c)
     HOLDS(c->live_bytes == m->live_bytes, "the count of live bytes is wrong");
     HOLDS(c->slack_bytes == m->slack_bytes, "the count of slack bytes is wrong");
     HOLDS(c->n_lost == m->vset.n_lost, "the count of lost spans is wrong");
-    HOLDS(m->tally.peak_live >= c->live_bytes, "the peak of live bytes is too low");
-    HOLDS(m->tally.peak_bytes >= created, "the peak of created bytes is too low");
+    HOLDS(m->count.peak_live_bytes >= c->live_bytes, "the peak of live bytes is too low");
+    HOLDS(m->count.peak_mapped_bytes >= created, "the peak of created bytes is too low");
     return NULL;
 }
 
@@ -385,7 +382,7 @@ vt_status vt_check(vt_manager *m, const char **what)
 {
     const char *broken = NULL;
     vti_jobs_settle(m);
-    vti_copies_stop(m);
+    vti_copies_settle(m);
     manager_census c = {.m = m};
     const vti_pset *ps = &m->pset;
     uint8_t *taken = calloc((size_t)m->swap.n_slot + 1, 1);

@@ -207,8 +207,8 @@ VTI_HOT vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (need_of(s, g, len_tok) > s->span->lane[g].n_owned)
             vti_lane_hold(m, s->span, g, need_of(s, g, len_tok));
-    if (n_more > 0) m->tally.ready_hits += is_ready;
-    if (n_more > 0) m->tally.ready_misses += !is_ready;
+    if (n_more > 0) m->count.ready_hits += is_ready;
+    if (n_more > 0) m->count.ready_misses += !is_ready;
     return VT_OK;
 }
 

@@ -75,7 +75,7 @@ VTI_HOT void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
     m->live_bytes -= s->live_bytes;
     s->live_bytes = vti_seq_live_bytes(s);
     m->live_bytes += s->live_bytes;
-    if (m->live_bytes > m->tally.peak_live) m->tally.peak_live = m->live_bytes;
+    if (m->live_bytes > m->count.peak_live_bytes) m->count.peak_live_bytes = m->live_bytes;
     vti_seq_count_slack(s);
     vti_span_set_due(&m->vset, s->span);
 }
@@ -90,7 +90,7 @@ void vti_seq_set_node(vt_seq *s, vti_node *node)
         vti_radix_unref(t, s->node);
     }
     s->node = node;
-    s->path_tok = node ? vti_node_end_tok(node) : 0;
+    s->path_tok = node ? vti_node_end(node) : 0;
 }
 
 // ---- Pending: what a record could not share yet
@@ -108,15 +108,15 @@ vt_status vti_pending_set(vt_seq *s, vt_domain *d, uint32_t first, const uint32_
     size_t n = n_tok - first;
     uint32_t *copy = n > 0 ? malloc(n * sizeof *copy) : NULL;
     if (n > 0 && !copy) return VT_ENOMEM;
-    vti_domain_reopen(d);
+    d->n_open++;
     vti_pending_drop(&s->pending);
     if (n == 0) {
         vt_domain_close(d);
         return VT_OK;
     }
     memcpy(copy, tok + first, n * sizeof *copy);
-    s->pending = (vti_pending){
-        .domain = d, .epoch = vti_domain_epoch(d), .first = first, .n_tok = n_tok, .tok = copy};
+    s->pending =
+        (vti_pending){.domain = d, .epoch = d->epoch, .first = first, .n_tok = n_tok, .tok = copy};
     s->pending.has_keep = keep != NULL;
     if (keep) s->pending.keep = *keep;
     return VT_OK;
@@ -127,8 +127,8 @@ static void record_now(vt_seq *s)
     vt_manager *m = s->m;
     const vti_pending *p = &s->pending;
     const uint32_t *at[VT_MAX_GROUP];
-    vti_node *from = p->first == 0 ? vti_domain_root(p->domain) : s->node, *node;
-    bool is_there = from && !vti_node_is_removed(from) && vti_node_end_tok(from) == p->first;
+    vti_node *from = p->first == 0 ? p->domain->root : s->node, *node;
+    bool is_there = from && from->domain && vti_node_end(from) == p->first;
     if (!is_there) return;
     for (uint32_t g = 0; g < m->geo.n_group; g++) at[g] = s->span->lane[g].at;
     vti_push push = {.from = from,
@@ -138,8 +138,7 @@ static void record_now(vt_seq *s)
                      .at = at,
                      .has_state = p->n_tok == s->len_tok};
     if (vti_radix_push(m->radix, &push, &node) != VT_OK) return;
-    if (p->has_keep)
-        (void)vti_radix_retain(m->radix, node, &p->keep, m->budget_bytes / 2, m->now_ms);
+    if (p->has_keep) (void)vti_radix_retain(m->radix, node, &p->keep, m->budget_bytes / 2);
 }
 
 // A chunk that is not mapped now has no rows to share.
@@ -171,11 +170,11 @@ void vt_seq_release(vt_seq *s)
     vt_manager *m = s->m;
     vti_jobs_take(m);
     const vti_pending *p = &s->pending;
-    bool is_wanted = p->domain && p->epoch == vti_domain_epoch(p->domain);
+    bool is_wanted = p->domain && p->epoch == p->domain->epoch;
     if (is_wanted && p->n_tok > p->first && all_is_mapped(s)) record_now(s);
     vti_pending_drop(&s->pending);
     if (s->move) { // nothing copies its rows any longer, and its lanes are its own
-        vti_copy_stop(m, &s->move->copy);
+        vti_job_settle(m, &s->move->copy.job);
         vti_span_settle(m, s->span);
         m->runs_reserved -= s->move->n_run;
         vti_move_end(s);

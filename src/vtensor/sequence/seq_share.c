@@ -59,9 +59,7 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
 {
     vt_manager *m = s->m;
     const vti_lane_geo *gr = &m->geo.group[group];
-    vti_lane *l = &s->span->lane[group];
     const uint32_t p = vti_group_whole(gr, from->n_tok);
-    const vti_job_spec alias = {VTI_JOB_BACK, p, 1, VT_VMM_ALIAS, 0};
     uint32_t copy;
     VT_TRY(vti_surplus_unmap(m, s->span, group, p)); // mapped-free chunks of an earlier sequence
     VT_TRY(vti_chunk_make(m, group, &copy));
@@ -69,16 +67,7 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
         vti_chunk_drop(m, copy);
         return VT_OK;
     }
-    vt_status st = vti_lane_make_job_room(l, p, 1);
-    if (st == VT_OK) {
-        l->plan[0] = vti_plan_of(m, from->at[group][p]);
-        st = vti_runs_make(m, s->span, vti_plan_runs(m, s->span, group, p, l->plan, 1));
-    }
-    if (st == VT_OK) {
-        l->n_owned = p + 1;
-        st = vti_job_now(m, s->span, group, &alias);
-        if (st != VT_OK && !s->span->is_lost) l->n_owned = p;
-    }
+    vt_status st = vti_lane_share(m, s->span, group, from->at[group], p, p + 1, VT_VMM_ALIAS);
     if (st == VT_OK) st = vti_lane_store(m, s->span, group, p, copy);
     if (st != VT_OK) {
         vti_chunk_drop(m, copy);
@@ -215,7 +204,7 @@ static vt_status seq_match(vt_manager *m, vti_prefix hit, uint32_t expect_tok, v
 vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t expect_tok,
                        vt_seq **out, uint32_t *n_hit)
 {
-    vt_manager *m = vti_domain_owner(d);
+    vt_manager *m = d->tree->owner;
     *out = NULL;
     *n_hit = 0;
     if (n_tok > m->geo.max_tok) return VT_EINVAL;
@@ -223,10 +212,12 @@ vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32
     VT_TRY(vti_tally_answer(m, seq_match(m, hit, expect_tok > n_tok ? expect_tok : n_tok, out)));
     *n_hit = hit.n_tok;
     vti_arrival_note(m, hit.n_tok, n_tok);
-    m->tally.match_calls++;
-    m->tally.match_tok += n_tok;
-    m->tally.hit_tok += hit.n_tok;
-    vti_domain_note_match(d, n_tok, hit.n_tok);
+    m->count.match_calls++;
+    m->count.match_tok += n_tok;
+    m->count.hit_tok += hit.n_tok;
+    d->stats.match_calls++;
+    d->stats.match_tok += n_tok;
+    d->stats.hit_tok += hit.n_tok;
     return VT_OK;
 }
 
@@ -234,7 +225,7 @@ vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32
 
 static vt_status retain_node(vt_manager *m, vti_node *node, const vt_retention *keep)
 {
-    return vti_radix_retain(m->radix, node, keep, m->budget_bytes / 2, m->now_ms);
+    return vti_radix_retain(m->radix, node, keep, m->budget_bytes / 2);
 }
 
 // How many of the first n_tok tokens are whole blocks in chunks that are full.
@@ -281,7 +272,7 @@ static vt_status push_blocks(vt_seq *s, vti_node *from, const uint32_t *tok, uin
         VT_TRY(vti_lane_make_room(l, vti_group_chunks(&m->geo.group[g], n_tok)));
         at[g] = l->at;
     }
-    uint32_t start = vti_node_end_tok(from);
+    uint32_t start = vti_node_end(from);
     vti_push push = {from, tok + start, start, n_tok, at, false};
     push.has_state = m->geo.has_state && n_tok == s->len_tok && m->max_runs < UINT64_MAX;
     if (push.has_state) st = copy_states(s, at);
@@ -300,12 +291,12 @@ static vt_status record_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uin
 {
     vti_node *node;
     if (n_tok == 0) {
-        vti_seq_set_node(s, vti_domain_root(d));
+        vti_seq_set_node(s, d->root);
         return VT_OK;
     }
     uint32_t n_same = s->path_tok < n_tok ? s->path_tok : n_tok;
     vti_node *from = vti_radix_resume(d, s->node, tok, n_same);
-    uint64_t mark = vti_radix_mark(s->m->radix);
+    uint64_t mark = s->m->radix->n_id;
     VT_TRY(push_blocks(s, from, tok, n_tok, &node));
     // The guards are set in the next vt_step: a sequence that ends before that needs none. They are
     // needed also if the record is undone: nodes that were there may have taken chunks.
@@ -327,7 +318,7 @@ static vt_status seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32
                             const vt_retention *keep)
 {
     vt_manager *m = s->m;
-    if (n_tok > s->len_tok || vti_seq_is_away(s) || vti_domain_owner(d) != m) return VT_EINVAL;
+    if (n_tok > s->len_tok || vti_seq_is_away(s) || d->tree->owner != m) return VT_EINVAL;
     if (keep && keep->priority > VT_MAX_PRIORITY) return VT_EINVAL;
     if (s->span->is_lost) return VT_EDEVICE;
     if (n_tok == 0) return VT_OK;
@@ -355,7 +346,7 @@ void vti_seq_unrecord(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_t
 vt_status vt_retain(vt_domain *d, const uint32_t *tok, uint32_t n_tok, const vt_retention *keep,
                     uint32_t *n_hit)
 {
-    vt_manager *m = vti_domain_owner(d);
+    vt_manager *m = d->tree->owner;
     vti_prefix hit = vti_radix_match(d, tok, n_tok);
     if (n_hit) *n_hit = hit.n_tok;
     if (keep->priority > VT_MAX_PRIORITY) return VT_EINVAL;
@@ -377,10 +368,12 @@ vt_status vt_domain_open(vt_manager *m, const void *key, size_t key_bytes, vt_do
 void vt_domain_each(vt_manager *m,
                     bool (*fn)(void *ud, vt_domain *d, const void *key, size_t key_bytes), void *ud)
 {
-    vti_domain_walk(m->radix, fn, ud);
+    const vti_radix *t = m->radix;
+    for (size_t i = 0; i < t->n_domain; i++)
+        if (!fn(ud, t->domain[i], t->domain[i]->key, t->domain[i]->key_bytes)) return;
 }
 
 uint32_t vt_events_take(vt_manager *m, vt_event *out, uint32_t max_n)
 {
-    return vti_events_take(m->events, out, max_n);
+    return vti_events_take(m->radix->events, out, max_n);
 }

@@ -197,7 +197,7 @@ static bool begin_copy(vt_seq *s, vti_job_kind kind)
 static bool copy_ended(vt_seq *s)
 {
     vti_copy *c = &s->move->copy;
-    if (c->in_flight) return false;
+    if (c->job.in_flight) return false;
     if (c->job.st != VT_OK || c->job.n_done == c->job.n) return true;
     if (vti_copy_post(s->m, c) != VT_ENOMEM) return false; // with the mapper, or its queue is full
     c->job.st = VT_ENOMEM;
@@ -254,7 +254,7 @@ static vt_status post_unmaps(vt_seq *s, bool *is_done)
     *is_done = true;
     for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++) {
         vti_job_spec spec = {.kind = VTI_JOB_UNMAP, .deadline = VTI_SOON};
-        bool in_flight = s->span->lane[g].in_flight;
+        bool in_flight = s->span->lane[g].job.in_flight;
         if (!in_flight) spec.n = list_stretch(s, g, end, true, &spec.first);
         if (spec.n > 0) st = vti_job_post(m, s->span, g, &spec);
         if (st == VT_NOSPACE) st = VT_OK; // a full queue: later
@@ -266,13 +266,13 @@ static vt_status post_unmaps(vt_seq *s, bool *is_done)
 static bool write_rows(vt_seq *s)
 {
     vti_copy *c = &s->move->copy;
-    bool is_new = !c->in_flight && c->job.n_done == 0; // it begins now
+    bool is_new = !c->job.in_flight && c->job.n_done == 0; // it begins now
     bool has_unmapped, has_ended = copy_ended(s);
     vt_status st = has_ended ? c->job.st : VT_OK;
     if (st == VT_OK && !is_new && !s->move->is_hasty) st = post_unmaps(s, &has_unmapped);
     list_note_out(s);
     if (st == VT_OK) return has_ended && go_to(s, VTI_MOVE_UNMAP);
-    vti_copy_stop(s->m, c);
+    vti_job_settle(s->m, &c->job);
     return unmapping_failed(s, st);
 }
 
@@ -284,7 +284,7 @@ static bool unmap_rows(vt_seq *s)
     if (st != VT_OK) return unmapping_failed(s, st);
     if (!is_done) return false;
     list_note_out(s);
-    if (s->move->st == VT_OK) m->tally.swap_out_chunks += s->move->n_new;
+    if (s->move->st == VT_OK) m->count.swap_out_chunks += s->move->n_new;
     return end_move(s, s->move->st);
 }
 
@@ -343,7 +343,7 @@ static bool back_rows(vt_seq *s)
     if (st == VT_NOSPACE && vti_system_note_full(m)) st = VT_OK; // chunks that exist will do
     for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++) {
         uint32_t first = 0, n = 0;
-        bool in_flight = s->span->lane[g].in_flight;
+        bool in_flight = s->span->lane[g].job.in_flight;
         if (!in_flight) n = list_stretch(s, g, s->n_swapped, false, &first);
         if (n > 0) st = back_stretch(s, g, first, n);
         if (st == VT_BUSY) st = s->move->is_hasty ? VT_NOSPACE : VT_OK;
@@ -358,7 +358,7 @@ static bool read_rows(vt_seq *s)
     vt_manager *m = s->m;
     if (!copy_ended(s)) return false;
     vt_status st = s->move->copy.job.st;
-    m->tally.swap_corrupt += s->move->copy.is_corrupt;
+    m->count.swap_corrupt += s->move->copy.is_corrupt;
     for (uint32_t i = 0, n; i < s->n_swapped && st == VT_OK; i += n) {
         const vti_swapped *e = &s->swapped[i];
         vti_lane *l = &s->span->lane[e->group];
@@ -369,7 +369,7 @@ static bool read_rows(vt_seq *s)
         st = vti_lane_guard_again(m, s->span, e->group, e->position, e->position + n);
     }
     if (st != VT_OK) return give_up(s, st);
-    m->tally.swap_in_chunks += s->n_swapped;
+    m->count.swap_in_chunks += s->n_swapped;
     vti_swap_forget(s);
     return end_move(s, s->move->st);
 }
@@ -396,7 +396,7 @@ bool vti_moves_yield(vt_manager *m)
         vt_seq *s = mv->seq;
         vti_span *sp = s->span;
         if (sp->is_lost || n_written(s) == 0) continue;
-        uint64_t had = vti_pset_pool_bytes(&m->pset);
+        uint64_t had = vti_pset_bytes(&m->pset, VTI_POOLED);
         vti_span_settle(m, sp);
         for (uint32_t g = 0; g < m->geo.n_group && !sp->is_lost; g++) {
             vti_job_spec spec = {.kind = VTI_JOB_UNMAP};
@@ -406,7 +406,7 @@ bool vti_moves_yield(vt_manager *m)
             if (spec.n > 0) (void)vti_job_now(m, sp, g, &spec);
         }
         list_note_out(s);
-        if (vti_pset_pool_bytes(&m->pset) > had) return true;
+        if (vti_pset_bytes(&m->pset, VTI_POOLED) > had) return true;
     }
     return false;
 }
@@ -435,9 +435,9 @@ void vti_seq_arrive(vt_seq *s)
             continue;
         }
         // If nothing is in flight, the mapper's queue was full.
-        if (!mv->copy.in_flight && !vti_span_in_flight(&m->vset, s->span)) vti_jobs_settle(m);
-        vti_copy_await(m, &mv->copy);
-        for (uint32_t g = 0; g < m->geo.n_group; g++) vti_lane_await(m, s->span, g);
+        if (!mv->copy.job.in_flight && !vti_span_in_flight(&m->vset, s->span)) vti_jobs_settle(m);
+        vti_job_await(m, &mv->copy.job);
+        for (uint32_t g = 0; g < m->geo.n_group; g++) vti_job_await(m, &s->span->lane[g].job);
     }
 }
 
@@ -471,7 +471,7 @@ static vt_status begin_out(vt_seq *s)
     if (s->span->is_lost) return VT_EDEVICE;
     uint32_t n_out = count_out(s, &n_hole);
     if (n_out == 0) return VT_OK;
-    if (n_out > m->swap.n_free) vti_copy_stop(m, &m->swap.drop);
+    if (n_out > m->swap.n_free) vti_job_settle(m, &m->swap.drop.job);
     if (n_out > m->swap.n_free) return VT_NOSWAP;
     VT_TRY(vti_runs_make(m, s->span, n_hole));
     VT_TRY(vti_fence_take(m, s->span));
@@ -488,16 +488,28 @@ static vt_status begin_out(vt_seq *s)
     return VT_OK;
 }
 
-// The caller has asked for swap_in, and wants it out again.
-static void turn_out(vt_seq *s)
+// Before a call in one direction: what the last one in the other direction has left.
+static void turn_to(vt_seq *s, bool out)
 {
     vti_move *mv = s->move;
-    mv->is_out = true;
+    if (!mv || mv->is_out == out) return;
+    if (mv->phase == VTI_MOVE_DONE) {
+        (void)tell_end(s);
+        return;
+    }
+    const bool goes_out = mv->phase <= VTI_MOVE_UNMAP;
+    mv->is_out = out;
     mv->st = VT_OK;
-    if (mv->phase != VTI_MOVE_BACK && mv->phase != VTI_MOVE_READ) return;
-    vti_copy_stop(s->m, &mv->copy);
+    if (goes_out == out) return;
+    vti_job_settle(s->m, &mv->copy.job);
     vti_span_settle(s->m, s->span);
-    (void)give_up(s, VT_OK);
+    if (out) {
+        (void)give_up(s, VT_OK);
+        return;
+    }
+    list_note_out(s);
+    list_drop_in(s);
+    (void)(s->n_swapped > 0 ? begin_back(s) : end_move(s, VT_OK));
 }
 
 static vt_status move_answer(vt_seq *s)
@@ -509,8 +521,7 @@ static vt_status move_answer(vt_seq *s)
 static vt_status swap_out_seq(vt_seq *s)
 {
     vti_jobs_take(s->m);
-    if (s->move && !s->move->is_out && s->move->phase == VTI_MOVE_DONE) (void)tell_end(s);
-    if (s->move && !s->move->is_out) turn_out(s);
+    turn_to(s, true);
     if (s->move) VT_TRY(move_answer(s));
     VT_TRY(begin_out(s));
     return s->move ? move_answer(s) : VT_OK;
@@ -542,25 +553,10 @@ static vt_status begin_in(vt_seq *s)
     return VT_OK;
 }
 
-// The caller has asked for swap_out, and wants it back.
-static void turn_in(vt_seq *s)
-{
-    vti_move *mv = s->move;
-    mv->is_out = false;
-    mv->st = VT_OK;
-    if (mv->phase > VTI_MOVE_UNMAP) return;
-    vti_copy_stop(s->m, &mv->copy);
-    vti_span_settle(s->m, s->span);
-    list_note_out(s);
-    list_drop_in(s);
-    (void)(s->n_swapped > 0 ? begin_back(s) : end_move(s, VT_OK));
-}
-
 static vt_status swap_in_seq(vt_seq *s)
 {
     vti_jobs_take(s->m);
-    if (s->move && s->move->is_out && s->move->phase == VTI_MOVE_DONE) (void)tell_end(s);
-    if (s->move && s->move->is_out) turn_in(s);
+    turn_to(s, false);
     if (s->move) return move_answer(s);
     if (!s->swapped) return VT_OK;
     VT_TRY(begin_in(s));

@@ -26,6 +26,7 @@ struct vt_team {
 struct vt_team_domain {
     vt_team *t;
     vt_team_domain *newer, *older;
+    uint32_t n_open;
     vt_domain *d[]; // [n]
 };
 
@@ -60,14 +61,6 @@ vt_status vt_team_create(vt_manager *const *m, uint32_t n, vt_team **out)
     return VT_OK;
 }
 
-void vt_team_destroy(vt_team *t)
-{
-    if (!t) return;
-    while (t->newest) vt_team_seq_release(t->newest);
-    while (t->newest_domain) vt_team_domain_close(t->newest_domain);
-    free(t);
-}
-
 uint32_t vt_team_n_rank(const vt_team *t)
 {
     return t->n;
@@ -85,9 +78,8 @@ static void close_ranks(vt_team_domain *d, uint32_t n)
     free(d);
 }
 
-vt_status vt_team_domain_open(vt_team *t, const void *key, size_t key_bytes, vt_team_domain **out)
+static vt_status domain_make(vt_team *t, const void *key, size_t key_bytes, vt_team_domain **out)
 {
-    *out = NULL;
     vt_team_domain *d = calloc(1, sizeof *d + t->n * sizeof d->d[0]);
     if (!d) return VT_ENOMEM;
     for (uint32_t k = 0; k < t->n; k++) {
@@ -97,6 +89,7 @@ vt_status vt_team_domain_open(vt_team *t, const void *key, size_t key_bytes, vt_
         return st;
     }
     d->t = t;
+    d->d[0]->team = d;
     d->older = t->newest_domain;
     if (d->older) d->older->newer = d;
     t->newest_domain = d;
@@ -104,12 +97,38 @@ vt_status vt_team_domain_open(vt_team *t, const void *key, size_t key_bytes, vt_
     return VT_OK;
 }
 
-void vt_team_domain_close(vt_team_domain *d)
+// Rank 0 finds by the key the one that is open.
+vt_status vt_team_domain_open(vt_team *t, const void *key, size_t key_bytes, vt_team_domain **out)
 {
-    if (!d) return;
+    vt_domain *first;
+    *out = NULL;
+    VT_TRY(vt_domain_open(t->m[0], key, key_bytes, &first));
+    *out = first->team;
+    vt_status st = *out ? VT_OK : domain_make(t, key, key_bytes, out);
+    vt_domain_close(first);
+    if (st == VT_OK) (*out)->n_open++;
+    return st;
+}
+
+static void domain_free(vt_team_domain *d)
+{
     *(d->newer ? &d->newer->older : &d->t->newest_domain) = d->older;
     if (d->older) d->older->newer = d->newer;
+    d->d[0]->team = NULL;
     close_ranks(d, d->t->n);
+}
+
+void vt_team_domain_close(vt_team_domain *d)
+{
+    if (d && --d->n_open == 0) domain_free(d);
+}
+
+void vt_team_destroy(vt_team *t)
+{
+    if (!t) return;
+    while (t->newest) vt_team_seq_release(t->newest);
+    while (t->newest_domain) domain_free(t->newest_domain);
+    free(t);
 }
 
 void vt_team_domain_forget(vt_team_domain *d)
@@ -300,7 +319,7 @@ uint32_t vt_team_match(const vt_team_domain *d, const uint32_t *tok, uint32_t n_
 vt_status vt_team_seq_match(vt_team_domain *d, const uint32_t *tok, uint32_t n_tok,
                             uint32_t expect_tok, vt_team_seq **out, uint32_t *n_hit)
 {
-    uint32_t n = vt_team_match(d, tok, n_tok), n_got = n;
+    uint32_t n = d->t->n > 1 ? vt_team_match(d, tok, n_tok) : n_tok, n_got = n;
     *out = NULL;
     *n_hit = 0;
     if (expect_tok < n_tok) expect_tok = n_tok;
@@ -309,10 +328,10 @@ vt_status vt_team_seq_match(vt_team_domain *d, const uint32_t *tok, uint32_t n_t
     vt_status st = VT_OK;
     for (uint32_t k = 0; k < d->t->n && st == VT_OK; k++) {
         st = vt_seq_match(d->d[k], tok, n, expect_tok, &s->seq[k], &n_got);
-        assert(st != VT_OK || n_got == n);
+        assert(st != VT_OK || n_got == n || d->t->n == 1);
     }
-    VT_TRY(seq_born(s, st, n, out));
-    *n_hit = n;
+    VT_TRY(seq_born(s, st, n_got, out));
+    *n_hit = n_got;
     return VT_OK;
 }
 
@@ -383,7 +402,7 @@ static vt_status team_arrived(vt_team_seq *s, vt_status st)
     return st;
 }
 
-static void set_out(vt_team_seq *s, team_way way)
+static void set_way(vt_team_seq *s, team_way way)
 {
     if (s->way == way) return;
     s->had_none = !s->is_swapped;
@@ -392,32 +411,33 @@ static void set_out(vt_team_seq *s, team_way way)
     s->owed = VT_OK;
 }
 
-// Goes on in one direction; after a failure in the other, as far as ranks can (`turns`: whether
-// they should).
-static vt_status go_on(vt_team_seq *s, swap_fn *forth, swap_fn *back, bool turns)
+// Goes on in one direction; after a failure in the other, as far as ranks can. Where some were out
+// before a swap_out, they stay so.
+static vt_status go_on(vt_team_seq *s)
 {
+    const bool out = s->way == TEAM_GOES_OUT, turns = !out || s->had_none;
     vt_status st;
     if (s->owed == VT_OK) {
-        bool is_busy = ask_ranks(s, forth, &s->owed);
+        bool is_busy = ask_ranks(s, out ? vt_seq_swap_out : vt_seq_swap_in, &s->owed);
         if (s->owed == VT_OK) return is_busy ? VT_BUSY : team_arrived(s, VT_OK);
     }
-    if (turns && ask_ranks(s, back, &st)) return VT_BUSY;
+    if (turns && ask_ranks(s, out ? vt_seq_swap_in : vt_seq_swap_out, &st)) return VT_BUSY;
     return team_arrived(s, s->owed);
 }
 
 vt_status vt_team_seq_swap_out(vt_team_seq *s)
 {
     if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
-    set_out(s, TEAM_GOES_OUT);
-    return go_on(s, vt_seq_swap_out, vt_seq_swap_in, s->had_none);
+    set_way(s, TEAM_GOES_OUT);
+    return go_on(s);
 }
 
 vt_status vt_team_seq_swap_in(vt_team_seq *s)
 {
     if (!s->is_swapped) return VT_OK;
     if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
-    set_out(s, TEAM_COMES_IN);
-    return go_on(s, vt_seq_swap_in, vt_seq_swap_out, true);
+    set_way(s, TEAM_COMES_IN);
+    return go_on(s);
 }
 
 // ---- Ahead of need
@@ -429,22 +449,16 @@ vt_status vt_team_seq_prepare(vt_team_seq *s, uint32_t len_tok, uint32_t deadlin
     return VT_OK;
 }
 
-static vt_status await_arrival(vt_team_seq *s)
-{
-    swap_fn *forth = s->way == TEAM_GOES_OUT ? vt_seq_swap_out : vt_seq_swap_in;
-    swap_fn *back = s->way == TEAM_GOES_OUT ? vt_seq_swap_in : vt_seq_swap_out;
-    bool turns = s->way == TEAM_COMES_IN || s->had_none;
-    vt_status st;
-    while ((st = go_on(s, forth, back, turns)) == VT_BUSY)
-        for (uint32_t k = 0; k < s->t->n; k++) vti_seq_arrive(s->seq[k]);
-    return st;
-}
-
 vt_status vt_team_seq_wait(vt_team_seq *s)
 {
-    if (s->way != TEAM_STAYS) return await_arrival(s);
-    for (uint32_t k = 0; k < s->t->n; k++) VT_TRY(vt_seq_wait(s->seq[k]));
-    return VT_OK;
+    if (s->way == TEAM_STAYS) {
+        for (uint32_t k = 0; k < s->t->n; k++) VT_TRY(vt_seq_wait(s->seq[k]));
+        return VT_OK;
+    }
+    vt_status st;
+    while ((st = go_on(s)) == VT_BUSY)
+        for (uint32_t k = 0; k < s->t->n; k++) vti_seq_arrive(s->seq[k]);
+    return st;
 }
 
 // ---- Record

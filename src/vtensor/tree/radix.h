@@ -21,13 +21,93 @@ typedef struct vti_events vti_events;
 
 // Errors: VT_ENOMEM.
 vt_status vti_events_new(uint32_t n_event, vti_events **out);
-void vti_events_free(vti_events *ev);                   // NULL is allowed
-void vti_events_clock(vti_events *ev, uint64_t now_ms); // NULL is allowed, also below
-void vti_events_add(vti_events *ev, vt_event event);    // its number and time are set here
+void vti_events_free(vti_events *ev);                // NULL is allowed, also below
+void vti_events_add(vti_events *ev, vt_event event); // its number is set here
 uint32_t vti_events_take(vti_events *ev, vt_event *out, uint32_t max_n);
 
 typedef struct vti_radix vti_radix;
 typedef struct vti_node vti_node;
+
+typedef enum vti_order {
+    VTI_BY_PRIORITY = 0,
+    VTI_BY_END,
+    VTI_BY_WINDOW,
+    VTI_IN_DOMAIN,
+    VTI_N_ORDER
+} vti_order;
+
+typedef struct vti_heap {
+    vti_node **at; // [cap], the top in at[1]; at[0] is unused
+    size_t cap, n;
+} vti_heap;
+
+typedef struct vti_node_list {
+    vti_node *newest, *oldest;
+} vti_node_list;
+
+struct vti_node {
+    uint64_t id;
+    vti_node *parent;
+    vti_node *child;         // the root of the search tree of its children, or NULL
+    vti_node *left, *right;  // among its siblings
+    uint64_t weight;         // random: parents in the search tree have more
+    vti_node *newer, *older; // in the domain's list, by creation: a parent before its children
+    bool has_windows;        // it holds chunks of a window or a state
+    vt_domain *domain;       // NULL: removed
+    uint32_t start, n_tok;   // tokens [start, start + n_tok) of the path
+    uint32_t n_child, n_ref, n_guard, n_pin;
+    vt_retention keep;         // as set for this node itself; until_ms = 0 if it is plain
+    uint64_t born_ms, used_ms; // tree->now_ms when it was made, and with `used`
+    uint64_t
+        used; // tree->clock when it was used last, or a child that is gone, or a node below that
+              // needs its windows
+    size_t place[VTI_N_ORDER]; // in the heaps; 0: in none
+    uint32_t room[];           // tokens [block_tok], then chunks, group after group
+};
+
+struct vt_domain {
+    uint64_t id;
+    vti_radix *tree;
+    vti_node *root;
+    vti_node_list nodes; // without the root
+    vti_heap heap;       // IN_DOMAIN
+    uint32_t n_open;
+    uint64_t quota_bytes, held_bytes;
+    uint64_t epoch;              // grows with every vt_domain_forget
+    vt_domain_stats stats;       // counters only
+    struct vt_team_domain *team; // that it is a part of, or NULL
+    size_t key_bytes;
+    unsigned char key[];
+};
+
+struct vti_radix {
+    const vti_geo *geo;
+    vti_pset *pset;
+    vt_manager *owner;
+    vti_events *events; // NULL: none are kept
+    vt_domain **domain; // [cap_domain] n_domain of them, by key
+    size_t n_domain, cap_domain;
+    vti_heap heap[VTI_IN_DOMAIN]; // the others are in their domains
+    uint64_t n_node, n_tok;       // roots not counted
+    uint64_t n_evicted;           // nodes, so far
+    uint64_t n_window;            // nodes that stay, but whose windows were evicted
+    uint64_t n_id, n_domain_id, clock;
+    uint64_t seed;         // of weights; random
+    uint64_t pinned_bytes; // of chunks of nodes with n_pin > 0
+    uint64_t now_ms;       // the clock of ages, events and retention
+    vt_prefix_ages ages;
+};
+
+static inline bool vti_node_is_root(const vti_node *n)
+{
+    return n->n_tok == 0;
+}
+
+// Tokens of the path that ends in it.
+static inline uint32_t vti_node_end(const vti_node *n)
+{
+    return n->start + n->n_tok;
+}
 
 // What a lookup found: the first n_tok tokens, the last of them in node `last`; `node` is the
 // deepest node of the path that is used as a whole.
@@ -35,14 +115,6 @@ typedef struct vti_prefix {
     vti_node *node, *last;
     uint32_t n_tok;
 } vti_prefix;
-
-typedef struct vti_radix_stats {
-    uint64_t n_node; // roots not counted
-    uint64_t n_tok;
-    uint64_t n_evicted; // nodes, so far
-    uint64_t n_window;  // nodes that stay, but whose windows were evicted
-    uint64_t n_domain;
-} vti_radix_stats;
 
 // What to record: tokens [start, end) after those of node `from`, the chunks that hold their rows,
 // and whether the chunks of a state are those of `end`.
@@ -54,20 +126,14 @@ typedef struct vti_push {
     bool has_state;
 } vti_push;
 
-// geo and pset must outlive the tree. `owner` is what vti_domain_owner returns; events may be NULL.
-// Errors: VT_ENOMEM.
-vt_status vti_radix_new(const vti_geo *geo, vti_pset *pset, vt_manager *owner, vti_events *events,
+// geo and pset must outlive the tree. n_event: of its ring; 0: it keeps none. Errors: VT_ENOMEM.
+vt_status vti_radix_new(const vti_geo *geo, vti_pset *pset, vt_manager *owner, uint32_t n_event,
                         vti_radix **out);
 void vti_radix_free(vti_radix *t); // drops all references; NULL is allowed
-vti_radix_stats vti_radix_look(const vti_radix *t);
 
 // The domain with exactly this key; counts the opening. Empty domains that are not open are freed.
 // Errors: VT_ENOMEM.
 vt_status vti_radix_open(vti_radix *t, const void *key, size_t key_bytes, vt_domain **out);
-void vti_domain_reopen(vt_domain *d); // one more opening
-vt_manager *vti_domain_owner(const vt_domain *d);
-vti_node *vti_domain_root(const vt_domain *d);
-void vti_domain_note_match(vt_domain *d, uint32_t n_tok, uint32_t n_hit);
 
 // [rPrefixMatch] The longest recorded prefix of tok with which a sequence can begin. Changes
 // nothing.
@@ -88,9 +154,8 @@ vt_status vti_radix_push(vti_radix *t, const vti_push *push, vti_node **out);
 // reach, since what was held for them may have been evicted. The root, if n is NULL or not of the
 // domain, or if its own tokens differ.
 vti_node *vti_radix_resume(const vt_domain *d, vti_node *n, const uint32_t *tok, uint32_t n_tok);
-// Removes the nodes from `end` up to `from` that were made since the mark was taken. Pre: none of
+// Removes the nodes from `end` up to `from` that were made since t->n_id was `mark`. Pre: none of
 // them has other children.
-uint64_t vti_radix_mark(const vti_radix *t);
 void vti_radix_undo_push(vti_radix *t, vti_node *end, const vti_node *from, uint64_t mark);
 
 // Makes the node hold `chunk`, which has the same rows, instead of the one it holds at `position`.
@@ -100,40 +165,31 @@ void vti_radix_replace(vti_radix *t, vti_node *n, uint32_t group, uint32_t posit
 // Marks the node as used now, and those above it as far as their windows are needed with it.
 void vti_radix_touch(vti_radix *t, vti_node *n);
 
-// The clock of ages, and what is noted just before a match uses a node.
-void vti_radix_tick(vti_radix *t, uint64_t now_ms);
+// Call just before a match uses a node.
 void vti_radix_note_reuse(vti_radix *t, const vti_node *n);
-const vt_prefix_ages *vti_radix_ages(const vti_radix *t);
 
 // References of sequences: a node with references is not evicted, nor is one above it.
 void vti_radix_ref(vti_radix *t, vti_node *n);
 void vti_radix_unref(vti_radix *t, vti_node *n);
 
 // Sets the node's retention to `keep`, be it more or less than before. Nodes above it are not
-// evicted before it, and inherit its retention. now_ms is the clock for keep->until_ms.
+// evicted before it, and inherit its retention.
 // Errors: VT_NOPINS (pinned nodes would hold more than max_pinned_bytes).
 vt_status vti_radix_retain(vti_radix *t, vti_node *n, const vt_retention *keep,
-                           uint64_t max_pinned_bytes, uint64_t now_ms);
+                           uint64_t max_pinned_bytes);
 
-// Evicts the least valuable block: a leaf without references that is not pinned (at now_ms), or the
-// windows of a node further up. False: there is none.
-bool vti_radix_evict(vti_radix *t, uint64_t now_ms);
+// Evicts the least valuable block: a leaf without references that is not pinned, or the windows of
+// a node further up. False: there is none.
+bool vti_radix_evict(vti_radix *t);
 
 // After vt_domain_forget, nodes that sequences reference stay valid for vti_radix_unref, which then
 // frees them, and for vti_radix_touch, which does nothing.
-uint64_t vti_domain_epoch(const vt_domain *d); // grows with every vt_domain_forget
-bool vti_node_is_removed(const vti_node *n);
+//
 // The deepest node up from n all of whose chunks a sequence of n_tok tokens shares: what it uses of
 // the nodes below is a copy, so they need not be kept for it.
 vti_node *vti_node_within(const vti_radix *t, vti_node *n, uint32_t n_tok);
-uint32_t vti_node_end_tok(const vti_node *n); // tokens of the path that ends in it
 // Notes that a sequence which shares the path to n was forked. NULL: it shares none.
 void vti_radix_note_fork(vti_radix *t, const vti_node *n, uint32_t n_tok);
-
-// As vt_domain_each. (The calls of vtensor.h that need the domain alone are in radix_domain.c.)
-void vti_domain_walk(const vti_radix *t,
-                     bool (*fn)(void *ud, vt_domain *d, const void *key, size_t key_bytes),
-                     void *ud);
 
 // For vt_check: calls fn for each reference of each node; returns the first broken invariant of the
 // tree itself as text, or NULL.

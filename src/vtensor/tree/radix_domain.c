@@ -8,12 +8,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 // ---- Events: a bounded ring under a lock
 
 struct vti_events {
-    pthread_mutex_t mu; // guards all below
-    uint64_t now_ms;
+    pthread_mutex_t mu;        // guards all below
     uint64_t n_added, n_taken; // n_taken: numbers below are taken or overwritten
     uint32_t cap;
     vt_event ring[]; // [cap] event i is at i % cap
@@ -34,20 +34,11 @@ void vti_events_free(vti_events *ev)
     free(ev);
 }
 
-void vti_events_clock(vti_events *ev, uint64_t now_ms)
-{
-    if (!ev) return;
-    pthread_mutex_lock(&ev->mu);
-    ev->now_ms = now_ms;
-    pthread_mutex_unlock(&ev->mu);
-}
-
 void vti_events_add(vti_events *ev, vt_event event)
 {
     if (!ev) return;
     pthread_mutex_lock(&ev->mu);
     event.number = ev->n_added++;
-    event.now_ms = ev->now_ms;
     ev->ring[event.number % ev->cap] = event;
     if (ev->n_added - ev->n_taken > ev->cap) ev->n_taken = ev->n_added - ev->cap;
     pthread_mutex_unlock(&ev->mu);
@@ -73,12 +64,13 @@ void vti_node_note(vti_radix *t, vt_event_kind kind, const vti_node *n)
                                          .id = n->id,
                                          .parent_id = up && !vti_node_is_root(up) ? up->id : 0,
                                          .start_tok = n->start,
-                                         .n_tok = n->n_tok});
+                                         .n_tok = n->n_tok,
+                                         .now_ms = t->now_ms});
 }
 
 void vti_radix_note_fork(vti_radix *t, const vti_node *n, uint32_t n_tok)
 {
-    vt_event event = {.kind = VT_EVENT_FORKED, .n_tok = n_tok};
+    vt_event event = {.kind = VT_EVENT_FORKED, .n_tok = n_tok, .now_ms = t->now_ms};
     if (n && n->domain) {
         event.domain_id = n->domain->id;
         event.id = vti_node_is_root(n) ? 0 : n->id;
@@ -87,92 +79,84 @@ void vti_radix_note_fork(vti_radix *t, const vti_node *n, uint32_t n_tok)
     vti_events_add(t->events, event);
 }
 
-enum { FIRST_BUCKETS = 64 };
-
 // ---- Trees
 
-vt_status vti_radix_new(const vti_geo *geo, vti_pset *pset, vt_manager *owner, vti_events *events,
+vt_status vti_radix_new(const vti_geo *geo, vti_pset *pset, vt_manager *owner, uint32_t n_event,
                         vti_radix **out)
 {
     vti_radix *t = *out = calloc(1, sizeof *t);
     if (!t) return VT_ENOMEM;
-    *t = (vti_radix){.geo = geo, .pset = pset, .owner = owner, .events = events};
-    t->secret = vti_secret_make();
-    t->bucket = calloc(FIRST_BUCKETS, sizeof(vt_domain *));
-    t->bucket_mask = FIRST_BUCKETS - 1;
-    if (!t->bucket) {
-        free(t);
-        *out = NULL;
-        return VT_ENOMEM;
-    }
-    return VT_OK;
-}
-
-vti_radix_stats vti_radix_look(const vti_radix *t)
-{
-    return (vti_radix_stats){t->n_node, t->n_tok, t->n_evicted, t->n_window, t->n_domain};
+    *t = (vti_radix){.geo = geo, .pset = pset, .owner = owner};
+    memcpy(&t->seed, (const void *)getauxval(AT_RANDOM), sizeof t->seed); // bytes of the kernel's
+    t->seed ^= (uintptr_t)t;
+    if (n_event == 0 || vti_events_new(n_event, &t->events) == VT_OK) return VT_OK;
+    vti_radix_free(t);
+    *out = NULL;
+    return VT_ENOMEM;
 }
 
 // ---- Domains
 
-static vt_domain **bucket_of(vti_radix *t, uint64_t hash)
+static int compare_key(const vt_domain *d, const void *key, size_t key_bytes)
 {
-    return &t->bucket[hash & t->bucket_mask];
+    if (d->key_bytes != key_bytes) return d->key_bytes < key_bytes ? -1 : 1;
+    return key_bytes > 0 ? memcmp(d->key, key, key_bytes) : 0;
 }
 
-static vt_domain *domain_find(vti_radix *t, const void *key, size_t key_bytes, uint64_t hash)
+size_t vti_domain_place(const vti_radix *t, const void *key, size_t key_bytes)
 {
-    vt_domain *d = *bucket_of(t, hash);
-    while (d && (d->hash != hash || d->key_bytes != key_bytes ||
-                 (key_bytes > 0 && memcmp(d->key, key, key_bytes) != 0)))
-        d = d->chain;
-    return d;
+    size_t first = 0, end = t->n_domain;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (compare_key(t->domain[middle], key, key_bytes) < 0)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
 }
 
-static vt_domain *domain_new(vti_radix *t, const void *key, size_t key_bytes, uint64_t hash)
+static vt_status reserve_place(vti_radix *t)
 {
-    vt_domain *d = calloc(1, sizeof *d + key_bytes);
+    if (t->n_domain < t->cap_domain) return VT_OK;
+    size_t cap = 2 * t->cap_domain + 8;
+    vt_domain **more = calloc(cap, sizeof(vt_domain *));
+    if (!more) return VT_ENOMEM;
+    if (t->domain) memcpy(more, t->domain, t->n_domain * sizeof(vt_domain *));
+    free(t->domain);
+    t->domain = more;
+    t->cap_domain = cap;
+    return VT_OK;
+}
+
+static vt_status domain_new(vti_radix *t, size_t place, const void *key, size_t key_bytes)
+{
+    VT_TRY(reserve_place(t));
+    vt_domain *d = calloc(1, sizeof *d + key_bytes), **at = t->domain + place;
     vti_node *root = vti_node_new(t, 0);
     if (!d || !root) {
         free(d);
         free(root);
-        return NULL;
+        return VT_ENOMEM;
     }
-    *d = (vt_domain){.hash = hash,
-                     .id = ++t->n_domain_id,
+    *d = (vt_domain){.id = ++t->n_domain_id,
                      .tree = t,
                      .root = root,
                      .quota_bytes = UINT64_MAX,
                      .key_bytes = key_bytes};
     if (key_bytes > 0) memcpy(d->key, key, key_bytes);
     root->domain = d;
-    return d;
-}
-
-// As many buckets as domains. Without memory for more, chains become longer.
-static void widen_buckets(vti_radix *t)
-{
-    uint64_t n = t->bucket_mask + 1;
-    vt_domain **bucket = t->n_domain < n ? NULL : calloc(2 * n, sizeof(vt_domain *));
-    if (!bucket) return;
-    free(t->bucket);
-    t->bucket = bucket;
-    t->bucket_mask = 2 * n - 1;
-    for (vt_domain *d = t->oldest; d; d = d->newer) {
-        d->chain = *bucket_of(t, d->hash);
-        *bucket_of(t, d->hash) = d;
-    }
+    memmove(at + 1, at, (t->n_domain++ - place) * sizeof *at);
+    *at = d;
+    return VT_OK;
 }
 
 static void domain_free(vt_domain *d)
 {
     vti_radix *t = d->tree;
-    vt_domain **at = bucket_of(t, d->hash);
-    while (*at != d) at = &(*at)->chain;
-    *at = d->chain;
-    *(d->newer ? &d->newer->older : &t->newest) = d->older;
-    *(d->older ? &d->older->newer : &t->oldest) = d->newer;
-    t->n_domain--;
+    size_t place = vti_domain_place(t, d->key, d->key_bytes);
+    vt_domain **at = t->domain + place;
+    memmove(at, at + 1, (--t->n_domain - place) * sizeof *at);
     free(d->heap.at);
     free(d->root);
     free(d);
@@ -186,26 +170,13 @@ static void domain_settle(vt_domain *d)
 
 vt_status vti_radix_open(vti_radix *t, const void *key, size_t key_bytes, vt_domain **out)
 {
-    uint64_t hash = vti_secret_hash(t->secret, key, key_bytes);
-    vt_domain *d = *out = domain_find(t, key, key_bytes, hash);
-    if (!d) {
-        d = *out = domain_new(t, key, key_bytes, hash);
-        if (!d) return VT_ENOMEM;
-        widen_buckets(t);
-        d->chain = *bucket_of(t, hash);
-        *bucket_of(t, hash) = d;
-        d->older = t->newest;
-        *(t->newest ? &t->newest->newer : &t->oldest) = d;
-        t->newest = d;
-        t->n_domain++;
-    }
-    d->n_open++;
+    size_t place = vti_domain_place(t, key, key_bytes);
+    *out = NULL;
+    if (place == t->n_domain || compare_key(t->domain[place], key, key_bytes) != 0)
+        VT_TRY(domain_new(t, place, key, key_bytes));
+    *out = t->domain[place];
+    (*out)->n_open++;
     return VT_OK;
-}
-
-void vti_domain_reopen(vt_domain *d)
-{
-    d->n_open++;
 }
 
 void vt_domain_close(vt_domain *d)
@@ -214,23 +185,6 @@ void vt_domain_close(vt_domain *d)
     assert(d->n_open > 0);
     d->n_open--;
     domain_settle(d);
-}
-
-vt_manager *vti_domain_owner(const vt_domain *d)
-{
-    return d->tree->owner;
-}
-
-vti_node *vti_domain_root(const vt_domain *d)
-{
-    return d->root;
-}
-
-void vti_domain_note_match(vt_domain *d, uint32_t n_tok, uint32_t n_hit)
-{
-    d->stats.match_calls++;
-    d->stats.match_tok += n_tok;
-    d->stats.hit_tok += n_hit;
 }
 
 // ---- Removing nodes
@@ -269,11 +223,6 @@ void vti_radix_unref(vti_radix *t, vti_node *n)
     if (vti_node_is_root(n)) domain_settle(n->domain);
 }
 
-bool vti_node_is_removed(const vti_node *n)
-{
-    return !n->domain;
-}
-
 // Children are newer than their parents.
 void vt_domain_forget(vt_domain *d)
 {
@@ -281,20 +230,17 @@ void vt_domain_forget(vt_domain *d)
     d->epoch++;
 }
 
-uint64_t vti_domain_epoch(const vt_domain *d)
-{
-    return d->epoch;
-}
-
 void vti_radix_free(vti_radix *t)
 {
     if (!t) return;
-    for (vt_domain *d; (d = t->newest) != NULL;) {
+    while (t->n_domain > 0) {
+        vt_domain *d = t->domain[t->n_domain - 1];
         vt_domain_forget(d);
         domain_free(d);
     }
     for (vti_order order = 0; order < VTI_IN_DOMAIN; order++) free(t->heap[order].at);
-    free(t->bucket);
+    vti_events_free(t->events);
+    free(t->domain);
     free(t);
 }
 
@@ -309,19 +255,9 @@ static void age_count(vt_ages *a, uint64_t from_ms, uint64_t to_ms)
     a->sum_ms += ms;
 }
 
-void vti_radix_tick(vti_radix *t, uint64_t now_ms)
-{
-    t->now_ms = now_ms;
-}
-
 void vti_radix_note_reuse(vti_radix *t, const vti_node *n)
 {
     if (!vti_node_is_root(n)) age_count(&t->ages.reuse, n->used_ms, t->now_ms);
-}
-
-const vt_prefix_ages *vti_radix_ages(const vti_radix *t)
-{
-    return &t->ages;
 }
 
 // ---- Eviction
@@ -376,9 +312,9 @@ static vti_node *window_victim(vti_radix *t, const vti_node *leaf)
     return NULL;
 }
 
-bool vti_radix_evict(vti_radix *t, uint64_t now_ms)
+bool vti_radix_evict(vti_radix *t)
 {
-    vti_priority_expire(t, now_ms);
+    vti_priority_expire(t);
     const vti_heap *h = &t->heap[VTI_BY_PRIORITY];
     vti_node *leaf = h->n > 0 ? h->at[1] : NULL, *n = window_victim(t, leaf);
     if (!n) {
@@ -418,17 +354,11 @@ uint64_t vt_domain_id(const vt_domain *d)
     return d->id;
 }
 
-void vti_domain_walk(const vti_radix *t,
-                     bool (*fn)(void *ud, vt_domain *d, const void *key, size_t key_bytes),
-                     void *ud)
+// Calls fn for a node; what it answers.
+static bool show_node(const vti_node *n, bool (*fn)(void *ud, const vt_prefix_info *node), void *ud)
 {
-    for (vt_domain *d = t->oldest; d && fn(ud, d, d->key, d->key_bytes); d = d->newer) {
-    }
-}
-
-static vt_prefix_info info_of(const vti_radix *t, const vti_node *n)
-{
-    return (vt_prefix_info){
+    const vti_radix *t = n->domain->tree;
+    const vt_prefix_info info = {
         .id = n->id,
         .parent_id = vti_node_is_root(n->parent) ? 0 : n->parent->id,
         .start_tok = n->start,
@@ -440,21 +370,16 @@ static vt_prefix_info info_of(const vti_radix *t, const vti_node *n)
         .keep = n->keep,
         .lacks = vti_node_lacks(t, n),
     };
+    return fn(ud, &info);
 }
 
 void vt_prefix_each(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node), void *ud)
 {
-    for (const vti_node *n = d->nodes.oldest; n; n = n->newer) {
-        vt_prefix_info info = info_of(d->tree, n);
-        if (!fn(ud, &info)) return;
-    }
+    for (const vti_node *n = d->nodes.oldest; n && show_node(n, fn, ud); n = n->newer) continue;
 }
 
 void vt_prefix_each_newest(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node),
                            void *ud)
 {
-    for (const vti_node *n = d->nodes.newest; n; n = n->older) {
-        vt_prefix_info info = info_of(d->tree, n);
-        if (!fn(ud, &info)) return;
-    }
+    for (const vti_node *n = d->nodes.newest; n && show_node(n, fn, ud); n = n->older) continue;
 }

@@ -171,10 +171,8 @@ vti_node *vti_child_like(const vti_node *parent, const uint32_t *tok, uint32_t n
 vti_node *vti_child_find(const vti_node *parent, const uint32_t *tok, uint32_t n_tok)
 {
     uint32_t same;
-    vti_node *n = parent->child;
-    for (int side; n && (side = compare_tokens(tok, n_tok, n, &same)) != 0;)
-        n = side < 0 ? n->left : n->right;
-    return n;
+    vti_node *n = vti_child_like(parent, tok, n_tok, &same);
+    return n && same == n_tok && n->n_tok == n_tok ? n : NULL;
 }
 
 vti_node *vti_child_upto(const vti_node *parent, const uint32_t *tok, uint32_t n_tok,

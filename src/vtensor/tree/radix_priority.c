@@ -27,7 +27,7 @@
 // The retention that a caller sets is kept with that one node, so that it can be removed again. The
 // nodes above need no copy of it: they cannot be evicted before the node, and when it is evicted
 // its parent inherits its last use, and its retention if that is more valuable and ends no earlier
-// than the parent's own. Every function that takes the time first drops retentions that have ended.
+// than the parent's own. Evicting and retaining first drop retentions that have ended.
 #include "radix_node.h"
 
 #include <stdlib.h>
@@ -201,10 +201,10 @@ static void retention_set(vti_radix *t, vti_node *n, vt_retention keep)
     vti_priority_settle(t, n);
 }
 
-void vti_priority_expire(vti_radix *t, uint64_t now_ms)
+void vti_priority_expire(vti_radix *t)
 {
     vti_heap *h = &t->heap[VTI_BY_END];
-    while (h->n > 0 && h->at[1]->keep.until_ms <= now_ms)
+    while (h->n > 0 && h->at[1]->keep.until_ms <= t->now_ms)
         retention_set(t, h->at[1], (vt_retention){0});
 }
 
@@ -234,11 +234,11 @@ void vti_priority_inherit(vti_radix *t, vti_node *heir, const vti_node *from)
 }
 
 vt_status vti_radix_retain(vti_radix *t, vti_node *n, const vt_retention *keep,
-                           uint64_t max_pinned_bytes, uint64_t now_ms)
+                           uint64_t max_pinned_bytes)
 {
-    vti_priority_expire(t, now_ms);
+    vti_priority_expire(t);
     if (vti_node_is_root(n) || !n->domain) return VT_OK;
-    bool over = keep->until_ms != 0 && keep->until_ms <= now_ms;
+    bool over = keep->until_ms != 0 && keep->until_ms <= t->now_ms;
     vt_retention wanted = over ? (vt_retention){0} : *keep;
     uint64_t bytes = t->pinned_bytes; // with what is not pinned yet on the path to n
     for (const vti_node *at = wanted.pinned ? n : NULL; at && at->n_pin == 0; at = at->parent)

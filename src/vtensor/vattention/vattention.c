@@ -125,14 +125,14 @@ static vt_status va_make(const vt_va_config *cfg, vt_vmm *vmm, vt_va **out)
     if (!va) return VT_ENOMEM;
     va->vmm = vmm;
     va->pid = getpid();
+    va->owner = (vti_va_actor){.order = VT_VMM_QUEUED, .count = &va->count};
     vt_status st = set_options(va, cfg) ? VT_OK : VT_EINVAL;
     if (st == VT_OK) st = va_geo_init(&va->geo, cfg, vmm->ops->granularity(vmm));
     if (st == VT_OK) st = allocate_tables(va);
     if (st == VT_OK) st = reserve_addresses(va);
     if (st == VT_OK) va->budget_groups = cfg->budget_bytes / va->geo.group_bytes;
     if (st == VT_OK && cfg->makes_at_start) {
-        const vti_va_actor owner = vti_va_owner(va);
-        st = vti_va_create_all(va, &owner);
+        st = vti_va_create_all(va, &va->owner);
         if (st != VT_OK) (void)vmm->ops->unreserve(vmm, va->addr, va->geo.reserved_bytes);
     }
     if (st != VT_OK) {
@@ -155,25 +155,23 @@ vt_status vt_va_init(const vt_va_config *cfg, vt_va **out)
 
 static vt_status wait_for_device(vt_va *va)
 {
-    vti_va_actor owner = vti_va_owner(va);
     uint64_t ticket;
     bool is_passed;
     VT_TRY(vti_va_take_fence(va, &ticket));
-    return vti_va_is_passed(va, &owner, ticket, true, &is_passed);
+    return vti_va_is_passed(va, &va->owner, ticket, true, &is_passed);
 }
 
 // Tries everything twice: a failure of the device may be temporary. False: some memory is left, and
 // its addresses with it, until the process ends.
 static bool return_memory(vt_va *va)
 {
-    vti_va_actor owner = vti_va_owner(va);
     if (wait_for_device(va) != VT_OK && wait_for_device(va) != VT_OK) return false;
     for (int attempt = 0; attempt < 2 && va->n_created > 0; attempt++) {
         for (uint32_t i = 0; i < va->geo.max_batch; i++) {
-            (void)vti_va_unmap_torn(va, &owner, i);
-            (void)vti_va_shrink(va, &owner, i, 0);
+            (void)vti_va_unmap_torn(va, &va->owner, i);
+            (void)vti_va_shrink(va, &va->owner, i, 0);
         }
-        (void)vti_va_destroy_spares(va, &owner, va->n_spare);
+        (void)vti_va_destroy_spares(va, &va->owner, va->n_spare);
     }
     return vti_va_used(va) == 0;
 }
@@ -226,11 +224,10 @@ vt_status vt_va_alloc_reqid(vt_va *va, uint32_t len_tok, uint32_t *reqid)
 {
     if (len_tok > va->geo.max_tok) return VT_EINVAL;
     vti_va_settle(va, false);
-    vti_va_actor owner = vti_va_owner(va);
     uint32_t need = vti_va_groups_for(&va->geo, len_tok);
     uint32_t i = vti_va_best_fit(va, need);
     if (i == va->geo.max_batch) return VT_NOSPANS;
-    VT_TRY(vti_va_wipe(va, &owner, i, UINT32_MAX));
+    VT_TRY(vti_va_wipe(va, &va->owner, i, UINT32_MAX));
     vti_va_req *r = &va->req[i];
     r->is_active = true;
     r->len_tok = len_tok;
@@ -283,9 +280,8 @@ static va_sums plan_step(vt_va *va, const uint32_t *len_tok)
 
 static vt_status grow_batch(vt_va *va)
 {
-    vti_va_actor owner = vti_va_owner(va);
     for (uint32_t i = 0; i < va->geo.max_batch; i++)
-        VT_TRY(vti_va_grow(va, &owner, i, va->req[i].n_want));
+        VT_TRY(vti_va_grow(va, &va->owner, i, va->req[i].n_want));
     return VT_OK;
 }
 
@@ -378,21 +374,20 @@ static uint64_t n_needed(const vt_va *va)
 vt_status vt_va_reserve_physical_pages(vt_va *va, uint64_t size_bytes)
 {
     uint64_t n_group = size_bytes / va->geo.group_bytes;
-    vti_va_actor owner = vti_va_owner(va);
     vti_va_settle(va, false);
     if (n_group < va->budget_groups && n_needed(va) > n_group) return tally_answer(va, VT_NOSPACE);
     vti_va_keep_needed(va);
     VT_TRY(vti_va_make_room(va, n_group));
-    if (va->n_created > n_group) VT_TRY(vti_va_destroy_spares(va, &owner, va->n_created - n_group));
+    if (va->n_created > n_group)
+        VT_TRY(vti_va_destroy_spares(va, &va->owner, va->n_created - n_group));
     va->budget_groups = n_group;
     return VT_OK;
 }
 
 vt_status vt_va_trim(vt_va *va)
 {
-    vti_va_actor owner = vti_va_owner(va);
     vti_va_settle(va, false);
-    return vti_va_destroy_spares(va, &owner, va->n_spare);
+    return vti_va_destroy_spares(va, &va->owner, va->n_spare);
 }
 
 vt_status vt_va_recover(vt_va *va)

@@ -96,10 +96,9 @@ void vti_va_each_victim(vt_va *va, bool (*visit)(vt_va *va, uint32_t reqid, void
 static vt_status finish_request(vt_va *va, uint32_t reqid, bool wait, bool *is_passed)
 {
     vti_va_req *r = &va->req[reqid];
-    vti_va_actor owner = vti_va_owner(va);
     if (r->has_queued) VT_TRY(vti_va_take_fence(va, &r->fence));
     r->has_queued = false;
-    VT_TRY(vti_va_is_passed(va, &owner, r->fence, wait, is_passed));
+    VT_TRY(vti_va_is_passed(va, &va->owner, r->fence, wait, is_passed));
     if (*is_passed) r->fence = 0;
     return VT_OK;
 }
@@ -113,14 +112,13 @@ typedef struct va_aim {
 static vt_status shrink_to(vt_va *va, uint32_t reqid, const va_aim *aim)
 {
     const vti_va_req *r = &va->req[reqid];
-    vti_va_actor owner = vti_va_owner(va);
     uint64_t excess = vti_va_used(va) - aim->most;
     uint32_t spare = r->n_mapped - r->n_keep;
     bool is_passed;
     VT_TRY(finish_request(va, reqid, aim->wait, &is_passed));
     if (!is_passed) return VT_OK;
     if (excess < spare) spare = (uint32_t)excess;
-    return vti_va_shrink(va, &owner, reqid, r->n_mapped - spare);
+    return vti_va_shrink(va, &va->owner, reqid, r->n_mapped - spare);
 }
 
 static bool shrink_request(vt_va *va, uint32_t reqid, void *ctx)
@@ -145,24 +143,22 @@ vt_status vti_va_make_room(vt_va *va, uint64_t most)
 
 void vti_va_sweep(vt_va *va)
 {
-    vti_va_actor owner = vti_va_owner(va);
     for (uint32_t i = 0; i < va->geo.max_batch; i++) {
         bool is_passed;
         if (va->req[i].is_active || va->req[i].n_torn > 0 || va->req[i].n_mapped == 0) continue;
         if (finish_request(va, i, false, &is_passed) == VT_OK && is_passed)
-            (void)vti_va_shrink(va, &owner, i, 0);
+            (void)vti_va_shrink(va, &va->owner, i, 0);
     }
 }
 
 vt_status vti_va_mend(vt_va *va)
 {
     vt_status st = VT_OK;
-    vti_va_actor owner = vti_va_owner(va);
     for (uint32_t i = 0; i < va->geo.max_batch; i++) {
         bool is_passed = false;
         if (va->req[i].n_torn == 0) continue;
         vt_status one = finish_request(va, i, false, &is_passed);
-        if (one == VT_OK && is_passed) one = vti_va_unmap_torn(va, &owner, i);
+        if (one == VT_OK && is_passed) one = vti_va_unmap_torn(va, &va->owner, i);
         if (one != VT_OK) st = VT_EDEVICE;
     }
     return st;

@@ -160,7 +160,8 @@ struct vt_va {
     uint64_t n_free;        // numbers given to freed_at so far
     uint64_t step_fence;    // of the step that is prepared; 0: it needs none
     bool deferred;
-    vt_va_stats count; // only the counters of VT_VA_STATS
+    vt_va_stats count;  // only the counters of VT_VA_STATS
+    vti_va_actor owner; // queues its wipes, and counts in `count`
 
     vti_mapper_thread *mapper; // NULL: not needed yet
     vti_va_job job[VTI_VA_N_JOB];
@@ -176,7 +177,6 @@ bool vti_va_continues(const vt_va *va, uint32_t req, uint32_t at, uint32_t name)
 vt_status vti_va_create_all(vt_va *va, const vti_va_actor *by);
 // Errors: VT_EDEVICE. Pre: there are as many.
 vt_status vti_va_destroy_spares(vt_va *va, const vti_va_actor *by, uint64_t n_group);
-vti_va_actor vti_va_owner(vt_va *va);
 // Maps up to `most` groups; fewer if they are no run. Pre: most > 0.
 vt_status vti_va_grow_run(vt_va *va, const vti_va_actor *by, uint32_t req, uint32_t most);
 vt_status vti_va_grow(vt_va *va, const vti_va_actor *by, uint32_t req, uint32_t n_group);

@@ -139,17 +139,11 @@ static vt_status take_name_run(vt_va *va, const vti_va_actor *by, uint32_t req, 
     return out->is_fresh ? create_groups(va, by, out) : VT_OK;
 }
 
-vti_va_actor vti_va_owner(vt_va *va)
-{
-    return (vti_va_actor){.order = VT_VMM_QUEUED, .count = &va->count};
-}
-
 // ---- The device's work
 
 vt_status vti_va_take_fence(vt_va *va, uint64_t *ticket)
 {
-    vti_va_actor owner = vti_va_owner(va);
-    return vti_va_note(&owner, va->vmm->ops->fence(va->vmm, ticket));
+    return vti_va_note(&va->owner, va->vmm->ops->fence(va->vmm, ticket));
 }
 
 vt_status vti_va_is_passed(vt_va *va, const vti_va_actor *by, uint64_t fence, bool wait,

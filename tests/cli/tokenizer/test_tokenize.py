@@ -127,8 +127,10 @@ class OtherFiles(cli.TestCase):
 
     def test_broken(self):
         path = cli.scratch("broken")
-        for text, error in ((b"", "broken: neither GGUF nor a tokenizer.json nor a rank file"), (b"{}", "model: not an object"),
-                            (b'{"model": {', "line 1"), (b"AA== 0\nAA== 0\n", "line 2: duplicate rank 0")):
+        for text, error in ((b"", "broken: the file is empty"),
+                            (b"???", "broken: neither GGUF nor a tokenizer.json nor a rank file"),
+                            (b"{}", "model: not an object"), (b'{"model": {', "line 1"),
+                            (b"AA== 0\nAA== 0\n", "line 2: duplicate rank 0")):
             path.write_bytes(text)
             self.fails(1, error, "tokenize", "-m", path, *(["--tokenizer-pre", "gpt-2"] if text[:1] == b"A" else []))
 

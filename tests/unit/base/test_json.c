@@ -148,6 +148,19 @@ FX_TEST(test_values_are_written_as_they_were)
 }
 
 // Of equal keys the last counts, for lookups, walks and sizes, in objects of every size.
+FX_TEST(test_patterns)
+{
+    fxi_buf b = {0}, raw = {0};
+    assert_true(fxi_buf_str(&raw, "[1]"));
+    assert_true(fxi_json_fmt(&b, "{'a':%q,'b':%q,'c':%t,'d':%b,'e':%s,'f':%v,", "x\"y", NULL,
+                             (fxi_str){"\nz", 1}, &raw, "{}", fxi_json_null()));
+    assert_true(fxi_json_fmt(&b, "'g':[%d,%l,%z,%f]}", -1, -5000000000ll, (size_t)7, 0.5));
+    assert_string_equal(b.p, "{\"a\":\"x\\\"y\",\"b\":null,\"c\":\"\\n\",\"d\":[1],\"e\":{},"
+                             "\"f\":null,\"g\":[-1,-5000000000,7,0.5]}");
+    fxi_buf_free(&b);
+    fxi_buf_free(&raw);
+}
+
 FX_TEST(test_the_last_of_equal_keys_counts)
 {
     for (int n = 1; n < 40; n++) {

@@ -5,6 +5,7 @@
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/unthreaded.h"
+#include "unit/wrapped_memory.h"
 
 #define STORYTELLER FX_SOURCE_DIR "/models/storyteller.gguf"
 
@@ -21,46 +22,16 @@ enum {
 static atomic_bool in_iteration, in_forward;
 static atomic_int n_in_iteration, n_in_forward;
 
-static void seen(void)
+static bool fails_now(size_t n_bytes)
 {
+    (void)n_bytes;
     if (atomic_load(&in_iteration)) atomic_fetch_add(&n_in_iteration, 1);
     if (atomic_load(&in_forward)) atomic_fetch_add(&n_in_forward, 1);
+    return false;
 }
 
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__real_aligned_alloc(size_t align, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void *__wrap_aligned_alloc(size_t align, size_t n);
 fx_status __real_fxi_model_submit(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err);
 fx_status __wrap_fxi_model_submit(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err);
-
-void *__wrap_malloc(size_t n)
-{
-    seen();
-    return __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    seen();
-    return __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    seen();
-    return __real_realloc(p, n);
-}
-
-void *__wrap_aligned_alloc(size_t align, size_t n)
-{
-    seen();
-    return __real_aligned_alloc(align, n);
-}
 
 static int n_forward, n_prompt_pass;
 

@@ -152,13 +152,13 @@ FX_TEST(test_end_of_text)
     for (int ignore = 0; ignore < 2; ignore++) {
         prompt p;
         prepare(&p, 5);
-        c.req.sampling.allow = eng->end_tok;
+        c.req.sampling.allow = eng->service.end_tok;
         c.req.sampling.n_allow = 1;
         c.req.ignore_eos = ignore;
         const client_choice *ch = run();
         assert_int_equal(ch->n_tok, ignore ? 5 : 1);
         assert_int_equal(ch->finish, ignore ? FX_FINISH_LENGTH : FX_FINISH_STOP);
-        assert_int_equal(ch->stop_token, ignore ? -1 : eng->end_tok[0]);
+        assert_int_equal(ch->stop_token, ignore ? -1 : eng->service.end_tok[0]);
         client_free(&c);
     }
 }

@@ -45,7 +45,7 @@ static fxi_live_request *come(uint64_t client, int priority)
     fxi_live_request *r = calloc(1, sizeof *r + sizeof r->seq[0]);
     r->id = ++next_id;
     r->n_seq = 1;
-    r->seq[0].request = r;
+    r->seq[0] = (fxi_seq){.request = r, .state = FXI_SEQ_LIVE};
     r->spec = (fx_request){.client = client, .n_prompt = N_PROMPT, .tenant = "", .no_cache = true};
     r->spec.priority = priority;
     r->order_ms = (int64_t)next_id - 10000 * priority;
@@ -62,7 +62,7 @@ static fxi_live_request *begin_next(void)
     fxi_live_request *r = fxi_sched_first(&sched);
     fxi_sched_pick(&sched, r);
     fxi_sched_move(&sched, r, FXI_RUNNING);
-    fxi_clients_serve_prompt(clients, r->client, N_PROMPT);
+    fxi_clients_serve(clients, r->client, N_PROMPT, 0);
     return r;
 }
 
@@ -78,7 +78,7 @@ static uint64_t serve_next(void)
 {
     fxi_live_request *r = begin_next();
     const uint64_t client = r->client->number;
-    fxi_clients_serve_tokens(clients, r->client, N_ANSWER);
+    fxi_clients_serve(clients, r->client, 0, N_ANSWER);
     end_request(r);
     return client;
 }
@@ -98,7 +98,7 @@ FX_TEST(test_no_chain_of_newcomers_is_endless)
     fxi_live_request *r = come(1, 0);
     while (next < N_CLIENT) (void)come(next++, 0);
     (void)begin_next();
-    fxi_clients_serve_tokens(clients, r->client, lead / 2);
+    fxi_clients_serve(clients, r->client, 0, lead / 2);
     end_request(r);
     (void)come(1, 0);
     int n_served = 0;
@@ -137,7 +137,7 @@ FX_TEST(test_the_time_does_not_run_away)
     fxi_live_request *runs = begin_next();
     for (uint64_t c = 1; c <= 2; c++)
         for (int i = 0; i < 10000; i++) (void)come(c, 0);
-    for (int i = 0; i < 100; i++) fxi_clients_serve_tokens(clients, runs->client, 100000);
+    for (int i = 0; i < 100; i++) fxi_clients_serve(clients, runs->client, 0, 100000);
     (void)come(3, 0);
     int n_before = 0;
     while (serve_next() != 3) n_before++;

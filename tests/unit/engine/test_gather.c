@@ -198,7 +198,7 @@ static void start_thread(fx_engine *eng)
 
 static void stop_thread(fx_engine *eng)
 {
-    fxi_mailbox_close(&eng->mailbox);
+    fxi_mailbox_signal(&eng->mailbox, &eng->mailbox.is_closing);
     pthread_join(eng->thread, NULL);
 }
 

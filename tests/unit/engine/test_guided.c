@@ -131,12 +131,12 @@ FX_TEST(test_the_model_may_end_where_the_grammar_may)
     for (int ignore_eos = 0; ignore_eos < 2; ignore_eos++) {
         prepare(some, 20);
         c.req.ignore_eos = ignore_eos;
-        const fx_bias bias = {eng->end_tok[0], 100};
+        const fx_bias bias = {eng->service.end_tok[0], 100};
         c.req.sampling.bias = &bias;
         c.req.sampling.n_bias = 1;
         const client_choice *ch = run();
         assert_int_equal(ch->finish, ignore_eos ? FX_FINISH_LENGTH : FX_FINISH_STOP);
-        assert_int_equal(ch->stop_token, ignore_eos ? -1 : eng->end_tok[0]);
+        assert_int_equal(ch->stop_token, ignore_eos ? -1 : eng->service.end_tok[0]);
         if (!ignore_eos) assert_string_equal(ch->text.p, "a");
         assert_int_equal(ch->text.p[strspn(ch->text.p, "ab")], 0);
         client_free(&c);

@@ -21,9 +21,17 @@ static inline fxi_str str_of(const char *text)
     return (fxi_str){text, strlen(text)};
 }
 
+static inline fxi_vocab_spec spec_of(fxi_vocab_kind kind)
+{
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, "test");
+    s.kind = kind;
+    return s;
+}
+
 static inline int32_t add_piece(fxi_vocab_spec *s, const char *piece, double score, int type)
 {
-    fxi_spec_token t = {.piece = str_of(piece), .score = score, .type = (uint8_t)type};
+    fxi_token t = {.piece = str_of(piece), .score = score, .type = (uint8_t)type};
     must_be(fxi_spec_add_token(s, t));
     return (int32_t)s->n_tok - 1;
 }
@@ -86,8 +94,7 @@ static inline void add_printable_bytes(fxi_vocab_spec *s)
     }
 }
 
-// Builds and frees the spec.
-static inline fxi_vocab *build_and_free(fxi_vocab_spec *s)
+static inline fxi_vocab *build_spec(fxi_vocab_spec *s)
 {
     fxi_vocab *v = NULL;
     fx_error err;
@@ -95,7 +102,6 @@ static inline fxi_vocab *build_and_free(fxi_vocab_spec *s)
         fprintf(stderr, "%s\n", err.text);
         abort();
     }
-    fxi_vocab_spec_free(s);
     return v;
 }
 

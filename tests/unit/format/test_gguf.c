@@ -27,6 +27,14 @@ static fx_status parse_copy(const void *data, size_t n, char **copy, fxi_gguf **
     return fxi_gguf_parse(*copy, n, "mem.gguf", g, err);
 }
 
+static fxi_gguf *must_parse(const fxi_buf *b)
+{
+    fxi_gguf *g;
+    fx_error err;
+    if (fxi_gguf_parse(b->p, b->n, "mem.gguf", &g, &err) != FX_OK) fail_msg("%s", err.text);
+    return g;
+}
+
 static void expect_line(const fx_error *err, const char *expected, const char *label)
 {
     bool ok = !strncmp(err->text, "mem.gguf: ", 10) && strstr(err->text, expected);
@@ -97,14 +105,11 @@ FX_TEST(test_sound_files)
 FX_TEST(test_trailing_bytes_and_no_padding)
 {
     fxi_buf b = {0};
-    fxi_gguf *g;
     put_header(&b, 3, 0, 1); // metadata only, its end is not aligned
     put_kv(&b, "k", FXI_GGUF_U8, "\5", 1);
-    assert_int_equal(fxi_gguf_parse(b.p, b.n, "m", &g, NULL), FX_OK);
-    fxi_gguf_close(g);
+    fxi_gguf_close(must_parse(&b));
     put_bytes(&b, "trailing", 8);
-    assert_int_equal(fxi_gguf_parse(b.p, b.n, "m", &g, NULL), FX_OK);
-    fxi_gguf_close(g);
+    fxi_gguf_close(must_parse(&b));
     fxi_buf_free(&b);
 }
 
@@ -112,7 +117,6 @@ FX_TEST(test_trailing_bytes_and_no_padding)
 FX_TEST(test_alignment_and_order)
 {
     fxi_buf b = {0};
-    fxi_gguf *g;
     const uint64_t ne[1] = {2};
     put_header(&b, 3, 2, 1);
     put_kv(&b, "general.alignment", FXI_GGUF_U32, &(uint32_t){8}, 4);
@@ -120,7 +124,7 @@ FX_TEST(test_alignment_and_order)
     put_tensor(&b, "early", 1, ne, FXI_F32, 0);
     pad_to(&b, 8);
     put_zeros(&b, 16);
-    assert_int_equal(fxi_gguf_parse(b.p, b.n, "m", &g, NULL), FX_OK);
+    fxi_gguf *g = must_parse(&b);
     assert_ptr_equal(fxi_gguf_find_tensor(g, "late")->data, b.p + b.n - 8);
     assert_ptr_equal(fxi_gguf_find_tensor(g, "early")->data, b.p + b.n - 16);
     fxi_gguf_close(g);
@@ -131,14 +135,13 @@ FX_TEST(test_many_names)
 {
     enum { N = 5000 };
     fxi_buf b = {0};
-    fxi_gguf *g;
     char name[16];
     put_header(&b, 3, 0, N);
     for (uint32_t i = 0; i < N; i++) {
         snprintf(name, sizeof name, "k%u", (i * 7919) % N);
         put_kv(&b, name, FXI_GGUF_U32, &(uint32_t){(i * 7919) % N}, 4);
     }
-    assert_int_equal(fxi_gguf_parse(b.p, b.n, "m", &g, NULL), FX_OK);
+    fxi_gguf *g = must_parse(&b);
     for (uint32_t i = 0; i < N; i++) {
         uint32_t v;
         snprintf(name, sizeof name, "k%u", i);
@@ -301,9 +304,8 @@ FX_TEST(test_scalars)
         {"yes", FX_EFORMAT, 0}, {"none", FX_EFORMAT, 0},
     };
     fxi_buf b = file_of_scalars();
-    fxi_gguf *g;
     fx_error err;
-    assert_int_equal(fxi_gguf_parse(b.p, b.n, "mem.gguf", &g, &err), FX_OK);
+    fxi_gguf *g = must_parse(&b);
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++) {
         uint32_t v = 0;
         assert_int_equal(fxi_gguf_u32(g, ints[i].key, true, &v, &err), ints[i].st);
@@ -321,9 +323,8 @@ FX_TEST(test_scalars)
 FX_TEST(test_absent_keys)
 {
     fxi_buf b = file_of_scalars();
-    fxi_gguf *g;
     fx_error err;
-    assert_int_equal(fxi_gguf_parse(b.p, b.n, "mem.gguf", &g, &err), FX_OK);
+    fxi_gguf *g = must_parse(&b);
     uint32_t v = 42;
     bool yes = true;
     fxi_str s = {"kept", 4};
@@ -346,12 +347,11 @@ FX_TEST(test_strings_and_arrays)
 {
     size_t mark[N_MARK];
     fxi_buf b = sound_file(3, mark);
-    fxi_gguf *g;
     fx_error err;
     fxi_str s;
     bool yes = false;
     const fxi_gguf_kv *kv;
-    assert_int_equal(fxi_gguf_parse(b.p, b.n, "mem.gguf", &g, &err), FX_OK);
+    fxi_gguf *g = must_parse(&b);
     assert_int_equal(fxi_gguf_str(g, "k.str", true, &s, &err), FX_OK);
     expect_str(s, "hello");
     assert_int_equal(fxi_gguf_bool(g, "k.bool", true, &yes, &err), FX_OK);

@@ -30,7 +30,8 @@ static void write_sample(fxi_gguf_writer *w)
     fxi_gguf_write_bool(w, "yes", true);
     fxi_gguf_write_bool(w, "no", false);
     fxi_gguf_write_str(w, "str", "text");
-    fxi_gguf_write_strs(w, "strs", strs, 3);
+    fxi_gguf_begin_strs(w, "strs", 3);
+    for (size_t i = 0; i < 3; i++) fxi_gguf_put_str(w, strs[i]);
     fxi_gguf_write_array(w, "f32s", FXI_GGUF_F32, floats, 2);
     fxi_gguf_write_array(w, "i32s", FXI_GGUF_I32, ints, 3);
     fxi_gguf_declare_tensor(w, "one", FXI_F32, 1, one);

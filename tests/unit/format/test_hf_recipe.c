@@ -119,8 +119,8 @@ FX_TEST(test_mxfp4_rows)
                               .n_src = 1,
                               .run = N_COL,
                               .mxfp4 = true,
-                              .map = fxi_recipe_step,
-                              .p = {2, odd}};
+                              .view = {{UINT64_MAX, odd, 1, 1, {2}}},
+                              .n_view = 1};
         fxi_recipe_make(&r, 0, ROWS / 2 * N_EXPERT, blocks);
         for (uint64_t row = 0; row < ROWS / 2 * N_EXPERT; row++) {
             fxi_row_to_f32(FXI_MXFP4, blocks + row * N_BLOCK * 17, N_COL, got);
@@ -156,14 +156,28 @@ static void check_rows(fxi_recipe r, uint64_t n_row, const int *want)
 
 FX_TEST(test_orders_of_rows)
 {
-    const int pairs[] = {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11};
-    const int qkv[] = {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
-    const int odd[] = {1, 3, 5, 7}, from[] = {2, 3, 4}, second[] = {2, 3, 6, 7};
-    check_rows((fxi_recipe){.map = fxi_recipe_pairs, .p = {6}}, 12, pairs);
-    check_rows((fxi_recipe){.map = fxi_recipe_qkv, .p = {2, 2, 2}}, 16, qkv);
-    check_rows((fxi_recipe){.map = fxi_recipe_step, .p = {2, 1}}, 4, odd);
-    check_rows((fxi_recipe){.map = fxi_recipe_step, .p = {1, 2}}, 3, from);
-    check_rows((fxi_recipe){.map = fxi_recipe_half, .p = {2, 1}}, 4, second);
+    static const struct {
+        fxi_recipe_view view[3];
+        size_t n_view;
+        uint64_t n_row;
+        int want[16];
+    } cases[] = {
+        // Pairs of heads of 6; q, k and v of two groups, two heads of two rows each.
+        {{{UINT64_MAX, 0, 3, 2, {6, 1, 3}}}, 1, 12, {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11}},
+        {{{8, 0, 1, 4, {8, 0, 1}}, {4, 4, 1, 2, {8, 0, 1}}, {4, 6, 1, 2, {8, 0, 1}}},
+         3,
+         16,
+         {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15}},
+        {{{UINT64_MAX, 1, 1, 1, {2}}}, 1, 4, {1, 3, 5, 7}},       // odd rows
+        {{{UINT64_MAX, 2, 1, 1, {1}}}, 1, 3, {2, 3, 4}},          // from the third on
+        {{{UINT64_MAX, 2, 1, 2, {4, 0, 1}}}, 1, 4, {2, 3, 6, 7}}, // second halves
+        {.n_row = 3, .want = {0, 1, 2}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fxi_recipe r = {.n_view = cases[i].n_view};
+        memcpy(r.view, cases[i].view, sizeof r.view);
+        check_rows(r, cases[i].n_row, cases[i].want);
+    }
 }
 
 FX_TEST(test_transposed_slabs)
@@ -180,17 +194,15 @@ FX_TEST(test_transposed_slabs)
                     .src = &src,
                     .n_src = 1,
                     .run = 1,
-                    .map = fxi_recipe_transpose,
-                    .p = {OUT, IN}};
+                    .view = {{UINT64_MAX, 0, OUT, IN, {IN * OUT, 1, OUT}}},
+                    .n_view = 1};
     fxi_recipe_make(&r, 0, OUT * N_SLAB, out);
     for (int s = 0; s < N_SLAB; s++)
         for (int o = 0; o < OUT; o++)
             for (int i = 0; i < IN; i++)
                 assert_true(out[(s * OUT + o) * IN + i] == data[(s * IN + i) * OUT + o]);
     r.ne[1] = OUT / 2;
-    r.map = fxi_recipe_step_transpose;
-    const uint64_t p[4] = {OUT / 2, IN, 2, 1};
-    memcpy(r.p, p, sizeof p);
+    r.view[0] = (fxi_recipe_view){UINT64_MAX, 1, OUT / 2, IN, {IN * OUT, 2, OUT}};
     fxi_recipe_make(&r, 0, OUT / 2 * N_SLAB, out);
     for (int s = 0; s < N_SLAB; s++)
         for (int o = 0; o < OUT / 2; o++)

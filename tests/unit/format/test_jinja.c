@@ -61,59 +61,24 @@ static void expect(const char *template, const char *text)
 
 // ---- what is rendered ---------------------------------------------------------------------------
 
+// A sample: tests/format/test_jinja_snippets.py has hundreds, against jinja2 itself.
 FX_TEST(test_rendering)
 {
     static const struct {
         const char *template, *text;
     } cases[] = {
         {"", ""},
-        {"a\n", "a"},
         {"a\r\nb\rc", "a\nb\nc"},
-        {"{{ 1 + 2 * 3 }} {{ 7 // 2 }} {{ -7 % 3 }} {{ 2 ** 10 }} {{ 7 / 2 }}", "7 3 2 1024 3.5"},
-        {"{{ 1 if none_ else 2 }}{{ 'x' if t }}{{ 'y' if not t }}", "2x"},
-        {"{{ 1 < 2 < 3 }} {{ 'e' in s and 'q' not in s }} {{ not l }}", "True True False"},
         {"{{ s[1:-1] }} {{ s[::-1] }} {{ u[1] }} {{ u | length }} {{ l[-1] }} {{ l[5] }}.",
          "ell olleH \xE2\x82\xAC 3 2 ."},
-        {"{{ d.b }} {{ d['items'] }} {{ d.items() | list }}",
-         "two 0 [('a', 1), ('b', 'two'), ('items', 0)]"},
         {"{{ none }} {{ 1.0 }} {{ 1e20 }} {{ [1, 'a', none, 2.5, {'k': (1,)}] }}",
          "None 1.0 1e+20 [1, 'a', None, 2.5, {'k': (1,)}]"},
-        {"{{ missing }}{{ missing is defined }}{{ missing | default('x') }}", "Falsex"},
-        {"{% for x in l %}{{ loop.index }}{{ x }}{{ ',' if not loop.last }}{% endfor %}",
-         "13,21,32"},
-        {"{% for x in [] %}{% else %}none{% endfor %}", "none"},
-        {"{% for p in people if p.age > 5 %}{{ p.name }}{{ loop.length }}{% endfor %}", "adam1"},
         {"{% for k, v in d.items() %}{% if k == 'b' %}{% break %}{% endif %}{{ k }}{{ v }}{% "
          "endfor %}",
          "a1"},
-        {"{% set n = namespace(x=0) %}{% for x in l %}{% set n.x = n.x + x %}{% endfor %}{{ n.x }}",
-         "6"},
-        {"{% set x = 1 %}{% for y in l %}{% set x = y %}{% endfor %}{{ x }}", "1"},
-        {"{% set x %}a{{ i }}{% endset %}{{ x ~ x }}", "a7a7"},
-        {"{% macro m(a, b=2) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}{{ m(b='x', a='y') }}",
-         "12yx"},
-        {"{% macro m() %}<{{ caller('c') }}>{% endmacro %}{% call(x) m() %}{{ x }}{% endcall %}",
-         "<c>"},
-        {"{% filter upper %}a{{ s }}{% endfilter %}", "AHELLO"},
-        {"{% generation %}a{% endgeneration %}{% raw %}{{ x }}{% endraw %}{# c #}", "a{{ x }}"},
-        {"  {%- if t -%}  x  {%- endif -%}  y", "xy"},
         {"a\n  {% if t %}\n  b\n  {% endif %}\nc", "a\n  b\nc"},
-        {"a\n  {%+ if t +%}\nb{% endif %}", "a\n  \nb"},
         {"{{ d | tojson }} {{ l | tojson(indent=1) }}",
          "{\"a\": 1, \"b\": \"two\", \"items\": 0} [\n 3,\n 1,\n 2\n]"},
-        {"{{ u | tojson }}{{ u | tojson(ensure_ascii=true) }}",
-         "\"\xC3\xA9\xE2\x82\xAC\xF0\x9F\xA6\x99\"\"\\u00e9\\u20ac\\ud83e\\udd99\""},
-        {"{{ people | map(attribute='name') | join('+') }} {{ people | selectattr('age', 'gt', 5) "
-         "| list | length }}",
-         "Zoe+adam 1"},
-        {"{{ [{'a': {'b': 1}}, {}, {'a': {}}] | map(attribute='a.b', default='x') | join(',') }}",
-         "1,x,x"},
-        {"{{ l | sort | last }}{{ l | reverse | first }}{{ [2, 1, 2] | unique | list }}",
-         "32[2, 1]"},
-        {"{{ ' a '.strip() }}{{ 'a,b'.split(',') }}{{ s.replace('l', 'L', 1) }}{{ s.find('l') }}",
-         "a['a', 'b']HeLlo2"},
-        {"{{ 'a\\tb\\u00e9\\x41' }}", "a\tb\xC3\xA9"
-                                      "A"},
         {"{{ strftime_now('%d %Y') }}", "03 2026"},
         {"{{ evil }}{% set x = evil %}{{ x | upper }}", "{{ 7*7 }}<|x|>{{ 7*7 }}<|X|>"},
     };

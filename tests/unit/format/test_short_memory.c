@@ -14,6 +14,7 @@
 #include "format/vocab/read/vocab_read.h"
 #include "json_doc.h"
 #include "unit/cmocka_all.h"
+#include "unit/wrapped_memory.h"
 
 #define FOLDER       FX_SOURCE_DIR "/tests/vectors/tokenizers/"
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -57,8 +58,9 @@ static struct {
     long n, at;
 } failing;
 
-static bool fails(void)
+static bool fails_now(size_t n_bytes)
 {
+    (void)n_bytes;
     if (!failing.on) return false;
     const long i = failing.n++;
     const bool yes = i == failing.at || (failing.all && i > failing.at);
@@ -66,78 +68,28 @@ static bool fails(void)
     return yes;
 }
 
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void *__real_reallocarray(void *p, size_t n, size_t size);
-void *__wrap_reallocarray(void *p, size_t n, size_t size);
+// What libc allocates for its callers, and what fails in its place; the names with _chk are those of
+// fortified builds.
+#define FAILING(type, name, params, args)                \
+    type __real_##name params;                           \
+    type __wrap_##name params;                           \
+    type __wrap_##name params                            \
+    {                                                    \
+        return fails_now(0) ? NULL : __real_##name args; \
+    }
 
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
+FAILING(char *, strdup, (const char *s), (s))
+FAILING(char *, strndup, (const char *s, size_t n), (s, n))
+FAILING(char *, realpath, (const char *path, char *room), (path, room))
+FAILING(FILE *, fopen, (const char *path, const char *mode), (path, mode))
 
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
-
-void *__wrap_reallocarray(void *p, size_t n, size_t size)
-{
-    return fails() ? NULL : __real_reallocarray(p, n, size);
-}
-
-// What libc allocates for its callers; the names with _chk are those of fortified builds.
-char *__real_strdup(const char *s);
-char *__real_strndup(const char *s, size_t n);
-char *__real_realpath(const char *path, char *room);
-FILE *__real_fopen(const char *path, const char *mode);
-FILE *__real_open_memstream(char **p, size_t *n);
-char *__wrap_strdup(const char *s);
-char *__wrap_strndup(const char *s, size_t n);
-char *__wrap_realpath(const char *path, char *room);
-FILE *__wrap_fopen(const char *path, const char *mode);
-FILE *__wrap_open_memstream(char **p, size_t *n);
 int __wrap_asprintf(char **out, const char *fmt, ...);
 int __wrap___asprintf_chk(char **out, int flag, const char *fmt, ...);
-
-char *__wrap_strdup(const char *s)
-{
-    return fails() ? NULL : __real_strdup(s);
-}
-
-char *__wrap_strndup(const char *s, size_t n)
-{
-    return fails() ? NULL : __real_strndup(s, n);
-}
-
-char *__wrap_realpath(const char *path, char *room)
-{
-    return fails() ? NULL : __real_realpath(path, room);
-}
-
-FILE *__wrap_fopen(const char *path, const char *mode)
-{
-    return fails() ? NULL : __real_fopen(path, mode);
-}
-
-FILE *__wrap_open_memstream(char **p, size_t *n)
-{
-    return fails() ? NULL : __real_open_memstream(p, n);
-}
 
 static int print_or_fail(char **out, const char *fmt, va_list ap)
 {
     *out = (char *)(uintptr_t)-1; // undefined, then
-    return fails() ? -1 : vasprintf(out, fmt, ap);
+    return fails_now(0) ? -1 : vasprintf(out, fmt, ap);
 }
 
 int __wrap_asprintf(char **out, const char *fmt, ...)

@@ -109,20 +109,19 @@ FX_TEST(test_of_a_model)
     fxi_gguf_close(g);
 }
 
-// Byte-level BPE with regular expressions, with and without a norm step.
+// Byte-level BPE with regular expressions and a special token, with and without a norm step.
 FX_TEST(test_of_patterns)
 {
     static const char *const pres[] = {"gpt-2", "qwen2", "llama-bpe"};
     for (size_t i = 0; i < 3; i++) {
-        fxi_vocab_spec s;
-        fxi_vocab_spec_init(&s, "test");
-        s.kind = FXI_VOCAB_MERGES;
+        fxi_vocab_spec s = spec_of(FXI_VOCAB_MERGES);
         add_printable_bytes(&s);
         add_pair_of(&s, "t", "h");
         add_pair_of(&s, "th", "e");
+        add_piece(&s, "<s>", 0, FXI_TOKEN_USER);
         if (i == 1) add_norm_of(&s, FXI_NORM_NFC, "", "");
         assert_int_equal(fxi_spec_add_pre(&s, str_of(pres[i]), NULL), FX_OK);
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         all_at_once(v, NULL);
         fxi_vocab_free(v);
     }

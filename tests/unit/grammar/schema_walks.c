@@ -76,7 +76,7 @@ static bool run_group(size_t group, const fxi_json *schema, int n_walk, walk_cou
     uint32_t node = 0;
     bool ok = true;
     fx_status st = fxi_gram_json_add(&g, &json, NULL);
-    if (!st) st = fxi_schema_add(&g, &json, schema, &node, NULL);
+    if (!st) st = fxi_schema_add(&g, &json, &(fxi_schema_ask){.schema = schema}, &node, NULL);
     if (!st) st = fxi_gram_finish(&g, node, NULL);
     if (!st) st = fxi_auto_make(&g, 1 << 20, &a, NULL);
     if (!st) ok = walk_group(group, a, n_walk, c);

@@ -19,7 +19,7 @@ static fx_status try_schema(gram_machine *w, const fxi_json *schema, fx_error *e
     uint32_t node = 0;
     *w = (gram_machine){0};
     fx_status st = fxi_gram_json_add(&w->g, &json, err);
-    if (!st) st = fxi_schema_add(&w->g, &json, schema, &node, err);
+    if (!st) st = fxi_schema_add(&w->g, &json, &(fxi_schema_ask){.schema = schema}, &node, err);
     return start_machine(w, st, node, err);
 }
 

@@ -237,11 +237,8 @@ static void open_usable(const char *manager, uint64_t bytes)
 }
 
 // A budget of what is asked for is enough for it, in whatever order the sequences grow.
-static void check_cost(const char *manager, const fxi_kv_need *need)
+static void check_cost(const char *manager, const fxi_kv_need *need, uint64_t cost)
 {
-    open_world(manager, 32 * BUDGET);
-    const uint64_t cost = fxi_kv_cost(world.kv, need);
-    kv_world_close(&world);
     open_usable(manager, cost);
     begin_all(need);
     for (int n = need->each.begin_tok; n < need->end_tok; n++)
@@ -262,17 +259,23 @@ static void check_cost(const char *manager, const fxi_kv_need *need)
 
 EACH_MANAGER(test_cost_is_enough)
 {
-    for (int n_seq = 1; n_seq <= 4; n_seq++)
+    fxi_kv_need need[4][8];
+    uint64_t cost[4][8];
+    open_world(manager, 32 * BUDGET);
+    for (int n = 0; n < 4; n++)
         for (int k = 0; k < 8; k++) {
             const int begin_tok = 1 + k * 23, end_tok = begin_tok + 10 + (k * 31) % 100;
-            const fxi_kv_need need = {
-                .n_seq = n_seq,
+            need[n][k] = (fxi_kv_need){
+                .n_seq = n + 1,
                 .each = {begin_tok, k % 2 ? 40 : 0, k % 3 ? end_tok : 0},
                 .end_tok = end_tok,
                 .is_apart = k % 4 == 3,
             };
-            check_cost(manager, &need);
+            cost[n][k] = fxi_kv_cost(world.kv, &need[n][k]);
         }
+    kv_world_close(&world);
+    for (int n = 0; n < 4; n++)
+        for (int k = 0; k < 8; k++) check_cost(manager, &need[n][k], cost[n][k]);
 }
 
 // One after the other is released and created again where it was, at every length.

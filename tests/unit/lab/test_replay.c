@@ -22,7 +22,7 @@ static fxi_replay_options small_options(void)
     o.geometry = &geometry;
     o.device = &device;
     o.page_bytes = 4096;
-    o.kv_bytes = 64 << 20; // 16 K tokens of 4 KiB
+    o.engine.kv_memory_bytes = 64 << 20; // 16 K tokens of 4 KiB
     return o;
 }
 
@@ -78,8 +78,8 @@ FX_TEST(test_blocks_of_any_size)
     double internal = 0;
     for (int n = 1; n <= 256; n *= 4) {
         fxi_replay_options o = small_options();
-        o.manager = "paged";
-        o.block_tok = n;
+        o.engine.kv_manager = "paged";
+        o.engine.kv_block_tok = n;
         fxi_replay_figures f =
             run_replay("prompt_tokens,output_tokens\n100,50\n300,7\n2000,40\n", &o);
         assert_int_equal(f.n_done, 3);
@@ -98,9 +98,9 @@ static fxi_replay_figures run_short(const char *manager, int beam_width, uint64_
     int n = sprintf(text, "prompt_tokens,output_tokens\n");
     for (int i = 0; i < N; i++)
         n += sprintf(text + n, "%d,%d\n", 8 + i * i * 7 % 40, 20 + i * 31 % 90);
-    o.manager = manager;
-    o.kv_bytes = kv_bytes;
-    o.load.beam_width = beam_width;
+    o.engine.kv_manager = manager;
+    o.engine.kv_memory_bytes = kv_bytes;
+    o.run.load.beam_width = beam_width;
     return run_replay(text, &o);
 }
 
@@ -133,7 +133,7 @@ FX_TEST(test_arrivals)
     assert_true(f.end_s > 120 && f.end_s < 121);
     assert_true(f.first_s.p99 < 0.1);
     fxi_replay_figures_free(&f);
-    o.load.rate_per_s = 100;
+    o.run.load.rate_per_s = 100;
     f = run_replay(text, &o);
     assert_true(f.end_s < 2);
     fxi_replay_figures_free(&f);
@@ -154,12 +154,12 @@ FX_TEST(test_short_memory)
     fxi_replay_options o = small_options();
     char text[2000] = "prompt_tokens,output_tokens\n";
     for (int i = 0; i < 60; i++) strcat(text, "300,200\n");
-    o.kv_bytes = 8 << 20; // 2 K tokens
+    o.engine.kv_memory_bytes = 8 << 20; // 2 K tokens
     fxi_replay_figures f = run_replay(text, &o);
     assert_int_equal(f.n_done, 60);
     assert_int_equal(f.n_output_tok, 60 * 200);
     assert_true(f.mean_batch < 8);
-    assert_true(f.peak_mapped_bytes <= (double)o.kv_bytes);
+    assert_true(f.peak_mapped_bytes <= (double)o.engine.kv_memory_bytes);
     fxi_replay_figures_free(&f);
 }
 
@@ -169,10 +169,10 @@ FX_TEST(test_every_manager)
     fxi_replay_options o = small_options();
     char text[1000] = "prompt_tokens,output_tokens\n";
     for (int i = 0; i < 20; i++) strcat(text, "200,60\n");
-    o.kv_bytes = 16 << 20; // 4 K tokens
-    for (int i = 0; (o.manager = fxi_lab_manager_name(i)) != NULL; i++) {
+    o.engine.kv_memory_bytes = 16 << 20; // 4 K tokens
+    for (int i = 0; (o.engine.kv_manager = fxi_lab_manager_name(i)) != NULL; i++) {
         fxi_replay_figures f = run_replay(text, &o);
-        if (f.n_done != 20 || f.n_output_tok != 20 * 60) fail_msg("%s", o.manager);
+        if (f.n_done != 20 || f.n_output_tok != 20 * 60) fail_msg("%s", o.engine.kv_manager);
         fxi_replay_figures_free(&f);
     }
 }
@@ -193,14 +193,14 @@ FX_TEST(test_the_same_figures)
 {
     fxi_replay_options o = small_options();
     const char *text = "prompt_tokens,output_tokens\n100,50\n300,70\n200,40\n1000,100\n";
-    o.load.rate_per_s = 50;
-    o.sample_s = 0.01;
+    o.run.load.rate_per_s = 50;
+    o.run.sample_s = 0.01;
     fxi_replay_figures a = run_replay(text, &o), b = run_replay(text, &o);
     assert_true(a.n_sample > 3 && a.n_sample == b.n_sample);
     assert_memory_equal(a.sample, b.sample, a.n_sample * sizeof *a.sample);
     fxi_replay_figures_free(&b);
     a.n_sample = 0;
-    o.load.seed = 5;
+    o.run.load.seed = 5;
     b = run_replay(text, &o);
     assert_true(a.end_s != b.end_s);
     fxi_replay_figures_free(&a);
@@ -223,16 +223,16 @@ FX_TEST(test_errors)
     o.page_bytes = 5000;
     assert_int_equal(fxi_replay_run(&t, &o, &f, &err), FX_EINVAL);
     o = small_options();
-    o.kv_bytes = 4096;
+    o.engine.kv_memory_bytes = 4096;
     assert_int_equal(fxi_replay_run(&t, &o, &f, &err), FX_ENOSPACE);
     o = small_options();
-    o.kv_bytes = 0;
+    o.engine.kv_memory_bytes = 0;
     o.geometry = fxi_geometry_find("opt-66b");
     o.device = fxi_simulated_device_find("a100-40g");
     assert_int_equal(fxi_replay_run(&t, &o, &f, &err), FX_ENOSPACE);
     assert_string_equal(err.text, "opt-66b does not fit a100-40g");
     o = small_options();
-    o.on_progress = stop_at_once;
+    o.run.on_progress = stop_at_once;
     assert_int_equal(fxi_replay_run(&t, &o, &f, &err), FX_ECLOSED);
     fxi_replay_figures_free(&f);
     fxi_trace_free(&t);
@@ -265,8 +265,8 @@ FX_TEST(test_hits_of_a_real_trace)
     fx_error err = {0};
     fxi_replay_options o = small_options();
     o.geometry = fxi_geometry_find("llama-3-8b");
-    o.kv_bytes = 1ull << 46;
-    o.ctx_tok = 1 << 18;
+    o.engine.kv_memory_bytes = 1ull << 46;
+    o.engine.ctx_tok = 1 << 18;
     o.page_bytes = 64 << 10;
     if (fxi_trace_open(MOONCAKE, &t, &err) != FX_OK) fail_msg("%s", err.text);
     if (!suite_is_long()) t.n_row /= 4;

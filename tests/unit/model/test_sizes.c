@@ -178,7 +178,7 @@ static void check_published(const published *m)
     assert_int_equal(s->n_layer, m->n_layer);
     assert_int_equal(s->n_vocab, m->n_vocab);
     assert_int_equal(s->head_dim, m->head_dim);
-    assert_int_equal(2 * (uint64_t)s->n_layer * fxi_model_kv_row_bytes(model), m->kv_bytes);
+    assert_int_equal(2 * (uint64_t)s->n_layer * s->kv.group[0].row_bytes, m->kv_bytes);
     print_message("%s: %.2f thousand million numbers\n", m->name, (double)s->n_param / 1e9);
     assert_true((double)s->n_param / 1e9 > m->params * 0.995 &&
                 (double)s->n_param / 1e9 < m->params * 1.005);

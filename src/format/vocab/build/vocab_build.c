@@ -1,5 +1,5 @@
-// vocab_build.c - builds an immutable vocabulary from a spec: tokens and their indexes, special
-// tokens, the model, and the steps before it.
+// vocab_build.c - builds an immutable vocabulary from a spec, which it checks and completes: tokens
+// and their indexes, special tokens, the model, and the steps before it.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,6 @@
 
 typedef struct set_maker {
     fxi_vocab *v;
-    const fxi_vocab_spec *s;
     fx_error *err;
     fxi_norm_work work;
     fxi_trie_entry *entry; // [v->n]
@@ -31,24 +30,23 @@ static bool in_set(fxi_special_set set, uint8_t type, bool normalized)
 }
 
 // Appends the spelling that the set searches for; *n is its length.
-static fx_status spell_token(set_maker *m, fxi_special_set set, int32_t id, size_t *n)
+static fx_status spell_token(set_maker *m, fxi_special_set set, const fxi_token *t, size_t *n)
 {
-    const fxi_token *t = &m->v->token[id];
-    fxi_str key = {t->piece, t->n_piece};
-    if (t->type == FXI_TOKEN_USER && m->s->user_marks) key = (fxi_str){t->text, t->n_text};
+    const fxi_vocab_spec *s = &m->v->spec;
+    fxi_str key = t->type == FXI_TOKEN_USER && s->user_marks ? t->text : t->piece;
+    const fxi_norm_how how = {.space = true};
     if (set >= FXI_NORM_USER)
-        FX_TRY(
-            fxi_norm_run(&m->v->norms, (fxi_norm_how){.space = true}, key, &m->work, &key, m->err));
+        FX_TRY(fxi_norm_run(s->norm, s->n_norm, how, key, &m->work, &key, m->err));
     *n = key.n;
-    if (fxi_buf_add(&m->spelled, key.p, key.n)) return FX_OK;
-    return fxi_spec_fail_memory(m->s, m->err);
+    return fxi_buf_add(&m->spelled, key.p, key.n) ? FX_OK : fxi_spec_fail_memory(s, m->err);
 }
 
 static fx_status make_trie(set_maker *m, fxi_special_set set, size_t n)
 {
     fxi_specials *sp = calloc(1, sizeof *sp);
     m->v->special[set] = sp;
-    if (!sp || !fxi_trie_make(&sp->trie, m->entry, n)) return fxi_spec_fail_memory(m->s, m->err);
+    if (!sp || !fxi_trie_make(&sp->trie, m->entry, n))
+        return fxi_spec_fail_memory(&m->v->spec, m->err);
     for (size_t i = 0; i < n; i++)
         if (m->entry[i].key.n) {
             unsigned first = (unsigned char)m->entry[i].key.p[0];
@@ -66,10 +64,10 @@ static fx_status make_set(set_maker *m, fxi_special_set set)
     size_t n = 0, at = 0;
     fxi_buf_clear(&m->spelled);
     for (int32_t id = 0; id < m->v->n; id++) {
-        const uint8_t type = m->v->token[id].type;
-        if (!in_set(set, type, m->s->tok[id].normalized)) continue;
+        const fxi_token *t = &m->v->spec.tok[id];
+        if (!in_set(set, t->type, t->normalized)) continue;
         m->entry[n].id = id;
-        FX_TRY(spell_token(m, set, id, &m->entry[n].key.n));
+        FX_TRY(spell_token(m, set, t, &m->entry[n].key.n));
         const size_t key_n = m->entry[n].key.n;
         const char *key = m->spelled.p + m->spelled.n - key_n;
         if (key_n && fxi_utf8_check(key, key_n) == key_n)
@@ -83,11 +81,11 @@ static fx_status make_set(set_maker *m, fxi_special_set set)
 
 // v->special. Pre: tokens and norm steps are made. Errors: FX_EINVAL (a norm step fails on a
 // token's spelling), FX_ENOMEM.
-static fx_status make_specials(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+static fx_status make_specials(fxi_vocab *v, fx_error *err)
 {
-    set_maker m = {.v = v, .s = s, .err = err};
+    set_maker m = {.v = v, .err = err};
     m.entry = malloc((size_t)v->n * sizeof *m.entry);
-    fx_status st = m.entry ? FX_OK : fxi_spec_fail_memory(s, err);
+    fx_status st = m.entry ? FX_OK : fxi_spec_fail_memory(&v->spec, err);
     for (int set = 0; st == FX_OK && set < FXI_N_SPECIAL_SET; set++)
         st = make_set(&m, (fxi_special_set)set);
     free(m.entry);
@@ -101,35 +99,37 @@ static fx_status make_specials(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *
 enum { UNKNOWN_PENALTY = 10 };
 
 // v->words and the score of an unknown character.
-static fx_status make_unigram(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+static fx_status make_unigram(fxi_vocab *v, fx_error *err)
 {
+    const fxi_vocab_spec *s = &v->spec;
     size_t n = 0;
     double min = INFINITY;
     fxi_trie_entry *e = malloc((size_t)v->n * sizeof *e);
     if (!e) return fxi_spec_fail_memory(s, err);
     for (int32_t id = 0; id < v->n; id++) {
-        const fxi_token *t = &v->token[id];
+        const fxi_token *t = &s->tok[id];
         if (t->merges && t->type != FXI_TOKEN_UNUSED)
             e[n++] = (fxi_trie_entry){fxi_token_word(v, id), id};
-        if (t->type != FXI_TOKEN_NORMAL && v->sums_float) continue; // `tokenizers` counts all
+        if (t->type != FXI_TOKEN_NORMAL && s->sums_float) continue; // `tokenizers` counts all
         min = fmin(min, t->score);
     }
     bool ok = fxi_trie_make(&v->words, e, n);
     free(e);
     v->unknown_score = min - UNKNOWN_PENALTY;
-    if (v->sums_float) v->unknown_score = (double)(float)v->unknown_score;
+    if (s->sums_float) v->unknown_score = (double)(float)v->unknown_score;
     return ok ? FX_OK : fxi_spec_fail_memory(s, err);
 }
 
 // Pieces that begin with the prefix may continue a word; like all others they may begin one, too.
-static fx_status make_pieces(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+static fx_status make_pieces(fxi_vocab *v, fx_error *err)
 {
+    const fxi_vocab_spec *s = &v->spec;
     size_t n = 0, n_inside = 0;
     fxi_trie_entry *e = malloc(2 * (size_t)v->n * sizeof *e), *inside = e ? e + v->n : NULL;
     if (!e) return fxi_spec_fail_memory(s, err);
     for (int32_t id = 0; id < v->n; id++) {
         const fxi_str w = fxi_token_word(v, id);
-        if (!v->token[id].merges) continue;
+        if (!s->tok[id].merges) continue;
         e[n++] = (fxi_trie_entry){w, id};
         if (!s->inside.p || w.n < s->inside.n) continue;
         if (s->inside.n && memcmp(w.p, s->inside.p, s->inside.n)) continue;
@@ -137,27 +137,19 @@ static fx_status make_pieces(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *er
     }
     bool ok = fxi_trie_make(&v->words, e, n) && fxi_trie_make(&v->inside, inside, n_inside);
     free(e);
-    v->max_word = s->max_word;
     return ok ? FX_OK : fxi_spec_fail_memory(s, err);
 }
 
-// Published vocabularies have pieces of at most a few hundred bytes, a few megabytes in all.
 // Special tokens are searched for at every byte of a text, so their length costs time.
-enum {
-    MAX_PIECE_BYTES = 4096,
-    MAX_SPECIAL_BYTES = 512,
-    MAX_TOKENS = 1 << 24,
-    MAX_POOL_BYTES = 1 << 29,
-    MAX_STEPS = 64
-};
+enum { MAX_SPECIAL_BYTES = 512, MAX_TOKENS = 1 << 24, MAX_TEXT_BYTES = 1 << 28, MAX_STEPS = 64 };
 
 // ---- tokens -------------------------------------------------------------------------------------
 
 static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
 {
-    const fxi_spec_token *t = &s->tok[id];
+    const fxi_token *t = &s->tok[id];
     const bool special = t->type == FXI_TOKEN_USER || t->type == FXI_TOKEN_CONTROL;
-    const int most = special ? MAX_SPECIAL_BYTES : MAX_PIECE_BYTES;
+    const int most = special ? MAX_SPECIAL_BYTES : FXI_MAX_PIECE_BYTES;
     if (t->piece.n > (size_t)most)
         return fxi_fail(err, FX_EFORMAT, "%s: token %zu has %zu bytes (at most %d)", s->name, id,
                         t->piece.n, most);
@@ -172,55 +164,19 @@ static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
     return FX_OK;
 }
 
-static fx_status check_spec_tokens(const fxi_vocab_spec *s, size_t *pool_bytes, fx_error *err)
+static fx_status check_tokens(const fxi_vocab_spec *s, fx_error *err)
 {
+    size_t text_bytes = 0;
     if (!s->n_tok || s->n_tok > MAX_TOKENS)
         return fxi_fail(err, FX_EFORMAT, "%s: there are %zu tokens (1 to %d allowed)", s->name,
                         s->n_tok, MAX_TOKENS);
     for (size_t i = 0; i < s->n_tok; i++) {
         FX_TRY(check_token(s, i, err));
-        *pool_bytes += 2 * s->tok[i].piece.n; // as stored, and as decoded
-        if (s->join != FXI_JOIN_NOTHING) *pool_bytes += 2 * s->tok[i].piece.n + 1;
+        text_bytes += s->tok[i].piece.n;
     }
-    for (size_t i = 0; i < s->n_norm; i++) *pool_bytes += s->norm[i].from.n + s->norm[i].to.n;
-    for (size_t i = 0; i < s->n_split; i++)
-        *pool_bytes += s->split[i].change.from.n + s->split[i].change.to.n;
-    *pool_bytes += s->warning.n + 1;
-    if (*pool_bytes <= MAX_POOL_BYTES) return FX_OK;
+    if (text_bytes <= MAX_TEXT_BYTES) return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: the tokens have more than %d MiB of text", s->name,
-                    MAX_POOL_BYTES >> 21);
-}
-
-// Copies a string to *at in the pool and moves *at past it.
-static fxi_str keep_string(char **at, fxi_str s)
-{
-    fxi_str kept = {*at, s.n};
-    if (s.n) memcpy(*at, s.p, s.n);
-    *at += s.n;
-    return kept;
-}
-
-static void make_token(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char **pool)
-{
-    const fxi_spec_token *from = &s->tok[id];
-    fxi_token *t = &v->token[id];
-    *t = (fxi_token){.piece = keep_string(pool, from->piece).p,
-                     .n_piece = (uint32_t)from->piece.n,
-                     .score = from->score,
-                     .type = (uint8_t)fxi_token_settle_type(v, from),
-                     .eats_left = from->eats_left,
-                     .eats_right = from->eats_right,
-                     .whole_word = from->whole_word};
-    t->merges = t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNUSED ||
-                (t->type == FXI_TOKEN_USER && (s->user_marks || from->in_model));
-    fxi_token_decode(v, t, *pool);
-    *pool += t->n_text;
-}
-
-static fxi_str token_piece(const void *of, int32_t id)
-{
-    const fxi_token *t = &((const fxi_vocab *)of)->token[id];
-    return (fxi_str){t->piece, t->n_piece};
+                    MAX_TEXT_BYTES >> 20);
 }
 
 static fxi_str token_word(const void *of, int32_t id)
@@ -230,33 +186,32 @@ static fxi_str token_word(const void *of, int32_t id)
 
 static bool make_indexes(fxi_vocab *v)
 {
-    bool ok = fxi_index_make(&v->by_piece, (size_t)v->n, token_piece, v) &&
-              fxi_index_make(&v->by_word, (size_t)v->n, token_word, v);
+    bool ok = true;
+    v->by_piece = fxi_index_make(fxi_spec_piece, &v->spec);
+    v->by_word = fxi_index_make(token_word, v);
     for (int32_t id = 0; ok && id < v->n; id++) {
-        v->token[id].merges &= fxi_token_word(v, id).n > 0;
-        ok = fxi_index_put(&v->by_piece, id) &&
-             (!v->token[id].merges || fxi_index_put(&v->by_word, id));
+        fxi_token *t = &v->spec.tok[id];
+        t->merges &= fxi_token_word(v, id).n > 0;
+        ok = fxi_index_put(&v->by_piece, id) && (!t->merges || fxi_index_put(&v->by_word, id));
     }
     return ok;
 }
 
-static fx_status make_tokens(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
+static fx_status make_tokens(fxi_vocab *v, fx_error *err)
 {
-    size_t pool_bytes = 0;
-    FX_TRY(check_spec_tokens(s, &pool_bytes, err));
+    fxi_vocab_spec *s = &v->spec;
+    FX_TRY(check_tokens(s, err));
     v->n = v->n_sym = (int32_t)s->n_tok;
-    v->token = malloc(s->n_tok * sizeof *v->token);
-    *pool = v->pool = malloc(pool_bytes + 1);
-    if (!v->token || !v->pool) return fxi_spec_fail_memory(s, err);
-    for (int32_t id = 0; id < v->n; id++) make_token(v, s, id, pool);
-    if (!make_indexes(v) || !fxi_join_make(v, s, pool)) return fxi_spec_fail_memory(s, err);
     memset(v->byte_id, -1, sizeof v->byte_id);
-    for (int32_t id = 0; id < v->n; id++)
-        if (v->token[id].type == FXI_TOKEN_BYTE)
-            v->byte_id[(unsigned char)v->token[id].text[0]] = id;
-    v->warning = keep_string(pool, s->warning);
-    *(*pool)++ = 0; // it is a C string
-    return FX_OK;
+    for (int32_t id = 0; id < v->n; id++) {
+        fxi_token *t = &s->tok[id];
+        t->type = (uint8_t)fxi_token_settle_type(s, t);
+        t->merges = t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNUSED ||
+                    (t->type == FXI_TOKEN_USER && (s->user_marks || t->in_model));
+        if (!fxi_token_decode(s, t)) return fxi_spec_fail_memory(s, err);
+        if (t->type == FXI_TOKEN_BYTE) v->byte_id[(unsigned char)t->text.p[0]] = id;
+    }
+    return make_indexes(v) && fxi_join_make(v) ? FX_OK : fxi_spec_fail_memory(s, err);
 }
 
 // ---- special ids --------------------------------------------------------------------------------
@@ -268,22 +223,21 @@ static fx_status check_id(const fxi_vocab_spec *s, const char *what, int32_t id,
                     what, (int)id, s->n_tok);
 }
 
-static fx_status mark_ends(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+static fx_status mark_ends(fxi_vocab_spec *s, fx_error *err)
 {
     static const char *const ends[] = {"<|im_end|>",    "<|eot_id|>", "<|end|>",
                                        "<|endoftext|>", "</s>",       "<end_of_turn>"};
-    FX_TRY(check_id(s, "BOS", v->bos, err));
-    FX_TRY(check_id(s, "EOS", v->eos, err));
-    FX_TRY(check_id(s, "the unknown token", v->unk, err));
-    if (v->eos >= 0) v->token[v->eos].ends = true;
+    FX_TRY(check_id(s, "BOS", s->bos, err));
+    FX_TRY(check_id(s, "EOS", s->eos, err));
+    FX_TRY(check_id(s, "the unknown token", s->unk, err));
+    if (s->eos >= 0) s->tok[s->eos].ends = true;
     for (size_t i = 0; i < s->ends.n; i++) {
         FX_TRY(check_id(s, "an end", s->ends.id[i], err));
-        if (s->ends.id[i] >= 0) v->token[s->ends.id[i]].ends = true;
+        if (s->ends.id[i] >= 0) s->tok[s->ends.id[i]].ends = true;
     }
-    for (int32_t id = 0; id < v->n; id++)
-        if (v->token[id].type == FXI_TOKEN_CONTROL &&
-            fxi_str_is_any(token_piece(v, id), ends, sizeof ends / sizeof *ends))
-            v->token[id].ends = true;
+    for (size_t id = 0; id < s->n_tok; id++)
+        s->tok[id].ends |= s->tok[id].type == FXI_TOKEN_CONTROL &&
+                           fxi_str_is_any(s->tok[id].piece, ends, sizeof ends / sizeof *ends);
     return FX_OK;
 }
 
@@ -300,9 +254,9 @@ static fx_status check_norm(const fxi_vocab_spec *s, const fxi_norm *n, fx_error
     if ((text && fxi_utf8_check(n->from.p, n->from.n) < n->from.n) ||
         fxi_utf8_check(n->to.p, n->to.n) < n->to.n)
         return fxi_fail(err, FX_EFORMAT, "%s: a normalization step has bad UTF-8", s->name);
-    if (n->to.n > MAX_PIECE_BYTES)
+    if (n->to.n > FXI_MAX_PIECE_BYTES)
         return fxi_fail(err, FX_EFORMAT, "%s: a normalization step inserts %zu bytes (at most %d)",
-                        s->name, n->to.n, MAX_PIECE_BYTES);
+                        s->name, n->to.n, FXI_MAX_PIECE_BYTES);
     if (n->kind == FXI_NORM_REPLACE && !n->from.n)
         return fxi_fail(err, FX_EFORMAT, "%s: a normalization step replaces an empty text",
                         s->name);
@@ -317,88 +271,57 @@ static fx_status compile_step(const fxi_vocab_spec *s, fxi_str pattern, bool byt
     return st == FX_OK ? st : fxi_fail(err, st, "%s: %s", s->name, why.text);
 }
 
-static fx_status make_norm(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_norm *from,
-                           fxi_norm_step *step, char **pool, fx_error *err)
+static fx_status make_norm(fxi_vocab *v, fxi_norm *n, fx_error *err)
 {
-    FX_TRY(check_norm(s, from, err));
-    *step = (fxi_norm_step){.kind = from->kind,
-                            .from = keep_string(pool, from->from),
-                            .to = keep_string(pool, from->to),
-                            .late = from->late};
-    v->norms.looks_front |= step->kind == FXI_NORM_PREPEND_FIRST;
-    if (step->kind != FXI_NORM_REPLACE_REGEX) return FX_OK;
-    return compile_step(s, step->from, false, &step->regex, err);
+    FX_TRY(check_norm(&v->spec, n, err));
+    v->looks_front |= n->kind == FXI_NORM_PREPEND_FIRST;
+    if (n->kind != FXI_NORM_REPLACE_REGEX) return FX_OK;
+    return compile_step(&v->spec, n->from, false, &n->regex, err);
 }
 
-static fx_status make_change(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_split *from,
-                             fxi_split_step *p, char **pool, fx_error *err)
+static fx_status make_split(fxi_vocab *v, size_t i, fx_error *err)
 {
-    p->change.step = calloc(1, sizeof *p->change.step);
-    if (!p->change.step) return fxi_spec_fail_memory(s, err);
-    fxi_norm norm = from->change;
-    norm.late = true;
-    fx_status st = make_norm(v, s, &norm, p->change.step, pool, err);
-    p->change.n = st == FX_OK;
-    p->change.looks_front = true;
-    if (st != FX_OK) free(p->change.step);
-    return st;
-}
-
-static fx_status make_split(fxi_vocab *v, const fxi_vocab_spec *s, size_t i, char **pool,
-                            fx_error *err)
-{
-    const fxi_split *from = &s->split[i];
-    fxi_split_step *p = &v->split[i];
-    if (from->how < 0 || from->how > FXI_SPLIT_CHANGE)
-        return fxi_fail(err, FX_EFORMAT, "%s: unknown split step %d", s->name, (int)from->how);
-    p->how = from->how;
-    p->invert = from->invert;
+    const fxi_vocab_spec *s = &v->spec;
+    fxi_split *p = &s->split[i];
+    if (p->how < 0 || p->how > FXI_SPLIT_CHANGE)
+        return fxi_fail(err, FX_EFORMAT, "%s: unknown split step %d", s->name, (int)p->how);
+    if (p->bytes && !s->unit_bytes)
+        return fxi_fail(
+            err, FX_EFORMAT,
+            "%s: a pre-tokenizer step splits characters, but the model takes whole ones", s->name);
     // After a step that looks at bytes, words may begin and end inside a character.
-    p->bytes = from->bytes || (i && p[-1].bytes);
-    if (p->how != FXI_SPLIT_CHANGE) return compile_step(s, from->pattern, p->bytes, &p->regex, err);
+    p->bytes |= i && p[-1].bytes;
+    if (p->how != FXI_SPLIT_CHANGE) return compile_step(s, p->pattern, p->bytes, &p->regex, err);
     if (p->bytes)
         return fxi_fail(err, FX_EFORMAT, "%s: a pre-tokenizer step changes parts of characters",
                         s->name);
-    return make_change(v, s, from, p, pool, err);
+    p->change.late = true;
+    return make_norm(v, &p->change, err);
 }
 
-static fx_status make_steps(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
+static fx_status make_steps(fxi_vocab *v, fx_error *err)
 {
-    fxi_norms *norms = &v->norms;
-    norms->step = calloc(s->n_norm + 1, sizeof *norms->step);
-    v->split = calloc(s->n_split + 1, sizeof *v->split);
-    if (!norms->step || !v->split) return fxi_spec_fail_memory(s, err);
-    for (; norms->n < s->n_norm; norms->n++)
-        FX_TRY(make_norm(v, s, &s->norm[norms->n], &norms->step[norms->n], pool, err));
-    for (; v->n_split < s->n_split; v->n_split++) FX_TRY(make_split(v, s, v->n_split, pool, err));
+    const fxi_vocab_spec *s = &v->spec;
+    if (s->n_norm > MAX_STEPS || s->n_split > MAX_STEPS)
+        return fxi_fail(err, FX_EFORMAT,
+                        "%s: more than %d steps of normalization or pre-tokenization", s->name,
+                        MAX_STEPS);
+    for (size_t i = 0; i < s->n_norm; i++) FX_TRY(make_norm(v, &s->norm[i], err));
+    for (size_t i = 0; i < s->n_split; i++) FX_TRY(make_split(v, i, err));
     return FX_OK;
-}
-
-static fx_status check_steps(const fxi_vocab_spec *s, fx_error *err)
-{
-    for (size_t i = 0; i < s->n_split; i++)
-        if (s->split[i].bytes && !s->unit_bytes)
-            return fxi_fail(
-                err, FX_EFORMAT,
-                "%s: a pre-tokenizer step splits characters, but the model takes whole ones",
-                s->name);
-    if (s->n_norm <= MAX_STEPS && s->n_split <= MAX_STEPS) return FX_OK;
-    return fxi_fail(err, FX_EFORMAT, "%s: more than %d steps of normalization or pre-tokenization",
-                    s->name, MAX_STEPS);
 }
 
 // ---- the model ----------------------------------------------------------------------------------
 
-static fx_status make_model(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+static fx_status make_model(fxi_vocab *v, fx_error *err)
 {
-    static fx_status (*const models[FXI_VOCAB_N_KIND])(fxi_vocab *, const fxi_vocab_spec *,
-                                                       fx_error *) = {
+    static fx_status (*const models[FXI_VOCAB_N_KIND])(fxi_vocab *, fx_error *) = {
         [FXI_VOCAB_SCORES] = fxi_merges_make,
         [FXI_VOCAB_MERGES] = fxi_merges_make,
         [FXI_VOCAB_UNIGRAM] = make_unigram,
         [FXI_VOCAB_WORDS] = make_pieces,
     };
-    FX_TRY(models[v->kind](v, s, err));
+    FX_TRY(models[v->spec.kind](v, err));
     for (int i = 0; i < 256; i++) {
         const char byte = (char)i;
         v->unit[i] = fxi_index_find(&v->by_word, &byte, 1);
@@ -408,62 +331,59 @@ static fx_status make_model(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err
 
 static void measure_tokens(fxi_vocab *v)
 {
-    v->loses_text = v->norms.n > 0;
-    for (size_t i = 0; i < v->n_split; i++)
+    const fxi_vocab_spec *s = &v->spec;
+    v->loses_text = s->n_norm > 0;
+    for (size_t i = 0; i < s->n_split; i++)
         v->loses_text |=
-            v->split[i].how == FXI_SPLIT_REMOVED || v->split[i].how == FXI_SPLIT_CHANGE;
-    for (int32_t i = 0; i < v->n; i++) {
-        const fxi_token *t = &v->token[i];
-        const size_t n = t->n_piece > t->n_text ? t->n_piece : t->n_text;
+            s->split[i].how == FXI_SPLIT_REMOVED || s->split[i].how == FXI_SPLIT_CHANGE;
+    for (size_t i = 0; i < s->n_tok; i++) {
+        const fxi_token *t = &s->tok[i];
+        const size_t n = t->piece.n > t->text.n ? t->piece.n : t->text.n;
         if (n > v->longest) v->longest = n;
         v->loses_text |= t->eats_left || t->eats_right;
     }
     if (v->longest < 4) v->longest = 4; // an unknown character is one token, too
     // Every character becomes a token of its own at least, if none vanishes, none fuses with the
     // next, and no word becomes the unknown token as a whole.
-    bool units = v->unit_bytes, bytes = v->byte_fallback;
+    bool units = s->unit_bytes, bytes = s->byte_fallback;
     for (int i = 0; i < 256; i++) {
         units &= v->unit[i] >= 0 && v->unit[i] < v->n;
         bytes &= v->byte_id[i] >= 0;
     }
-    const bool counts = units || bytes || (v->unk >= 0 && !v->fuse_unknown);
-    if (v->kind == FXI_VOCAB_WORDS || !counts) v->longest = 0;
+    const bool counts = units || bytes || (s->unk >= 0 && !s->fuse_unknown);
+    if (s->kind == FXI_VOCAB_WORDS || !counts) v->longest = 0;
 }
 
-static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+static fx_status build_parts(fxi_vocab *v, fx_error *err)
 {
-    char *pool;
+    fxi_vocab_spec *s = &v->spec;
     if (s->kind >= FXI_VOCAB_N_KIND || s->spelling >= FXI_SPELL_N || s->join >= FXI_JOIN_N)
         return fxi_fail(err, FX_EFORMAT, "%s: unknown kind of vocabulary", s->name);
-    FX_TRY(check_steps(s, err));
-    v->kind = s->kind;
-    v->spelling = s->spelling;
-    v->unit_bytes = s->unit_bytes;
-    v->byte_fallback = s->byte_fallback;
-    v->fuse_unknown = s->fuse_unknown;
-    v->whole_words = s->whole_words;
-    v->sums_float = s->sums_float;
-    v->adds_bos = s->adds_bos;
-    v->adds_eos = s->adds_eos;
-    v->strips_space = s->strips_space;
-    v->join = s->join;
     v->drops_unknown = s->kind == FXI_VOCAB_MERGES && s->unk < 0;
-    v->bos = s->bos;
-    v->eos = s->eos;
-    v->unk = s->unk;
-    FX_TRY(make_tokens(v, s, &pool, err));
-    FX_TRY(mark_ends(v, s, err));
-    FX_TRY(make_model(v, s, err));
-    FX_TRY(make_steps(v, s, &pool, err));
+    FX_TRY(make_tokens(v, err));
+    FX_TRY(mark_ends(s, err));
+    FX_TRY(make_model(v, err));
+    FX_TRY(make_steps(v, err));
     measure_tokens(v);
-    return make_specials(v, s, err);
+    FX_TRY(make_specials(v, err));
+    free(s->merge); // v->merges has them
+    s->merge = NULL;
+    s->n_merge = s->cap_merge = 0;
+    s->name = NULL; // the caller's
+    return FX_OK;
 }
 
-fx_status fxi_vocab_build(const fxi_vocab_spec *s, fxi_vocab **out, fx_error *err)
+fx_status fxi_vocab_build(fxi_vocab_spec *s, fxi_vocab **out, fx_error *err)
 {
     fxi_vocab *v = calloc(1, sizeof *v);
-    if (!v) return fxi_spec_fail_memory(s, err);
-    fx_status st = build_parts(v, s, err);
+    if (!v) {
+        const fx_status st = fxi_spec_fail_memory(s, err);
+        fxi_vocab_spec_free(s);
+        return st;
+    }
+    v->spec = *s;
+    fxi_vocab_spec_init(s, s->name);
+    const fx_status st = build_parts(v, err);
     if (st == FX_OK)
         *out = v;
     else
@@ -471,22 +391,10 @@ fx_status fxi_vocab_build(const fxi_vocab_spec *s, fxi_vocab **out, fx_error *er
     return st;
 }
 
-static void free_norms(fxi_norms *norms)
-{
-    for (size_t i = 0; i < norms->n; i++) fxi_regex_free(norms->step[i].regex);
-    free(norms->step);
-}
-
 void fxi_vocab_free(fxi_vocab *v)
 {
     if (!v) return;
-    // Numbers of steps count finished steps; a failed one holds nothing.
-    free_norms(&v->norms);
-    for (size_t i = 0; i < v->n_split; i++) {
-        fxi_regex_free(v->split[i].regex);
-        free_norms(&v->split[i].change);
-    }
-    free(v->split);
+    fxi_vocab_spec_free(&v->spec);
     for (int set = 0; set < FXI_N_SPECIAL_SET; set++) {
         if (v->special[set]) fxi_trie_free(&v->special[set]->trie);
         free(v->special[set]);
@@ -499,7 +407,5 @@ void fxi_vocab_free(fxi_vocab *v)
     free(v->merges.slot);
     free(v->merges.sieve);
     free(v->merges.meets);
-    free(v->token);
-    free(v->pool);
     free(v);
 }

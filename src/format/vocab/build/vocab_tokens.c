@@ -69,21 +69,25 @@ static bool decode_printable(const char *p, size_t n, char *dst, uint32_t *n_dst
     return true;
 }
 
-void fxi_token_decode(const fxi_vocab *v, fxi_token *t, char *dst)
+bool fxi_token_decode(fxi_vocab_spec *s, fxi_token *t)
 {
-    t->text = dst;
-    if (t->type == FXI_TOKEN_CONTROL || t->type == FXI_TOKEN_UNKNOWN) return;
-    if (t->type == FXI_TOKEN_BYTE) {
-        *dst = (char)fxi_piece_byte((fxi_str){t->piece, t->n_piece});
-        t->n_text = 1;
-    } else if (v->spelling == FXI_SPELL_MARKS) {
-        t->n_text = decode_marks(t->piece, t->n_piece, dst);
-    } else if (v->spelling == FXI_SPELL_PLAIN || t->type == FXI_TOKEN_USER ||
-               !decode_printable(t->piece, t->n_piece, dst, &t->n_text)) {
-        memcpy(dst, t->piece, t->n_piece);
-        t->n_text = t->n_piece;
-        t->merges &= v->spelling != FXI_SPELL_PRINTABLE;
+    char text[FXI_MAX_PIECE_BYTES];
+    uint32_t n = 0;
+    t->text = t->piece;
+    if (t->type == FXI_TOKEN_CONTROL || t->type == FXI_TOKEN_UNKNOWN) {
+        t->text = (fxi_str){"", 0};
+        return true;
     }
+    if (t->type == FXI_TOKEN_BYTE) {
+        text[n++] = (char)fxi_piece_byte(t->piece);
+    } else if (s->spelling == FXI_SPELL_MARKS) {
+        n = decode_marks(t->piece.p, t->piece.n, text);
+    } else if (s->spelling == FXI_SPELL_PLAIN || t->type == FXI_TOKEN_USER ||
+               !decode_printable(t->piece.p, t->piece.n, text, &n)) {
+        t->merges &= s->spelling != FXI_SPELL_PRINTABLE;
+        return true;
+    }
+    return fxi_spec_str(s, text, n, &t->text);
 }
 
 // ---- types of tokens ----------------------------------------------------------------------------
@@ -104,21 +108,15 @@ static bool looks_control(fxi_str s)
     return is_between(s, "<|", "|>") || is_between(s, "<\uFF5C", "\uFF5C>"); // DeepSeek's bars
 }
 
-fxi_token_type fxi_token_settle_type(const fxi_vocab *v, const fxi_spec_token *t)
+fxi_token_type fxi_token_settle_type(const fxi_vocab_spec *s, const fxi_token *t)
 {
     bool plain = t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNDEFINED;
-    if (plain && v->byte_fallback && fxi_piece_byte(t->piece) >= 0) return FXI_TOKEN_BYTE;
+    if (plain && s->byte_fallback && fxi_piece_byte(t->piece) >= 0) return FXI_TOKEN_BYTE;
     if (t->type == FXI_TOKEN_USER && looks_control(t->piece)) return FXI_TOKEN_CONTROL;
     return plain ? FXI_TOKEN_NORMAL : (fxi_token_type)t->type;
 }
 
 // ---- what depends on a token's place in a text --------------------------------------------------
-
-static char *put_text(char *to, fxi_str s)
-{
-    if (s.n) memcpy(to, s.p, s.n);
-    return to + s.n;
-}
 
 // Replaces a text by a shorter one, in place; returns the length left.
 static size_t replace_shorter(char *p, size_t n, const char *from, const char *to)
@@ -128,7 +126,8 @@ static size_t replace_shorter(char *p, size_t n, const char *from, const char *t
     for (char *at; (at = memmem(read, (size_t)(end - read), from, n_from)); read = at + n_from) {
         memmove(write, read, (size_t)(at - read));
         write += at - read;
-        write = put_text(write, (fxi_str){to, n_to});
+        memcpy(write, to, n_to);
+        write += n_to;
     }
     memmove(write, read, (size_t)(end - read));
     return (size_t)(write - p) + (size_t)(end - read);
@@ -147,53 +146,49 @@ static size_t tidy_text(char *p, size_t n)
     return n;
 }
 
-// A text at *pool, which moves past it.
-static fxi_str keep_text(const fxi_vocab_spec *s, char **pool, fxi_str a, fxi_str b)
+// Sets *out to `head` and `rest` in one. False: out of memory.
+static bool keep_text(fxi_vocab_spec *s, const char *head, fxi_str rest, fxi_str *out)
 {
-    fxi_str text = {*pool, a.n + b.n};
-    put_text(put_text(*pool, a), b);
-    if (s->tidies) text.n = tidy_text(*pool, text.n);
-    *pool += text.n;
-    return text;
+    char text[1 + FXI_MAX_PIECE_BYTES];
+    const size_t n_head = strlen(head);
+    memcpy(text, head, n_head);
+    if (rest.n) memcpy(text + n_head, rest.p, rest.n);
+    const size_t n = n_head + rest.n;
+    return fxi_spec_str(s, text, s->tidies ? tidy_text(text, n) : n, out);
 }
 
-static void join_words(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char **pool)
+static bool join_words(fxi_vocab_spec *s, fxi_token *t, fxi_str *start)
 {
-    fxi_token *t = &v->token[id];
-    const fxi_str piece = {t->text, t->n_text}, none = {"", 0}, space = {" ", 1};
-    v->start_text[id] = piece;
-    if (t->type == FXI_TOKEN_CONTROL || t->type == FXI_TOKEN_UNKNOWN) return;
-    v->start_text[id] = keep_text(s, pool, piece, none);
-    const fxi_str head = s->join_inside, rest = {piece.p + head.n, piece.n - head.n};
+    const fxi_str piece = t->text, head = s->join_inside;
     const bool inside = head.n && piece.n >= head.n && !memcmp(piece.p, head.p, head.n);
-    const fxi_str text = inside ? keep_text(s, pool, rest, none) : keep_text(s, pool, space, piece);
-    t->text = text.p;
-    t->n_text = (uint32_t)text.n;
+    const fxi_str rest = {piece.p + head.n, piece.n - head.n};
+    return keep_text(s, "", piece, start) &&
+           (inside ? keep_text(s, "", rest, &t->text) : keep_text(s, " ", piece, &t->text));
 }
 
-static void join_marks(fxi_vocab *v, int32_t id, char **pool)
+static bool join_marks(fxi_vocab_spec *s, const fxi_token *t, fxi_str *start)
 {
-    const fxi_token *t = &v->token[id];
-    v->start_text[id] = (fxi_str){t->text, t->n_text};
-    if (t->type == FXI_TOKEN_CONTROL || t->type == FXI_TOKEN_UNKNOWN || t->type == FXI_TOKEN_BYTE)
-        return;
-    if (t->n_piece) memcpy(*pool, t->piece, t->n_piece);
-    v->start_text[id] = (fxi_str){*pool, replace_shorter(*pool, t->n_piece, FXI_SPACE_MARK, "")};
-    *pool += v->start_text[id].n;
+    char text[FXI_MAX_PIECE_BYTES];
+    if (t->type == FXI_TOKEN_BYTE) return true;
+    if (t->piece.n) memcpy(text, t->piece.p, t->piece.n);
+    return fxi_spec_str(s, text, replace_shorter(text, t->piece.n, FXI_SPACE_MARK, ""), start);
 }
 
-bool fxi_join_make(fxi_vocab *v, const fxi_vocab_spec *s, char **pool)
+bool fxi_join_make(fxi_vocab *v)
 {
+    fxi_vocab_spec *s = &v->spec;
+    bool ok = true;
     if (s->join == FXI_JOIN_NOTHING) return true;
-    v->start_text = malloc((size_t)v->n * sizeof *v->start_text);
+    v->start_text = malloc(s->n_tok * sizeof *v->start_text);
     if (!v->start_text) return false;
-    for (int32_t id = 0; id < v->n; id++) {
-        if (s->join == FXI_JOIN_MARKS)
-            join_marks(v, id, pool);
-        else
-            join_words(v, s, id, pool);
+    for (size_t id = 0; ok && id < s->n_tok; id++) {
+        fxi_token *t = &s->tok[id];
+        fxi_str *start = &v->start_text[id];
+        *start = t->text;
+        if (t->type == FXI_TOKEN_CONTROL || t->type == FXI_TOKEN_UNKNOWN) continue;
+        ok = s->join == FXI_JOIN_MARKS ? join_marks(s, t, start) : join_words(s, t, start);
     }
-    return true;
+    return ok;
 }
 
 enum {
@@ -220,7 +215,7 @@ static bool add_pair(pair_list *l, fxi_merge_pair p)
 
 static size_t unit_bytes(const fxi_vocab *v, const char *p, size_t n)
 {
-    size_t len = v->unit_bytes ? 1 : (size_t)fxi_utf8_len((unsigned char)*p);
+    size_t len = v->spec.unit_bytes ? 1 : (size_t)fxi_utf8_len((unsigned char)*p);
     return len && len <= n ? len : 1;
 }
 
@@ -230,12 +225,10 @@ static bool find_or_add_symbol(fxi_vocab *v, const char *p, size_t n, int32_t *i
 {
     *id = fxi_index_find(&v->by_word, p, n);
     if (*id >= 0 || unit_bytes(v, p, n) < n) return true;
-    fxi_token *grown = realloc(v->token, ((size_t)v->n_sym + 1) * sizeof *grown);
-    if (!grown) return false;
-    v->token = grown;
+    if (!fxi_grow(&v->spec.tok, sizeof *v->spec.tok, (size_t)v->n_sym, &v->spec.cap_tok))
+        return false;
     *id = v->n_sym++;
-    v->token[*id] =
-        (fxi_token){.piece = p, .text = p, .n_piece = (uint32_t)n, .n_text = (uint32_t)n};
+    v->spec.tok[*id] = (fxi_token){.piece = {p, n}, .text = {p, n}};
     return fxi_index_put(&v->by_word, *id);
 }
 
@@ -257,7 +250,7 @@ static bool cut_piece(fxi_vocab *v, int32_t id, uint32_t rank, pair_list *l)
 static int compare_scores(const void *a, const void *b, void *vocab)
 {
     const fxi_vocab *v = vocab;
-    double x = v->token[*(const int32_t *)a].score, y = v->token[*(const int32_t *)b].score;
+    double x = v->spec.tok[*(const int32_t *)a].score, y = v->spec.tok[*(const int32_t *)b].score;
     return (x < y) - (x > y);
 }
 
@@ -266,7 +259,7 @@ static uint64_t cutting_bytes(const fxi_vocab *v)
 {
     uint64_t sum = 0;
     for (int32_t id = 0; id < v->n; id++) {
-        uint64_t n = v->token[id].merges ? fxi_token_word(v, id).n : 0;
+        uint64_t n = v->spec.tok[id].merges ? fxi_token_word(v, id).n : 0;
         sum += n * n;
     }
     return sum;
@@ -279,13 +272,13 @@ static bool pairs_of_scores(fxi_vocab *v, pair_list *l)
     if (!id) return false;
     for (int32_t i = 0; i < v->n; i++) {
         fxi_str w = fxi_token_word(v, i);
-        if (v->token[i].merges && fxi_index_find(&v->by_word, w.p, w.n) == i) id[n++] = i;
+        if (v->spec.tok[i].merges && fxi_index_find(&v->by_word, w.p, w.n) == i) id[n++] = i;
     }
     qsort_r(id, n, sizeof *id, compare_scores, v);
     bool ok = true;
     uint32_t rank = 0;
     for (size_t i = 0; ok && i < n; i++) {
-        rank += i && v->token[id[i]].score != v->token[id[i - 1]].score;
+        rank += i && v->spec.tok[id[i]].score != v->spec.tok[id[i - 1]].score;
         ok = cut_piece(v, id[i], rank, l);
     }
     free(id);
@@ -294,18 +287,18 @@ static bool pairs_of_scores(fxi_vocab *v, pair_list *l)
 
 // ---- merges from a list -------------------------------------------------------------------------
 
-static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, pair_list *l,
-                               fx_error *err)
+static fx_status pairs_of_list(const fxi_vocab *v, pair_list *l, fx_error *err)
 {
+    const fxi_vocab_spec *s = &v->spec;
     if (s->n_merge >= UINT32_MAX) return fxi_fail(err, FX_EFORMAT, "%s: too many merges", s->name);
     for (size_t i = 0; i < s->n_merge; i++) {
         const fxi_spec_merge *m = &s->merge[i];
-        const int32_t id[] = {s->merge[i].left, s->merge[i].right, s->merge[i].to};
+        const int32_t id[] = {m->left, m->right, m->to};
         for (size_t k = 0; k < 3; k++)
             if (id[k] < 0 || id[k] >= v->n)
                 return fxi_fail(err, FX_EFORMAT, "%s: merge %zu has id %d, but there are %d tokens",
                                 s->name, i, (int)id[k], (int)v->n);
-        if (v->token[m->to].type == FXI_TOKEN_CONTROL) continue; // no text may become one
+        if (v->spec.tok[m->to].type == FXI_TOKEN_CONTROL) continue; // no text may become one
         if (!add_pair(l, (fxi_merge_pair){fxi_merge_key(m->left, m->right), (uint32_t)i, m->to}))
             return fxi_spec_fail_memory(s, err);
     }
@@ -325,7 +318,7 @@ static bool make_table(fxi_merges *m, const pair_list *l)
     m->mask = ((uint64_t)1 << bits) - 1;
     m->shift = 64 - bits;
     m->sieve_shift = m->shift - SIEVE_BITS;
-    m->factor = fxi_hash_seed() | 1;
+    m->factor = fxi_secret_make().key[0] | 1;
     for (size_t i = 0; i < l->n; i++) {
         fxi_merge_pair *slot = fxi_merge_slot(m, l->pair[i].key);
         if (slot->to < 0) *slot = l->pair[i]; // the first of equal pairs stays
@@ -358,12 +351,13 @@ static bool make_meets(fxi_vocab *v, const pair_list *l)
     return true;
 }
 
-fx_status fxi_merges_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+fx_status fxi_merges_make(fxi_vocab *v, fx_error *err)
 {
+    const fxi_vocab_spec *s = &v->spec;
     pair_list l = {0};
     fx_status st = FX_OK;
-    if (v->kind == FXI_VOCAB_MERGES)
-        st = pairs_of_list(v, s, &l, err);
+    if (v->spec.kind == FXI_VOCAB_MERGES)
+        st = pairs_of_list(v, &l, err);
     else if (cutting_bytes(v) > MAX_CUTTING_BYTES)
         st = fxi_fail(err, FX_EFORMAT, "%s: too many long tokens", s->name);
     else if (!pairs_of_scores(v, &l))

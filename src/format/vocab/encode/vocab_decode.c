@@ -15,27 +15,27 @@ int fxi_vocab_size(const fxi_vocab *v)
 
 int32_t fxi_vocab_bos(const fxi_vocab *v)
 {
-    return v->bos;
+    return v->spec.bos;
 }
 
 int32_t fxi_vocab_eos(const fxi_vocab *v)
 {
-    return v->eos;
+    return v->spec.eos;
 }
 
 bool fxi_vocab_adds_bos(const fxi_vocab *v)
 {
-    return v->adds_bos && v->bos >= 0;
+    return v->spec.adds_bos && v->spec.bos >= 0;
 }
 
 bool fxi_vocab_adds_eos(const fxi_vocab *v)
 {
-    return v->adds_eos && v->eos >= 0;
+    return v->spec.adds_eos && v->spec.eos >= 0;
 }
 
 const char *fxi_vocab_warning(const fxi_vocab *v)
 {
-    return v->warning.n ? v->warning.p : NULL;
+    return v->spec.warning;
 }
 
 int32_t fxi_vocab_find(const fxi_vocab *v, const char *piece, size_t n_bytes)
@@ -46,8 +46,8 @@ int32_t fxi_vocab_find(const fxi_vocab *v, const char *piece, size_t n_bytes)
 // A model may have more rows than the vocabulary has tokens; the extra ids add no text.
 static const fxi_token *token_at(const fxi_vocab *v, int32_t id)
 {
-    static const fxi_token none = {.piece = "", .text = ""};
-    return id >= 0 && id < v->n ? &v->token[id] : &none;
+    static const fxi_token none = {.piece = {"", 0}, .text = {"", 0}};
+    return id >= 0 && id < v->n ? &v->spec.tok[id] : &none;
 }
 
 bool fxi_vocab_ends(const fxi_vocab *v, int32_t id)
@@ -63,14 +63,14 @@ bool fxi_vocab_control(const fxi_vocab *v, int32_t id)
 
 const char *fxi_vocab_bytes(const fxi_vocab *v, int32_t id, size_t *n_bytes)
 {
-    *n_bytes = token_at(v, id)->n_text;
-    return token_at(v, id)->text;
+    *n_bytes = token_at(v, id)->text.n;
+    return token_at(v, id)->text.p;
 }
 
 const char *fxi_vocab_piece(const fxi_vocab *v, int32_t id, size_t *n_bytes)
 {
-    *n_bytes = token_at(v, id)->n_piece;
-    return token_at(v, id)->piece;
+    *n_bytes = token_at(v, id)->piece.n;
+    return token_at(v, id)->piece.p;
 }
 
 // ---- decoding -----------------------------------------------------------------------------------
@@ -80,8 +80,8 @@ static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 fxi_decoder fxi_decoder_begin(const fxi_vocab *v, bool at_start)
 {
     return (fxi_decoder){.first = at_start,
-                         .strip_space = at_start && v->strips_space,
-                         .each_byte = v->spelling == FXI_SPELL_MARKS};
+                         .strip_space = at_start && v->spec.strips_space,
+                         .each_byte = v->spec.spelling == FXI_SPELL_MARKS};
 }
 
 const char *fxi_decoder_bytes(fxi_decoder *d, const fxi_vocab *v, int32_t id, size_t *n_bytes)
@@ -158,7 +158,7 @@ void fxi_decoder_free(fxi_decoder *d)
 // A control token as it is spelled; between words it stands like one.
 static bool show_control(fxi_decoder *d, const fxi_vocab *v, int32_t id, fxi_buf *out)
 {
-    const bool space = v->join == FXI_JOIN_WORDS && !d->first;
+    const bool space = v->spec.join == FXI_JOIN_WORDS && !d->first;
     size_t n;
     const char *p = fxi_vocab_piece(v, id, &n);
     d->first = false;

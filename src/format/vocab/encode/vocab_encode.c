@@ -23,7 +23,7 @@ enum {
 };
 
 struct fxi_known_word {
-    uint64_t w[KNOWN_BYTES / 8]; // its bytes, see word_key()
+    uint64_t w[KNOWN_BYTES / 8]; // its bytes, then zeros
     uint32_t at;                 // where its ids are in the output, from j->n_before on
     uint8_t n_ids, n;            // n = 0: an empty slot
 };
@@ -40,46 +40,24 @@ static void remember_words(fxi_encode_job *j, size_t n_bytes)
 
 static fx_status encode_by_model(fxi_encode_job *j, const char *p, size_t n)
 {
-    if (j->v->whole_words) {
+    if (j->v->spec.whole_words) {
         int32_t id = fxi_index_find(&j->v->by_word, p, n);
         if (id >= 0 && id < j->v->n) return fxi_encode_put(j, id);
     }
     // Direct calls: most words of most vocabularies are merged.
-    if (j->v->kind == FXI_VOCAB_UNIGRAM) return fxi_unigram_word(j, p, n);
-    if (j->v->kind == FXI_VOCAB_WORDS) return fxi_pieces_word(j, p, n);
+    if (j->v->spec.kind == FXI_VOCAB_UNIGRAM) return fxi_unigram_word(j, p, n);
+    if (j->v->spec.kind == FXI_VOCAB_WORDS) return fxi_pieces_word(j, p, n);
     return fxi_merge_word(j, p, n);
-}
-
-// One to eight bytes as a number, unique among those of the same n.
-static uint64_t pack_bytes(const char *p, size_t n)
-{
-    uint32_t first, last;
-    uint64_t all;
-    if (n == 8) {
-        memcpy(&all, p, 8);
-        return all;
-    }
-    if (n < 4)
-        return (uint64_t)(uint8_t)p[0] | (uint64_t)(uint8_t)p[n / 2] << 8 |
-               (uint64_t)(uint8_t)p[n - 1] << 16;
-    memcpy(&first, p, 4);
-    memcpy(&last, p + n - 4, 4);
-    return first | (uint64_t)last << 32;
-}
-
-static fxi_known_word word_key(const char *p, size_t n)
-{
-    fxi_known_word key = {.n = (uint8_t)n};
-    for (size_t i = 0; i < n; i += 8) key.w[i / 8] = pack_bytes(p + i, n - i < 8 ? n - i : 8);
-    return key;
 }
 
 static fx_status encode_stretch(fxi_encode_job *j, const char *p, size_t n)
 {
     if (!j->known || n > KNOWN_BYTES) return encode_by_model(j, p, n);
-    fxi_known_word key = word_key(p, n);
-    uint64_t h = fxi_hash_mix(key.w[0] ^ key.n, key.w[1] + 0x9E3779B97F4A7C15u);
-    h ^= fxi_hash_mix(key.w[2], 0x8EBC6AF09C88C6E3u);
+    fxi_known_word key = {.n = (uint8_t)n};
+    memcpy(key.w, p, n);
+    static const fxi_secret fixed = {{0x9E3779B97F4A7C15u, 0x8EBC6AF09C88C6E3u}};
+    uint64_t h = fxi_secret_mix(fixed, key.w[0] ^ key.n, 0);
+    h = fxi_secret_mix(fixed, fxi_secret_mix(fixed, h, key.w[1]), key.w[2]);
     fxi_known_word *k = &j->known[h & j->known_mask];
     if (k->n == key.n && !memcmp(k->w, key.w, sizeof key.w)) {
         for (size_t i = 0; i < k->n_ids; i++)
@@ -93,7 +71,7 @@ static fx_status encode_stretch(fxi_encode_job *j, const char *p, size_t n)
     // Adjacent unknown tokens may fuse: then its ids depend on the neighbours.
     bool alone = !after_unknown;
     for (size_t i = j->out->n - n_ids; alone && i < j->out->n; i++)
-        alone = j->out->id[i] != j->v->unk;
+        alone = j->out->id[i] != j->v->spec.unk;
     if (!alone || n_ids > UINT8_MAX || at > UINT32_MAX) return FX_OK;
     key.at = (uint32_t)at;
     key.n_ids = (uint8_t)n_ids;
@@ -116,8 +94,8 @@ static fx_status encode_word(fxi_encode_job *j, const char *p, size_t n)
     const fxi_vocab *v = j->v;
     j->after_unknown = false;
     FX_TRY(check_max_ids(j, n));
-    if (v->unit_bytes || v->whole_words || v->drops_unknown || v->kind == FXI_VOCAB_UNIGRAM ||
-        v->kind == FXI_VOCAB_WORDS)
+    if (v->spec.unit_bytes || v->spec.whole_words || v->drops_unknown ||
+        v->spec.kind == FXI_VOCAB_UNIGRAM || v->spec.kind == FXI_VOCAB_WORDS)
         return encode_stretch(j, p, n);
     for (size_t at = 0, len; at < n; at += len) {
         len = fxi_merge_cut(v, p + at, n - at);
@@ -157,8 +135,8 @@ static fx_status add_part(split_cutter *c, size_t from, size_t to, bool is_match
         [FXI_SPLIT_MERGED_NEXT] = {{false, false}, {true, false}},
         [FXI_SPLIT_CONTIGUOUS] = {{true, false}, {false, true}},
     };
-    const fxi_split_how how = c->j->v->split[c->step].how;
-    is_match ^= c->j->v->split[c->step].invert;
+    const fxi_split_how how = c->j->v->spec.split[c->step].how;
+    is_match ^= c->j->v->spec.split[c->step].invert;
     if (c->waits.from != SIZE_MAX && joins[how][c->was_match][is_match]) {
         c->waits.to = to;
     } else {
@@ -172,7 +150,7 @@ static fx_status add_part(split_cutter *c, size_t from, size_t to, bool is_match
 static fx_status cut_by_step(split_cutter *c, size_t n)
 {
     fxi_regex_walk walk = {
-        .re = c->j->v->split[c->step].regex, .m = c->j->matcher, .s = c->s, .n = n};
+        .re = c->j->v->spec.split[c->step].regex, .m = c->j->matcher, .s = c->s, .n = n};
     size_t done = 0;
     for (fxi_regex_match m;; done = m.to) {
         FX_TRY(fxi_regex_next(&walk, &m, c->j->err));
@@ -187,19 +165,19 @@ static fx_status cut_by_step(split_cutter *c, size_t n)
 // Each step has buffers of its own: a word lies in those of the step that changed it last.
 static fx_status change_word(fxi_encode_job *j, size_t step, fxi_str word, size_t front)
 {
-    const fxi_split_step *s = &j->v->split[step];
-    if (!j->change && !(j->change = calloc(j->v->n_split, sizeof *j->change)))
+    const fxi_norm *change = &j->v->spec.split[step].change;
+    if (!j->change && !(j->change = calloc(j->v->spec.n_split, sizeof *j->change)))
         return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
     const fxi_norm_how how = {.late = true, .space = j->space, .front = front};
     fxi_norm_work *work = &j->change[step];
-    FX_TRY(fxi_norm_run(&s->change, how, word, work, &word, j->err));
+    FX_TRY(fxi_norm_run(change, 1, how, word, work, &word, j->err));
     return word.n ? cut_words(j, step + 1, word, work->front) : FX_OK;
 }
 
 static fx_status cut_words(fxi_encode_job *j, size_t step, fxi_str text, size_t front)
 {
-    if (step == j->v->n_split) return encode_word(j, text.p, text.n);
-    if (j->v->split[step].how == FXI_SPLIT_CHANGE) return change_word(j, step, text, front);
+    if (step == j->v->spec.n_split) return encode_word(j, text.p, text.n);
+    if (j->v->spec.split[step].how == FXI_SPLIT_CHANGE) return change_word(j, step, text, front);
     split_cutter c = {
         .j = j, .step = step, .s = text.p, .front = front, .waits = {SIZE_MAX, SIZE_MAX}};
     return cut_by_step(&c, text.n);
@@ -226,7 +204,7 @@ static special_match longest_match(const fxi_vocab *v, const fxi_specials *sp, f
         if (!node) break;
         int32_t id = sp->trie.node[node].id;
         if (id < 0) continue;
-        if (v->token[id].type != FXI_TOKEN_CONTROL || !own || !memchr(own, 0, i + 1))
+        if (v->spec.tok[id].type != FXI_TOKEN_CONTROL || !own || !memchr(own, 0, i + 1))
             best = (special_match){id, i + 1};
     }
     return best;
@@ -255,7 +233,7 @@ static fx_status put_gap(special_walk *w, size_t end)
 
 static fx_status put_found(special_walk *w, size_t at, special_match f)
 {
-    const fxi_token *t = &w->j->v->token[f.id];
+    const fxi_token *t = &w->j->v->spec.tok[f.id];
     const fxi_str s = w->text;
     size_t end = at + f.n, len;
     if (t->eats_left && at < w->from) at = w->from;
@@ -282,7 +260,7 @@ static fx_status walk_specials(fxi_encode_job *j, fxi_special_set set, fxi_str t
     for (size_t at = 0; sp && at < text.n;) {
         fxi_str rest = {text.p + at, text.n - at};
         special_match f = longest_match(j->v, sp, rest, own ? own + at : NULL);
-        bool alone = f.id >= 0 && (!j->v->token[f.id].whole_word || stands_alone(text, at, f.n));
+        bool alone = f.id >= 0 && (!j->v->spec.tok[f.id].whole_word || stands_alone(text, at, f.n));
         if (alone) FX_TRY(put_found(&w, at, f));
         at += f.id >= 0 ? f.n : 1;
     }
@@ -296,10 +274,10 @@ enum { MAX_TEXT_BYTES = 1 << 28 }; // norm steps make it longer, and positions i
 static fx_status encode_late(fxi_encode_job *j, fxi_str text)
 {
     fxi_norm_how how = {.late = true, .space = j->space, .front = j->front};
-    FX_TRY(fxi_norm_run(&j->v->norms, how, text, &j->late, &text, j->err));
+    FX_TRY(fxi_norm_run(j->v->spec.norm, j->v->spec.n_norm, how, text, &j->late, &text, j->err));
     j->front = 0;
     if (!text.n) return FX_OK;
-    if (j->v->n_split && !j->matcher && !(j->matcher = fxi_matcher_new()))
+    if (j->v->spec.n_split && !j->matcher && !(j->matcher = fxi_matcher_new()))
         return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
     return cut_words(j, 0, (fxi_str){text.p, text.n}, j->late.front);
 }
@@ -307,7 +285,7 @@ static fx_status encode_late(fxi_encode_job *j, fxi_str text)
 static fx_status encode_gap(fxi_encode_job *j, fxi_str text)
 {
     fxi_norm_how how = {.space = j->space, .front = j->front};
-    FX_TRY(fxi_norm_run(&j->v->norms, how, text, &j->early, &text, j->err));
+    FX_TRY(fxi_norm_run(j->v->spec.norm, j->v->spec.n_norm, how, text, &j->early, &text, j->err));
     j->front = j->early.front;
     return walk_specials(j, j->normalized, text, NULL, encode_late);
 }
@@ -322,7 +300,7 @@ fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const ch
     if (!n_bytes) return FX_OK;
     fxi_encode_job j = {.v = v, .out = out, .err = err};
     j.n_before = out->n;
-    fxi_utf8_at(text, n_bytes, &j.front);
+    if (v->looks_front) fxi_utf8_at(text, n_bytes, &j.front);
     j.space = flags & FXI_ENCODE_SPACE;
     if (!v->loses_text) FX_TRY(check_max_ids(&j, n_bytes));
     remember_words(&j, n_bytes);
@@ -337,7 +315,7 @@ fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const ch
     fxi_norm_work_free(&j.early);
     fxi_norm_work_free(&j.late);
     fxi_matcher_free(j.matcher);
-    for (size_t i = 0; j.change && i < v->n_split; i++) fxi_norm_work_free(&j.change[i]);
+    for (size_t i = 0; j.change && i < v->spec.n_split; i++) fxi_norm_work_free(&j.change[i]);
     free(j.change);
     free(j.sym);
     free(j.heap);

@@ -22,7 +22,7 @@ typedef struct fxi_encode_job {
     fxi_norm_work early, late;
     fxi_norm_work *change; // [v->n_split] of the steps FXI_SPLIT_CHANGE
     fxi_matcher *matcher;
-    fxi_merge_symbol *sym; // the symbols of a long word
+    fxi_merge_symbol *sym; // the symbols of a word
     uint64_t *heap;
     size_t cap_sym;
     uint32_t n_sym;

@@ -30,7 +30,7 @@
 
 static bool has_byte_tokens(const fxi_vocab *v, const char *p, size_t n)
 {
-    bool all = v->byte_fallback;
+    bool all = v->spec.byte_fallback;
     for (size_t i = 0; i < n && all; i++) all = v->byte_id[(unsigned char)p[i]] >= 0;
     return all;
 }
@@ -44,22 +44,24 @@ static fx_status put_unknown(fxi_encode_job *j, const char *p, size_t n)
         for (size_t i = 0; i < n; i++) FX_TRY(fxi_encode_put(j, v->byte_id[(unsigned char)p[i]]));
         return FX_OK;
     }
-    if (v->unk < 0) return FX_OK; // dropped, as in the library
-    if (v->fuse_unknown && j->after_unknown) return FX_OK;
-    FX_TRY(fxi_encode_put(j, v->unk));
+    if (v->spec.unk < 0) return FX_OK; // dropped, as in the library
+    if (v->spec.fuse_unknown && j->after_unknown) return FX_OK;
+    FX_TRY(fxi_encode_put(j, v->spec.unk));
     j->after_unknown = true;
     return FX_OK;
 }
 
+// ---- merges -------------------------------------------------------------------------------------
+
 #define NONE UINT32_MAX
-#define DEAD (-2)
 
 enum { SHORT = 32 }; // symbols
 
 struct fxi_merge_symbol {
-    int32_t id; // -1: none; DEAD: joined to the one on its left
-    int32_t to; // the result of merging with the next
-    uint32_t rank, prev, next, at;
+    int32_t id;    // -1: none
+    int32_t to;    // the result of merging with the next
+    uint32_t rank; // of that merge; NONE: the two do not merge
+    uint32_t prev, next, at;
 };
 
 static int32_t symbol_at(const fxi_vocab *v, const char *p, size_t n)
@@ -69,7 +71,7 @@ static int32_t symbol_at(const fxi_vocab *v, const char *p, size_t n)
 
 static size_t unit_bytes(const fxi_vocab *v, const char *p)
 {
-    return v->unit_bytes ? 1 : (size_t)fxi_utf8_len((unsigned char)*p);
+    return v->spec.unit_bytes ? 1 : (size_t)fxi_utf8_len((unsigned char)*p);
 }
 
 // The symbol that two merge into, -1 (and *rank NONE) if they do not.
@@ -96,57 +98,6 @@ static fx_status put_piece(fxi_encode_job *j, int32_t id, const char *p)
     return put_unknown(j, p, unit_bytes(j->v, p));
 }
 
-// ---- short words --------------------------------------------------------------------------------
-
-typedef struct short_word {
-    uint32_t n;
-    uint32_t rank[SHORT + 1]; // rank of the merge with the next; NONE for the last
-    int32_t id[SHORT + 1], to[SHORT + 1];
-    uint32_t at[SHORT + 1];
-} short_word; // entries after the last symbol have no meaning
-
-// False if the word has more than SHORT symbols.
-static bool cut_short_word(const fxi_vocab *v, const char *p, size_t n, short_word *w)
-{
-    w->n = 0;
-    for (size_t at = 0, len; at < n; at += len) {
-        if (w->n == SHORT) return false;
-        len = unit_bytes(v, p + at);
-        const int32_t id = symbol_at(v, p + at, len);
-        if (!is_kept(v, id, p + at, len)) continue;
-        w->id[w->n] = id;
-        w->at[w->n++] = (uint32_t)at;
-    }
-    for (uint32_t i = 0; i + 1 < w->n; i++)
-        w->to[i] = find_pair(v, w->id[i], w->id[i + 1], &w->rank[i]);
-    if (w->n) w->rank[w->n - 1] = NONE;
-    return true;
-}
-
-static uint32_t find_lowest(const short_word *w)
-{
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < w->n; i++)
-        if (w->rank[i] < w->rank[best]) best = i;
-    return best;
-}
-
-// Joins symbol i with the one after it.
-static void join_short_pair(const fxi_vocab *v, short_word *w, uint32_t i)
-{
-    const size_t n_move = w->n - i - 1; // as many of each: the moves take the same turns
-    w->id[i] = w->to[i];
-    memmove(&w->id[i + 1], &w->id[i + 2], n_move * sizeof *w->id);
-    memmove(&w->at[i + 1], &w->at[i + 2], n_move * sizeof *w->at);
-    memmove(&w->rank[i], &w->rank[i + 1], n_move * sizeof *w->rank);
-    memmove(&w->to[i], &w->to[i + 1], n_move * sizeof *w->to);
-    w->n--;
-    if (i + 1 < w->n) w->to[i] = find_pair(v, w->id[i], w->id[i + 1], &w->rank[i]);
-    if (i) w->to[i - 1] = find_pair(v, w->id[i - 1], w->id[i], &w->rank[i - 1]);
-}
-
-// ---- long words ---------------------------------------------------------------------------------
-
 static uint64_t entry_of(const fxi_encode_job *j, uint32_t i)
 {
     return (uint64_t)j->sym[i].rank << 32 | i;
@@ -154,7 +105,7 @@ static uint64_t entry_of(const fxi_encode_job *j, uint32_t i)
 
 static void push_pair(fxi_encode_job *j, uint32_t i)
 {
-    if (j->sym[i].rank == NONE) return;
+    if (j->n_sym <= SHORT || j->sym[i].rank == NONE) return;
     const uint64_t entry = entry_of(j, i);
     size_t at = j->n_heap++;
     for (size_t up; at && entry < j->heap[up = (at - 1) / 4]; at = up) j->heap[at] = j->heap[up];
@@ -185,7 +136,34 @@ static bool reserve_symbols(fxi_encode_job *j, size_t n)
     return true;
 }
 
-static void cut_long_word(fxi_encode_job *j, const char *p, size_t n)
+// The symbol whose pair merges next; NONE: no pair does.
+static uint32_t next_pair(fxi_encode_job *j)
+{
+    if (j->n_sym <= SHORT) {
+        uint32_t best = 0;
+        for (uint32_t i = 0; i != NONE; i = j->sym[i].next)
+            if (j->sym[i].rank < j->sym[best].rank) best = i;
+        return j->sym[best].rank != NONE ? best : NONE;
+    }
+    while (j->n_heap) {
+        const uint64_t entry = j->heap[0];
+        if (--j->n_heap) sift_entry_down(j, 0, j->heap[j->n_heap]);
+        if (entry == entry_of(j, (uint32_t)entry)) return (uint32_t)entry;
+    }
+    return NONE;
+}
+
+// Finds what the symbol and its next one merge into.
+static void update_pair(fxi_encode_job *j, uint32_t i)
+{
+    fxi_merge_symbol *s = &j->sym[i];
+    s->rank = NONE;
+    if (s->next != NONE) s->to = find_pair(j->v, s->id, j->sym[s->next].id, &s->rank);
+    push_pair(j, i);
+}
+
+// Makes the word's symbols and finds their pairs.
+static void cut_word(fxi_encode_job *j, const char *p, size_t n)
 {
     j->n_sym = 0;
     j->n_heap = 0;
@@ -200,45 +178,7 @@ static void cut_long_word(fxi_encode_job *j, const char *p, size_t n)
     if (!j->n_sym) return;
     j->sym[0].prev = NONE;
     j->sym[j->n_sym - 1].next = NONE;
-    j->sym[j->n_sym - 1].rank = NONE;
-    for (uint32_t i = 0; i + 1 < j->n_sym; i++) {
-        j->sym[i].to = find_pair(j->v, j->sym[i].id, j->sym[i + 1].id, &j->sym[i].rank);
-        push_pair(j, i);
-    }
-}
-
-static void update_pair(fxi_encode_job *j, uint32_t i)
-{
-    fxi_merge_symbol *s = &j->sym[i];
-    s->rank = NONE;
-    if (s->next != NONE) s->to = find_pair(j->v, s->id, j->sym[s->next].id, &s->rank);
-    push_pair(j, i);
-}
-
-static fx_status merge_long_word(fxi_encode_job *j, const char *p, size_t n)
-{
-    if (!reserve_symbols(j, j->v->unit_bytes ? n : fxi_utf8_count(p, n)))
-        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
-    cut_long_word(j, p, n);
-    while (j->n_heap) {
-        const uint64_t entry = j->heap[0];
-        const uint32_t i = (uint32_t)entry;
-        if (--j->n_heap) sift_entry_down(j, 0, j->heap[j->n_heap]);
-        if (entry == entry_of(j, i)) {
-            // Joins symbol i with its right neighbour.
-            fxi_merge_symbol *left = &j->sym[i], *right = &j->sym[left->next];
-            left->id = left->to;
-            left->next = right->next;
-            right->id = DEAD;
-            right->rank = NONE;
-            if (left->next != NONE) j->sym[left->next].prev = i;
-            update_pair(j, i);
-            if (left->prev != NONE) update_pair(j, left->prev);
-        }
-    }
-    for (uint32_t i = j->n_sym ? 0 : NONE; i != NONE; i = j->sym[i].next)
-        FX_TRY(put_piece(j, j->sym[i].id, p + j->sym[i].at));
-    return FX_OK;
+    for (uint32_t i = 0; i < j->n_sym; i++) update_pair(j, i);
 }
 
 static uint32_t character_at(const char *p, size_t n, size_t *len)
@@ -263,10 +203,21 @@ size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n)
 
 fx_status fxi_merge_word(fxi_encode_job *j, const char *p, size_t n)
 {
-    short_word w;
-    if (!cut_short_word(j->v, p, n, &w)) return merge_long_word(j, p, n);
-    for (uint32_t i; w.n && w.rank[i = find_lowest(&w)] != NONE;) join_short_pair(j->v, &w, i);
-    for (uint32_t i = 0; i < w.n; i++) FX_TRY(put_piece(j, w.id[i], p + w.at[i]));
+    if (n > j->cap_sym && !reserve_symbols(j, j->v->spec.unit_bytes ? n : fxi_utf8_count(p, n)))
+        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+    cut_word(j, p, n);
+    if (!j->n_sym) return FX_OK;
+    for (uint32_t i; (i = next_pair(j)) != NONE;) {
+        fxi_merge_symbol *left = &j->sym[i], *right = &j->sym[left->next];
+        left->id = left->to;
+        left->next = right->next;
+        right->rank = NONE;
+        if (left->next != NONE) j->sym[left->next].prev = i;
+        update_pair(j, i);
+        if (left->prev != NONE) update_pair(j, left->prev);
+    }
+    for (uint32_t i = 0; i != NONE; i = j->sym[i].next)
+        FX_TRY(put_piece(j, j->sym[i].id, p + j->sym[i].at));
     return FX_OK;
 }
 
@@ -281,7 +232,7 @@ struct fxi_unigram_best { // the best path to a byte of the text
 static void offer_path(const fxi_vocab *v, fxi_unigram_best *target, uint32_t from, double score,
                        int32_t id)
 {
-    if (v->sums_float) score = (double)(float)score;
+    if (v->spec.sums_float) score = (double)(float)score;
     if (target->from != UINT32_MAX && !(score > target->score)) return;
     *target = (fxi_unigram_best){score, from, id};
 }
@@ -293,7 +244,7 @@ static void restart_sums(fxi_encode_job *j, size_t at, size_t end)
 {
     static const double lowest = -100000;
     const double base = j->best[at].score;
-    if (!j->v->sums_float || base >= lowest) return;
+    if (!j->v->spec.sums_float || base >= lowest) return;
     for (size_t i = at; i <= end; i++) j->best[i].score = (double)(float)(j->best[i].score - base);
 }
 
@@ -309,7 +260,7 @@ static void offer_pieces(fxi_encode_job *j, const char *p, size_t n, size_t at, 
     for (size_t i = at; i < n && (node = fxi_trie_step(&v->words, node, (uint8_t)p[i])); i++) {
         int32_t id = v->words.node[node].id;
         if (id < 0) continue;
-        offer_path(v, &j->best[i + 1], (uint32_t)at, v->token[id].score + so_far, id);
+        offer_path(v, &j->best[i + 1], (uint32_t)at, v->spec.tok[id].score + so_far, id);
         single |= i + 1 - at == n_char;
         if (i + 1 > *end) *end = i + 1;
     }
@@ -351,7 +302,8 @@ fx_status fxi_unigram_word(fxi_encode_job *j, const char *p, size_t n)
     for (size_t at = 0, to; at < n; at = to) {
         const int32_t id = j->best[at].id;
         to = j->best[at].from;
-        while (id < 0 && v->fuse_unknown && to < n && j->best[to].id < 0) to = j->best[to].from;
+        while (id < 0 && v->spec.fuse_unknown && to < n && j->best[to].id < 0)
+            to = j->best[to].from;
         FX_TRY(id < 0 ? put_unknown(j, p + at, to - at) : fxi_encode_put(j, id));
     }
     return FX_OK;
@@ -378,7 +330,8 @@ fx_status fxi_pieces_word(fxi_encode_job *j, const char *p, size_t n)
 {
     const fxi_vocab *v = j->v;
     const size_t n_before = j->out->n;
-    const bool too_long = v->max_word && n > v->max_word && fxi_utf8_count(p, n) > v->max_word;
+    const bool too_long =
+        v->spec.max_word && n > v->spec.max_word && fxi_utf8_count(p, n) > v->spec.max_word;
     size_t at = 0, end = too_long ? 0 : n;
     while (at < end) {
         int32_t id;

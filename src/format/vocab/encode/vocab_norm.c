@@ -316,7 +316,7 @@ static bool append_nf(fxi_norm_kind form, fxi_str text, fxi_norm_work *w, fxi_bu
 // ---- steps: each appends to the empty *out, or sets *same if nothing changes --------------------
 
 typedef struct norm_run {
-    const fxi_norm_step *step;
+    const fxi_norm *step;
     fxi_norm_how how;
     fxi_norm_work *work;
     fx_error *err;
@@ -420,12 +420,6 @@ static fx_status strip_spaces(const norm_run *r, fxi_str text, fxi_buf *out, boo
     return status_of(r, *same || fxi_buf_add(out, text.p + from, to - from));
 }
 
-static bool ends_with(const fxi_buf *b, const char *s)
-{
-    size_t n = strlen(s);
-    return b->n >= n && !memcmp(b->p + b->n - n, s, n);
-}
-
 // Marks at the end of the text are removed like spaces.
 static fx_status collapse_spaces(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
 {
@@ -435,8 +429,15 @@ static fx_status collapse_spaces(const norm_run *r, fxi_str text, fxi_buf *out, 
         if (text.p[i] != ' ' || !space) ok = fxi_buf_add(out, text.p + i, 1);
         space = text.p[i] == ' ';
     }
-    while (ends_with(out, " ") || ends_with(out, FXI_SPACE_MARK))
-        out->n -= ends_with(out, " ") ? 1 : FXI_SPACE_MARK_BYTES;
+    for (;;) {
+        const fxi_str left = {out->p, out->n};
+        if (fxi_str_ends_in(left, " "))
+            out->n--;
+        else if (fxi_str_ends_in(left, FXI_SPACE_MARK))
+            out->n -= FXI_SPACE_MARK_BYTES;
+        else
+            break;
+    }
     return status_of(r, ok);
 }
 
@@ -513,12 +514,11 @@ static fx_status move_front(const norm_run *r, fxi_str text, size_t n_out)
     return FX_OK;
 }
 
-fx_status fxi_norm_run(const fxi_norms *norms, fxi_norm_how how, fxi_str text, fxi_norm_work *w,
-                       fxi_str *out, fx_error *err)
+fx_status fxi_norm_run(const fxi_norm *step, size_t n, fxi_norm_how how, fxi_str text,
+                       fxi_norm_work *w, fxi_str *out, fx_error *err)
 {
-    w->front = norms->looks_front ? how.front : 0;
-    for (size_t i = 0; i < norms->n && text.n; i++) {
-        const fxi_norm_step *step = &norms->step[i];
+    w->front = how.front;
+    for (const fxi_norm *end = step + n; step < end && text.n; step++) {
         if (step->late != how.late) continue;
         norm_run r = {.step = step, .how = how, .work = w, .err = err};
         fxi_buf *to = text.p == w->a.p ? &w->b : &w->a;

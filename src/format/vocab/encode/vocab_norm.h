@@ -3,22 +3,7 @@
 #define FXI_FORMAT_VOCAB_NORM_H
 
 #include "base/text/buf.h"
-#include "format/vocab.h"
-#include "format/vocab/lookup/vocab_lookup.h"
-#include "format/vocab/spec/vocab_kinds.h"
-
-typedef struct fxi_norm_step {
-    fxi_norm_kind kind;
-    fxi_str from, to; // in the vocabulary's pool
-    fxi_regex *regex; // REPLACE_REGEX only
-    bool late;
-} fxi_norm_step;
-
-typedef struct fxi_norms { // all zero: no steps
-    fxi_norm_step *step;
-    size_t n;
-    bool looks_front; // fxi_norm_how.front has an effect on this vocabulary
-} fxi_norms;
+#include "format/vocab/spec/vocab_spec.h"
 
 enum { FXI_MAX_NORM_BYTES = 1 << 30 }; // a text's size after any step; a step that makes more stops
 
@@ -39,11 +24,10 @@ typedef struct fxi_norm_how {
     size_t front;
 } fxi_norm_how;
 
-// Takes a text through norm steps; *out points into it or into w, valid until the
-// next call with w. Errors: FX_EINVAL (a pattern takes too many steps; the result is too long),
-// FX_ENOMEM.
-fx_status fxi_norm_run(const fxi_norms *norms, fxi_norm_how how, fxi_str text, fxi_norm_work *w,
-                       fxi_str *out, fx_error *err);
+// Takes a text through n norm steps; *out points into it or into w, valid until the next call with
+// w. Errors: FX_EINVAL (a pattern takes too many steps; the result is too long), FX_ENOMEM.
+fx_status fxi_norm_run(const fxi_norm *step, size_t n, fxi_norm_how how, fxi_str text,
+                       fxi_norm_work *w, fxi_str *out, fx_error *err);
 void fxi_norm_work_free(fxi_norm_work *w);
 
 // Whether these bytes are a map that fxi_charsmap_append can use.

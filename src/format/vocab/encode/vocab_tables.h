@@ -1,22 +1,12 @@
-// vocab_tables.h - the tables of a built vocabulary: what encoding and decoding read. The builder
-// fills them; they are immutable from then on, and any thread may read them.
+// vocab_tables.h - a built vocabulary: its spec, and the tables that encoding and decoding read.
+// The builder fills them; they are immutable from then on, and any thread may read them.
 #ifndef FXI_FORMAT_VOCAB_TABLES_H
 #define FXI_FORMAT_VOCAB_TABLES_H
 
 #include "format/vocab.h"
 #include "format/vocab/encode/vocab_norm.h"
 #include "format/vocab/lookup/vocab_lookup.h"
-#include "format/vocab/spec/vocab_kinds.h"
-
-typedef struct fxi_token {
-    const char *piece, *text; // as stored; as decoded. Both in the vocabulary's pool
-    uint32_t n_piece, n_text; // bytes
-    double score;
-    uint8_t type; // fxi_token_type
-    bool ends;    // ends a generation
-    bool merges;  // the model may produce it: neither control, unknown nor byte token
-    bool eats_left, eats_right, whole_word;
-} fxi_token;
+#include "format/vocab/spec/vocab_spec.h"
 
 // ---- merges: which pairs of symbols become what, and in which order -----------------------------
 //
@@ -87,47 +77,26 @@ typedef enum fxi_special_set {
     FXI_N_SPECIAL_SET
 } fxi_special_set;
 
-// ---- steps --------------------------------------------------------------------------------------
-
-typedef struct fxi_split_step {
-    fxi_regex *regex;
-    fxi_split_how how;
-    bool invert, bytes;
-    fxi_norms change; // FXI_SPLIT_CHANGE only: one step
-} fxi_split_step;
-
 // ---- the vocabulary -----------------------------------------------------------------------------
 
 struct fxi_vocab {
-    int32_t n, n_sym; // tokens; symbols
-    fxi_token *token; // [n_sym]
-    char *pool;       // memory of all strings
-    fxi_vocab_kind kind;
-    fxi_spelling spelling;
-    // As in fxi_vocab_spec.
-    bool unit_bytes, byte_fallback, fuse_unknown, whole_words, sums_float;
-    bool adds_bos, adds_eos, strips_space;
-    bool drops_unknown;    // kind MERGES: a character without a piece leaves no trace
-    int32_t bos, eos, unk; // -1: none
-    fxi_index by_piece;    // tokens as stored
-    fxi_index by_word;     // tokens that merge, as the model sees a text; symbols
-    int32_t unit[256];     // the symbol that is this one byte; -1: none
-    int32_t byte_id[256];  // the byte token; -1: none
-    fxi_merges merges;     // kinds SCORES and MERGES
-    fxi_trie words;        // kinds UNIGRAM and WORDS
-    fxi_trie inside;       // kind WORDS: pieces that continue a word, without their prefix
-    size_t longest;        // bytes of the longest token; 0: a word's length says nothing of its
-                           // tokens, because unknown characters fuse or vanish
-    bool loses_text;       // norm or split steps, or tokens that eat spaces, may shorten a text
-    size_t max_word;       // kind WORDS: characters; 0: no limit
-    double unknown_score;  // kind UNIGRAM
+    fxi_vocab_spec spec;  // without its merges; spec.tok has n_sym elements
+    int32_t n, n_sym;     // tokens; symbols
+    bool drops_unknown;   // kind MERGES: a character without a piece leaves no trace
+    fxi_index by_piece;   // tokens as stored
+    fxi_index by_word;    // tokens that merge, as the model sees a text; symbols
+    int32_t unit[256];    // the symbol that is this one byte; -1: none
+    int32_t byte_id[256]; // the byte token; -1: none
+    fxi_merges merges;    // kinds SCORES and MERGES
+    fxi_trie words;       // kinds UNIGRAM and WORDS
+    fxi_trie inside;      // kind WORDS: pieces that continue a word, without their prefix
+    size_t longest;       // bytes of the longest token; 0: a word's length says nothing of its
+                          // tokens, because unknown characters fuse or vanish
+    bool loses_text;      // norm or split steps, or tokens that eat spaces, may shorten a text
+    bool looks_front;     // fxi_norm_how.front has an effect
+    double unknown_score; // kind UNIGRAM
     fxi_specials *special[FXI_N_SPECIAL_SET]; // NULL: there are none
-    fxi_norms norms;
-    fxi_join_kind join;
     fxi_str *start_text; // [n] what a token adds at the beginning of a text; NULL: as elsewhere
-    fxi_str warning;     // one line; n = 0: none
-    fxi_split_step *split;
-    size_t n_split;
 };
 
 #endif

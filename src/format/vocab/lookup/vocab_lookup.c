@@ -13,7 +13,6 @@
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <utf8proc.h>
 
 #include "base/system/grow.h"
@@ -70,95 +69,55 @@ bool fxi_cp_is_word(int32_t cp)
     return word[utf8proc_category(cp)];
 }
 
-// ---- the index: linear probing ------------------------------------------------------------------
+// ---- the index ----------------------------------------------------------------------------------
 
-uint64_t fxi_hash_seed(void)
+static uint32_t hash_of(const fxi_index *x, const char *p, size_t n)
 {
-    uint64_t seed;
-    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) < 0) seed = (uintptr_t)&seed;
-    return seed;
-}
-
-static uint64_t hash_of(const fxi_index *x, const char *p, size_t n)
-{
-    uint64_t h = x->seed ^ n;
-    for (; n >= 8; p += 8, n -= 8) {
-        uint64_t w;
-        memcpy(&w, p, 8);
-        h = fxi_hash_mix(h ^ w, x->seed);
+    uint64_t h = n, w = 0;
+    for (; n >= sizeof w; p += sizeof w, n -= sizeof w) {
+        memcpy(&w, p, sizeof w);
+        h = fxi_secret_mix(x->secret, h, w);
     }
-    uint64_t w = 0;
-    for (size_t i = 0; i < n; i++) w = w << 8 | (unsigned char)p[i];
-    return fxi_hash_mix(h ^ w, x->seed);
+    for (w = 0; n; n--) w = w << 8 | (unsigned char)*p++;
+    return (uint32_t)fxi_secret_mix(x->secret, h, w);
 }
 
-// The slot with this key, or the empty one where it goes with this tag.
-static struct fxi_index_slot *find_slot(const fxi_index *x, const char *p, size_t n, uint32_t *tag)
+// The slot's id with this key, 0: there is none. *probe: as in fxi_hash_index_next.
+static uint32_t find_key(const fxi_index *x, const char *p, size_t n, uint32_t hash, size_t *probe)
 {
-    uint64_t h = hash_of(x, p, n), i = h & x->mask;
-    *tag = (uint32_t)(h >> 32);
-    for (; x->slot[i].id >= 0; i = (i + 1) & x->mask) {
-        if (x->slot[i].tag != *tag) continue;
-        fxi_str key = x->key(x->of, x->slot[i].id);
+    uint32_t id;
+    for (*probe = 0; (id = fxi_hash_index_next(&x->ids, hash, probe));) {
+        const fxi_str key = x->key(x->of, (int32_t)id - 1);
         if (key.n == n && (!n || !memcmp(key.p, p, n))) break;
     }
-    return &x->slot[i];
+    return id;
 }
 
-static void put_slot(fxi_index *x, int32_t id)
+fxi_index fxi_index_make(fxi_str (*key)(const void *of, int32_t id), const void *of)
 {
-    fxi_str key = x->key(x->of, id);
-    uint32_t tag;
-    struct fxi_index_slot *slot = find_slot(x, key.p, key.n, &tag);
-    x->n += slot->id < 0;
-    *slot = (struct fxi_index_slot){tag, id};
-}
-
-static bool make_slots(fxi_index *x, uint64_t n_slot)
-{
-    x->slot = malloc(n_slot * sizeof *x->slot);
-    if (!x->slot) return false;
-    memset(x->slot, -1, n_slot * sizeof *x->slot);
-    x->mask = n_slot - 1;
-    return true;
-}
-
-bool fxi_index_make(fxi_index *x, size_t n, fxi_str (*key)(const void *of, int32_t id),
-                    const void *of)
-{
-    uint64_t n_slot = 16;
-    while (n_slot < 2 * (uint64_t)n) n_slot *= 2;
-    *x = (fxi_index){.key = key, .of = of, .seed = fxi_hash_seed()};
-    return make_slots(x, n_slot);
+    return (fxi_index){.secret = fxi_secret_make(), .key = key, .of = of};
 }
 
 void fxi_index_free(fxi_index *x)
 {
-    free(x->slot);
-    *x = (fxi_index){0};
+    fxi_hash_index_free(&x->ids);
 }
 
 bool fxi_index_put(fxi_index *x, int32_t id)
 {
-    if (2 * x->n > x->mask) {
-        const fxi_index old = *x;
-        if (!make_slots(x, 2 * (old.mask + 1))) {
-            *x = old;
-            return false;
-        }
-        x->n = 0;
-        for (uint64_t i = 0; i <= old.mask; i++)
-            if (old.slot[i].id >= 0) put_slot(x, old.slot[i].id);
-        free(old.slot);
-    }
-    put_slot(x, id);
+    const fxi_str key = x->key(x->of, id);
+    const uint32_t hash = hash_of(x, key.p, key.n);
+    size_t probe;
+    if (!find_key(x, key.p, key.n, hash, &probe))
+        return fxi_hash_index_add(&x->ids, (uint32_t)id + 1, hash);
+    x->ids.slot[(hash + probe - 1) & (x->ids.n_slot - 1)].id = (uint32_t)id + 1;
     return true;
 }
 
 int32_t fxi_index_find(const fxi_index *x, const char *p, size_t n)
 {
-    uint32_t tag;
-    return find_slot(x, p, n, &tag)->id;
+    size_t probe;
+    return (int32_t)find_key(x, p, n, hash_of(x, p, n), &probe) - 1;
 }
 
 // ---- the trie -----------------------------------------------------------------------------------
@@ -177,27 +136,17 @@ typedef struct key_range {
 typedef struct trie_maker {
     fxi_trie *t;
     const fxi_trie_entry *e;
-    key_range *of; // [cap] the keys of a node
-    size_t cap;
+    key_range *of; // [t->n] the keys of a node
+    size_t cap_node, cap_of;
 } trie_maker;
 
 static bool add_node(trie_maker *m, key_range of, uint8_t label)
 {
     fxi_trie *t = m->t;
-    if (t->n == UINT32_MAX) return false;
-    if (t->n == m->cap) {
-        size_t cap = m->cap ? 2 * m->cap : 256;
-        fxi_trie_node *node = realloc(t->node, cap * sizeof *node);
-        if (node) t->node = node;
-        uint8_t *labels = realloc(t->label, cap * sizeof *labels);
-        if (labels) t->label = labels;
-        key_range *ranges = realloc(m->of, cap * sizeof *ranges);
-        if (ranges) m->of = ranges;
-        if (!node || !labels || !ranges) return false;
-        m->cap = cap;
-    }
-    t->node[t->n] = (fxi_trie_node){.id = -1};
-    t->label[t->n] = label;
+    if (t->n == UINT32_MAX || !fxi_grow(&t->node, sizeof *t->node, t->n, &m->cap_node) ||
+        !fxi_grow(&m->of, sizeof *m->of, t->n, &m->cap_of))
+        return false;
+    t->node[t->n] = (fxi_trie_node){.label = label, .id = -1};
     m->of[t->n++] = of;
     return true;
 }
@@ -238,7 +187,7 @@ bool fxi_trie_make(fxi_trie *t, fxi_trie_entry *e, size_t n)
     }
     free(m.of);
     if (ok)
-        for (uint32_t i = 0; i < t->node[0].n_child; i++) t->root[t->label[1 + i]] = 1 + i;
+        for (uint32_t i = 0; i < t->node[0].n_child; i++) t->root[t->node[1 + i].label] = 1 + i;
     else
         fxi_trie_free(t);
     return ok;
@@ -247,7 +196,6 @@ bool fxi_trie_make(fxi_trie *t, fxi_trie_entry *e, size_t n)
 void fxi_trie_free(fxi_trie *t)
 {
     free(t->node);
-    free(t->label);
     *t = (fxi_trie){0};
 }
 

@@ -2,7 +2,7 @@
 // a hash index from strings to ids, a trie that finds every entry that a text begins with, and
 // regular expressions.
 //
-// The index uses open addressing and is seeded at random, so that no file can force collisions.
+// The index hashes with a key, so that no file can force collisions.
 //
 // Regular expressions are matched by PCRE2, within limits of time and memory.
 #ifndef FXI_FORMAT_VOCAB_LOOKUP_H
@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/fail.h"
+#include "base/keyed/hash.h"
 #include "base/text/str.h"
 
 // ---- characters, by Unicode ---------------------------------------------------------------------
@@ -26,43 +27,30 @@ int32_t fxi_cp_before(const char *s, size_t n, size_t *n_bytes);
 // ---- the index ----------------------------------------------------------------------------------
 
 typedef struct fxi_index {
-    struct fxi_index_slot {
-        uint32_t tag; // part of the hash
-        int32_t id;   // -1: empty
-    } * slot;         // [mask + 1]
-    uint64_t mask, seed;
-    size_t n;
+    fxi_hash_index ids; // each plus 1
+    fxi_secret secret;
     fxi_str (*key)(const void *of, int32_t id);
     const void *of;
 } fxi_index;
 
-// An empty index with room for n ids; it grows beyond. key(of, id) returns the string that finds an
-// id, the same one as long as the index lives. False: out of memory.
-bool fxi_index_make(fxi_index *x, size_t n, fxi_str (*key)(const void *of, int32_t id),
-                    const void *of);
+// An empty index. key(of, id) returns the string that finds an id, the same one as long as the
+// index lives.
+fxi_index fxi_index_make(fxi_str (*key)(const void *of, int32_t id), const void *of);
 void fxi_index_free(fxi_index *x);
 bool fxi_index_put(fxi_index *x, int32_t id); // the last of equal keys is found; false: no memory
 int32_t fxi_index_find(const fxi_index *x, const char *p, size_t n); // -1: none
-
-uint64_t fxi_hash_seed(void); // random
-
-static inline uint64_t fxi_hash_mix(uint64_t a, uint64_t b)
-{
-    unsigned __int128 p = (unsigned __int128)(a ^ 0x9E3779B97F4A7C15u) * (b | 1);
-    return (uint64_t)p ^ (uint64_t)(p >> 64);
-}
 
 // ---- the trie -----------------------------------------------------------------------------------
 
 typedef struct fxi_trie_node {
     uint32_t child; // the first; the others follow, ascending by label
     uint16_t n_child;
-    int32_t id; // the entry that ends here; -1: none does
+    uint8_t label; // the byte that leads here
+    int32_t id;    // the entry that ends here; -1: none does
 } fxi_trie_node;
 
 typedef struct fxi_trie { // node 0 is the root; all zero: empty
     fxi_trie_node *node;
-    uint8_t *label; // [n] the byte that leads to a node
     uint32_t n;
     uint32_t root[256]; // the root's children by their bytes; 0: none
 } fxi_trie;
@@ -84,13 +72,13 @@ static inline uint32_t fxi_trie_step(const fxi_trie *t, uint32_t node, uint8_t b
     uint32_t lo = t->node[node].child, hi = lo + t->node[node].n_child;
     while (hi - lo > 4) {
         uint32_t mid = lo + (hi - lo) / 2;
-        if (t->label[mid] <= byte)
+        if (t->node[mid].label <= byte)
             lo = mid;
         else
             hi = mid;
     }
     for (; lo < hi; lo++)
-        if (t->label[lo] == byte) return lo;
+        if (t->node[lo].label == byte) return lo;
     return 0;
 }
 

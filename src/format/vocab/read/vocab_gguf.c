@@ -165,7 +165,7 @@ static fx_status mark_phi3(gguf_reader *r)
     FX_TRY(fxi_gguf_str(r->g, "general.architecture", false, &name, r->err));
     if (!fxi_str_is(name, "phi3")) return FX_OK;
     for (size_t i = 0; i < r->s->n_tok; i++) {
-        fxi_spec_token *t = &r->s->tok[i];
+        fxi_token *t = &r->s->tok[i];
         t->eats_right = (t->type == FXI_TOKEN_CONTROL || t->type == FXI_TOKEN_USER) &&
                         !fxi_str_is_any(t->piece, plain, sizeof plain / sizeof *plain);
     }
@@ -274,7 +274,7 @@ static fx_status mark_inside(gguf_reader *r)
     fxi_buf piece = {0};
     fx_status st = FX_OK;
     for (size_t i = 0; st == FX_OK && i < s->n_tok; i++) {
-        fxi_spec_token *t = &s->tok[i];
+        fxi_token *t = &s->tok[i];
         const bool begins = t->piece.n >= FXI_SPACE_MARK_BYTES &&
                             !memcmp(t->piece.p, FXI_SPACE_MARK, FXI_SPACE_MARK_BYTES);
         const size_t skip = begins ? FXI_SPACE_MARK_BYTES : 0;
@@ -399,7 +399,7 @@ fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *er
                         fxi_gguf_name(r.g), kv->n_elem);
     const unsigned char *at = kv->value;
     for (uint64_t id = 0; id < kv->n_elem; id++) {
-        fxi_spec_token t = {.piece = fxi_gguf_next_str(&at), .type = FXI_TOKEN_NORMAL};
+        fxi_token t = {.piece = fxi_gguf_next_str(&at), .type = FXI_TOKEN_NORMAL};
         if (!fxi_spec_add_token(r.s, t)) return fxi_spec_fail_memory(r.s, r.err);
     }
     FX_TRY(read_types(&r));

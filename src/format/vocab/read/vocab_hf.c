@@ -26,52 +26,58 @@
 
 // ---- pieces of BPE: an object with ids in any order ---------------------------------------------
 
-static fx_status largest_id(const fxi_hf *h, const fxi_json *vocab, size_t *n)
+static fx_status largest_id(const fxi_members *model, const fxi_json *vocab, size_t *n)
 {
     *n = 0;
     for (fxi_json_iter it = fxi_json_members(vocab); fxi_json_next(&it);) {
         int32_t id;
-        FX_TRY(fxi_hf_need_id(h, it.value, "model.vocab", &id));
+        FX_TRY(fxi_hf_need_id(model, "vocab", it.value, &id));
         if ((size_t)id >= *n) *n = (size_t)id + 1;
     }
     const size_t n_piece = fxi_json_object_size(vocab);
-    if (!n_piece) return fxi_hf_fail(h, "model.vocab", "empty");
+    if (!n_piece) return fxi_members_fail(model, "vocab", "empty");
     if (*n > n_piece + (1 << 16))
-        return fxi_hf_fail(h, "model.vocab", "%zu pieces with ids up to %zu", n_piece, *n - 1);
+        return fxi_members_fail(model, "vocab", "%zu pieces with ids up to %zu", n_piece, *n - 1);
     return FX_OK;
 }
 
-static fx_status put_piece(const fxi_hf *h, fxi_str piece, size_t id)
+static fx_status put_piece(const fxi_hf *h, const fxi_members *model, fxi_str piece, size_t id)
 {
-    fxi_spec_token *t = &h->s->tok[id];
+    fxi_token *t = &h->s->tok[id];
     if (!piece.n) return FX_OK; // no text has it
     if (t->piece.n)
-        return fxi_hf_fail(h, "model.vocab", "'%s' and '%s' both have id %zu",
-                           fxi_show_text(t->piece.p, t->piece.n).s,
-                           fxi_show_text(piece.p, piece.n).s, id);
+        return fxi_members_fail(model, "vocab", "'%s' and '%s' both have id %zu",
+                                fxi_show_text(t->piece.p, t->piece.n).s,
+                                fxi_show_text(piece.p, piece.n).s, id);
     t->type = FXI_TOKEN_NORMAL;
     return fxi_spec_str(h->s, piece.p, piece.n, &t->piece) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
-static fx_status add_pieces(fxi_hf *h, const fxi_json *vocab)
+static fx_status add_pieces(fxi_hf *h, const fxi_members *model)
 {
+    const fxi_json *vocab = fxi_members_part(model, "vocab").root;
     size_t n;
-    FX_TRY(largest_id(h, vocab, &n));
+    if (!vocab) return fxi_members_fail(model, "vocab", "not an object");
+    FX_TRY(largest_id(model, vocab, &n));
     for (size_t i = 0; i < n; i++)
-        if (!fxi_spec_add_token(h->s, (fxi_spec_token){.type = FXI_TOKEN_UNUSED}))
+        if (!fxi_spec_add_token(h->s, (fxi_token){.type = FXI_TOKEN_UNUSED}))
             return fxi_hf_fail_memory(h);
-    for (fxi_json_iter it = fxi_json_members(vocab); fxi_json_next(&it);)
-        FX_TRY(put_piece(h, (fxi_str){it.key, it.key_bytes}, (size_t)fxi_json_int(it.value)));
+    for (fxi_json_iter it = fxi_json_members(vocab); fxi_json_next(&it);) {
+        const fxi_str piece = {it.key, it.key_bytes};
+        FX_TRY(put_piece(h, model, piece, (size_t)fxi_json_int(it.value)));
+    }
     return fxi_spec_index(h->s, &h->pieces) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
 // ---- merges of BPE ------------------------------------------------------------------------------
 
-static fx_status find_piece(const fxi_hf *h, fxi_str piece, const char *path, int32_t *id)
+static fx_status find_piece(const fxi_hf *h, fxi_str piece, const fxi_members *at, const char *key,
+                            int32_t *id)
 {
     *id = piece.n ? fxi_index_find(&h->pieces, piece.p, piece.n) : -1;
     if (*id >= 0) return FX_OK;
-    return fxi_hf_fail(h, path, "'%s' is not in the vocabulary", fxi_show_text(piece.p, piece.n).s);
+    return fxi_members_fail(at, key, "'%s' is not in the vocabulary",
+                            fxi_show_text(piece.p, piece.n).s);
 }
 
 // Both parts joined, in *room; NULL: out of memory.
@@ -83,14 +89,15 @@ static fxi_str join_parts(fxi_buf *room, const fxi_str part[2])
     return good ? (fxi_str){room->p, room->n} : (fxi_str){NULL, 0};
 }
 
-static fx_status add_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room, const char *path)
+static fx_status add_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room,
+                           const fxi_members *at)
 {
     fxi_spec_merge m;
     const fxi_str both = join_parts(room, part);
     if (!both.p) return fxi_hf_fail_memory(h);
-    FX_TRY(find_piece(h, part[0], path, &m.left));
-    FX_TRY(find_piece(h, part[1], path, &m.right));
-    FX_TRY(find_piece(h, both, path, &m.to));
+    FX_TRY(find_piece(h, part[0], at, NULL, &m.left));
+    FX_TRY(find_piece(h, part[1], at, NULL, &m.right));
+    FX_TRY(find_piece(h, both, at, NULL, &m.to));
     return fxi_spec_add_merge(h->s, m) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
@@ -117,27 +124,29 @@ static bool cut_merge_line(const fxi_hf *h, fxi_str line, fxi_str part[2], fxi_b
     return n_good == 1 && part[0].n && part[1].n;
 }
 
-static fx_status read_merge(const fxi_hf *h, const fxi_json *merge, fxi_buf *room, const char *path)
+static fx_status read_merge(const fxi_hf *h, fxi_buf *room, const fxi_members *at)
 {
     enum { MAX_LINE_BYTES = 1 << 16 }; // every space in a line is tried
+    const fxi_json *merge = at->root;
     const fxi_str line = fxi_json_string(merge);
     fxi_str part[2] = {fxi_json_string(fxi_json_at(merge, 0)),
                        fxi_json_string(fxi_json_at(merge, 1))};
     const bool is_pair = fxi_json_is_array(merge)
                              ? fxi_json_array_size(merge) == 2 && part[0].n && part[1].n
                              : line.n <= MAX_LINE_BYTES && cut_merge_line(h, line, part, room);
-    return is_pair ? add_merge(h, part, room, path) : fxi_hf_fail(h, path, "not two pieces");
+    return is_pair ? add_merge(h, part, room, at) : fxi_members_fail(at, NULL, "not two pieces");
 }
 
-static fx_status read_merges(const fxi_hf *h, const fxi_json *list)
+static fx_status read_merges(const fxi_hf *h, const fxi_members *model, const fxi_json *list)
 {
     fxi_buf both = {0};
     fx_status st = FX_OK;
     for (fxi_json_iter it = fxi_json_items(list); st == FX_OK && fxi_json_next(&it);) {
         // A file's first line may have become a merge: "#version: 0.2".
         const char *text = fxi_json_text(it.value);
-        if (!text || strncmp(text, "#version", 8) != 0)
-            st = read_merge(h, it.value, &both, fxi_hf_path_at("model.merges", it.i).s);
+        if (text && !strncmp(text, "#version", 8)) continue;
+        const fxi_members at = fxi_members_item(model, "merges", it.i, it.value);
+        st = read_merge(h, &both, &at);
     }
     fxi_buf_free(&both);
     return st;
@@ -145,97 +154,92 @@ static fx_status read_merges(const fxi_hf *h, const fxi_json *list)
 
 // ---- the model ----------------------------------------------------------------------------------
 
-static fx_status check_affix(const fxi_hf *h, const fxi_json *model, const char *key)
+static fx_status check_affix(const fxi_members *model, const char *key)
 {
-    fxi_str affix;
-    FX_TRY(fxi_hf_get_str(h, model, "model", key, &affix));
-    return affix.n ? fxi_hf_fail(h, fxi_hf_path_key("model", key).s,
-                                 "not supported, must be null or \"\"")
-                   : FX_OK;
+    fxi_str affix = {0};
+    FX_TRY(fxi_members_str(model, key, false, &affix));
+    return affix.n ? fxi_members_fail(model, key, "not supported, must be null or \"\"") : FX_OK;
 }
 
-static fx_status read_bpe(fxi_hf *h, const fxi_json *model)
+static fx_status read_bpe(fxi_hf *h, const fxi_members *model)
 {
     fxi_vocab_spec *s = h->s;
-    const fxi_json *vocab, *merges;
-    fxi_str unk;
+    const fxi_json *merges;
+    fxi_str unk = {0};
     s->kind = FXI_VOCAB_MERGES;
-    const fxi_json *dropout = fxi_json_get(model, "dropout");
-    if (dropout && !fxi_json_is_null(dropout) && fxi_json_number(dropout) != 0)
-        return fxi_hf_fail(h, "model.dropout", "not supported, must be null");
-    FX_TRY(check_affix(h, model, "continuing_subword_prefix"));
-    FX_TRY(check_affix(h, model, "end_of_word_suffix"));
-    FX_TRY(fxi_hf_get_bool(h, model, "model", "byte_fallback", false, &s->byte_fallback));
-    FX_TRY(fxi_hf_get_bool(h, model, "model", "fuse_unk", false, &s->fuse_unknown));
-    FX_TRY(fxi_hf_get_bool(h, model, "model", "ignore_merges", false, &s->whole_words));
-    FX_TRY(fxi_hf_get_str(h, model, "model", "unk_token", &unk));
-    FX_TRY(fxi_hf_need_object(h, model, "model", "vocab", &vocab));
-    FX_TRY(fxi_hf_need_array(h, model, "model", "merges", &merges));
-    FX_TRY(add_pieces(h, vocab));
-    if (unk.p) FX_TRY(find_piece(h, unk, "model.unk_token", &s->unk));
-    return read_merges(h, merges);
+    const fxi_json *dropout = fxi_members_get(model, "dropout");
+    if (dropout && fxi_json_number(dropout) != 0)
+        return fxi_members_fail(model, "dropout", "not supported, must be null");
+    FX_TRY(check_affix(model, "continuing_subword_prefix"));
+    FX_TRY(check_affix(model, "end_of_word_suffix"));
+    FX_TRY(fxi_members_bool(model, "byte_fallback", &s->byte_fallback));
+    FX_TRY(fxi_members_bool(model, "fuse_unk", &s->fuse_unknown));
+    FX_TRY(fxi_members_bool(model, "ignore_merges", &s->whole_words));
+    FX_TRY(fxi_members_str(model, "unk_token", false, &unk));
+    FX_TRY(add_pieces(h, model));
+    FX_TRY(fxi_members_array(model, "merges", &merges));
+    if (unk.p) FX_TRY(find_piece(h, unk, model, "unk_token", &s->unk));
+    return read_merges(h, model, merges);
 }
 
-static fx_status read_scored_piece(const fxi_hf *h, const fxi_json *pair, const char *path)
+static fx_status read_scored_piece(const fxi_hf *h, const fxi_members *at)
 {
-    const fxi_str piece = fxi_json_string(fxi_json_at(pair, 0));
-    const fxi_json *score = fxi_json_at(pair, 1);
-    if (!piece.p || !fxi_json_is_number(score) || fxi_json_array_size(pair) != 2)
-        return fxi_hf_fail(h, path, "expected a piece and its score");
-    const fxi_spec_token t = {
+    const fxi_str piece = fxi_json_string(fxi_json_at(at->root, 0));
+    const fxi_json *score = fxi_json_at(at->root, 1);
+    if (!piece.p || !fxi_json_is_number(score) || fxi_json_array_size(at->root) != 2)
+        return fxi_members_fail(at, NULL, "expected a piece and its score");
+    const fxi_token t = {
         .piece = piece,
         .score = fxi_json_number(score),
         .type = piece.n ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
     };
-    if (!(fabs(t.score) <= (double)FLT_MAX)) return fxi_hf_fail(h, path, "score out of range");
+    if (!(fabs(t.score) <= (double)FLT_MAX))
+        return fxi_members_fail(at, NULL, "score out of range");
     return fxi_spec_add_token(h->s, t) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
-static fx_status read_unigram(fxi_hf *h, const fxi_json *model)
+static fx_status read_unigram(fxi_hf *h, const fxi_members *model)
 {
     fxi_vocab_spec *s = h->s;
-    const fxi_json *vocab, *unk = fxi_json_get(model, "unk_id");
+    const fxi_json *vocab, *unk = fxi_members_get(model, "unk_id");
     s->kind = FXI_VOCAB_UNIGRAM;
     s->fuse_unknown = true;
-    FX_TRY(fxi_hf_get_bool(h, model, "model", "byte_fallback", false, &s->byte_fallback));
-    FX_TRY(fxi_hf_need_array(h, model, "model", "vocab", &vocab));
-    for (size_t i = 0; i < fxi_json_array_size(vocab); i++)
-        FX_TRY(read_scored_piece(h, fxi_json_at(vocab, i), fxi_hf_path_at("model.vocab", i).s));
-    if (unk && !fxi_json_is_null(unk)) FX_TRY(fxi_hf_need_id(h, unk, "model.unk_id", &s->unk));
+    FX_TRY(fxi_members_bool(model, "byte_fallback", &s->byte_fallback));
+    FX_TRY(fxi_members_array(model, "vocab", &vocab));
+    for (fxi_json_iter it = fxi_json_items(vocab); fxi_json_next(&it);) {
+        const fxi_members at = fxi_members_item(model, "vocab", it.i, it.value);
+        FX_TRY(read_scored_piece(h, &at));
+    }
+    if (unk) FX_TRY(fxi_hf_need_id(model, "unk_id", unk, &s->unk));
     if (s->unk < (int64_t)s->n_tok) return FX_OK;
-    return fxi_hf_fail(h, "model.unk_id", "%d, but there are %zu pieces", (int)s->unk, s->n_tok);
+    return fxi_members_fail(model, "unk_id", "%d, but there are %zu pieces", (int)s->unk, s->n_tok);
 }
 
 // The unknown token may be missing: such words are dropped then.
-static fx_status read_words(fxi_hf *h, const fxi_json *model)
+static fx_status read_words(fxi_hf *h, const fxi_members *model)
 {
     fxi_vocab_spec *s = h->s;
-    const fxi_json *vocab;
-    fxi_str unk;
+    fxi_str unk = {0};
     s->kind = FXI_VOCAB_WORDS;
-    FX_TRY(fxi_hf_get_str(h, model, "model", "unk_token", &unk));
-    FX_TRY(fxi_hf_need_object(h, model, "model", "vocab", &vocab));
-    FX_TRY(add_pieces(h, vocab));
+    FX_TRY(fxi_members_str(model, "unk_token", false, &unk));
+    FX_TRY(add_pieces(h, model));
     if (unk.n) s->unk = fxi_index_find(&h->pieces, unk.p, unk.n);
     return FX_OK;
 }
 
-static fx_status read_wordpiece(fxi_hf *h, const fxi_json *model)
+static fx_status read_wordpiece(fxi_hf *h, const fxi_members *model)
 {
     enum { USUAL_CHARS = 100, MOST_CHARS = 1 << 20 };
     fxi_vocab_spec *s = h->s;
-    const fxi_json *most = fxi_json_get(model, "max_input_chars_per_word");
-    FX_TRY(fxi_hf_get_str(h, model, "model", "continuing_subword_prefix", &s->inside));
-    if (!s->inside.p) s->inside = fxi_str_of("##");
+    const fxi_json *most = fxi_members_get(model, "max_input_chars_per_word");
+    s->inside = fxi_str_of("##");
+    FX_TRY(fxi_members_str(model, "continuing_subword_prefix", false, &s->inside));
     if (!fxi_spec_str(s, s->inside.p, s->inside.n, &s->inside)) return fxi_hf_fail_memory(h);
-    s->max_word = USUAL_CHARS;
-    if (!fxi_hf_is_absent(most)) {
-        const int64_t n = fxi_json_int(most);
-        if (n < 1 || n > MOST_CHARS)
-            return fxi_hf_fail(h, "model.max_input_chars_per_word", "not a number from 1 to %d",
-                               MOST_CHARS);
-        s->max_word = (size_t)n;
-    }
+    const int64_t n = most ? fxi_json_int(most) : USUAL_CHARS;
+    if (n < 1 || n > MOST_CHARS)
+        return fxi_members_fail(model, "max_input_chars_per_word", "not a number from 1 to %d",
+                                MOST_CHARS);
+    s->max_word = (size_t)n;
     return read_words(h, model);
 }
 
@@ -247,53 +251,45 @@ static const char *guess_model(const fxi_json *model)
     return fxi_json_get(model, "max_input_chars_per_word") ? "WordPiece" : NULL;
 }
 
-static fx_status read_hf_model(fxi_hf *h, const fxi_json *root)
+static fx_status read_hf_model(fxi_hf *h, const fxi_members *file)
 {
     static const struct {
         const char *type;
-        fx_status (*read)(fxi_hf *h, const fxi_json *model);
+        fx_status (*read)(fxi_hf *h, const fxi_members *model);
     } models[] = {
         {"BPE", read_bpe},
         {"Unigram", read_unigram},
         {"WordPiece", read_wordpiece},
         {"WordLevel", read_words},
     };
-    const fxi_json *model;
-    fxi_str type;
-    FX_TRY(fxi_hf_need_object(h, root, "", "model", &model));
-    FX_TRY(fxi_hf_get_str(h, model, "model", "type", &type));
-    if (!type.p && guess_model(model)) type = fxi_str_of(guess_model(model));
-    if (!type.p) return fxi_hf_fail(h, "model.type", "missing");
+    const fxi_members model = fxi_members_part(file, "model");
+    if (!model.root) return fxi_members_fail(file, "model", "not an object");
+    const char *guess = guess_model(model.root);
+    fxi_str type = guess ? fxi_str_of(guess) : (fxi_str){0};
+    FX_TRY(fxi_members_str(&model, "type", !guess, &type));
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (fxi_str_is(type, models[i].type)) return models[i].read(h, model);
-    return fxi_hf_fail(h, "model.type",
-                       "'%s' is not supported, only BPE, Unigram, WordPiece and WordLevel",
-                       fxi_show_text(type.p, type.n).s);
+        if (fxi_str_is(type, models[i].type)) return models[i].read(h, &model);
+    return fxi_members_fail(&model, "type",
+                            "'%s' is not supported, only BPE, Unigram, WordPiece and WordLevel",
+                            fxi_show_text(type.p, type.n).s);
 }
 
 // ---- added tokens -------------------------------------------------------------------------------
 
-// Fills the ids up to n with unused tokens.
-static fx_status fill_ids_up_to(const fxi_hf *h, size_t n, const char *path)
+static fx_status put_added_token(const fxi_hf *h, const fxi_members *at, fxi_token t, size_t id)
 {
     enum { MAX_GAP = 1 << 16 };
-    if (n > h->s->n_tok + MAX_GAP)
-        return fxi_hf_fail(h, path, "id %zu leaves a gap of more than %d ids", n, MAX_GAP);
-    while (h->s->n_tok < n)
-        if (!fxi_spec_add_token(h->s, (fxi_spec_token){.type = FXI_TOKEN_UNUSED}))
-            return fxi_hf_fail_memory(h);
-    return FX_OK;
-}
-
-static fx_status put_added_token(const fxi_hf *h, fxi_spec_token t, int32_t id, const char *path)
-{
     fxi_vocab_spec *s = h->s;
-    FX_TRY(fill_ids_up_to(h, (size_t)id, path));
-    if ((size_t)id == s->n_tok) return fxi_spec_add_token(s, t) ? FX_OK : fxi_hf_fail_memory(h);
-    fxi_spec_token *old = &s->tok[id];
+    if (id > s->n_tok + MAX_GAP)
+        return fxi_members_fail(at, NULL, "id %zu leaves a gap of more than %d ids", id, MAX_GAP);
+    while (s->n_tok < id)
+        if (!fxi_spec_add_token(s, (fxi_token){.type = FXI_TOKEN_UNUSED}))
+            return fxi_hf_fail_memory(h);
+    if (id == s->n_tok) return fxi_spec_add_token(s, t) ? FX_OK : fxi_hf_fail_memory(h);
+    fxi_token *old = &s->tok[id];
     if (old->piece.n && fxi_str_compare(old->piece, t.piece))
-        return fxi_hf_fail(h, path, "id %d is '%s' already", (int)id,
-                           fxi_show_text(old->piece.p, old->piece.n).s);
+        return fxi_members_fail(at, NULL, "id %zu is '%s' already", id,
+                                fxi_show_text(old->piece.p, old->piece.n).s);
     if (!old->piece.n && !fxi_spec_str(s, t.piece.p, t.piece.n, &t.piece))
         return fxi_hf_fail_memory(h);
     if (old->piece.n) t.piece = old->piece;
@@ -304,74 +300,47 @@ static fx_status put_added_token(const fxi_hf *h, fxi_spec_token t, int32_t id, 
 }
 
 // Empty tokens are skipped, as in the library.
-static fx_status put_new_token(const fxi_hf *h, const fxi_json *of, const char *path, int32_t id)
+static fx_status read_added_token(const fxi_hf *h, const fxi_members *at)
 {
-    fxi_spec_token t = {.score = 0};
-    bool special;
-    FX_TRY(fxi_hf_need_str(h, of, path, "content", &t.piece));
-    FX_TRY(fxi_hf_get_bool(h, of, path, "special", false, &special));
-    FX_TRY(fxi_hf_get_bool(h, of, path, "single_word", false, &t.whole_word));
-    FX_TRY(fxi_hf_get_bool(h, of, path, "lstrip", false, &t.eats_left));
-    FX_TRY(fxi_hf_get_bool(h, of, path, "rstrip", false, &t.eats_right));
-    FX_TRY(fxi_hf_get_bool(h, of, path, "normalized", !special, &t.normalized));
+    fxi_token t = {.score = 0};
+    bool special = false;
+    int32_t id;
+    FX_TRY(fxi_hf_need_id(at, "id", fxi_json_get(at->root, "id"), &id));
+    FX_TRY(fxi_members_str(at, "content", true, &t.piece));
+    FX_TRY(fxi_members_bool(at, "special", &special));
+    FX_TRY(fxi_members_bool(at, "single_word", &t.whole_word));
+    FX_TRY(fxi_members_bool(at, "lstrip", &t.eats_left));
+    FX_TRY(fxi_members_bool(at, "rstrip", &t.eats_right));
+    t.normalized = !special;
+    FX_TRY(fxi_members_bool(at, "normalized", &t.normalized));
     t.type = special ? FXI_TOKEN_CONTROL : FXI_TOKEN_USER;
-    return t.piece.n ? put_added_token(h, t, id, path) : FX_OK;
+    return t.piece.n ? put_added_token(h, at, t, (size_t)id) : FX_OK;
 }
 
-static fx_status read_added_tokens(const fxi_hf *h, const fxi_json *root)
+static fx_status read_added_tokens(const fxi_hf *h, const fxi_members *file)
 {
-    const fxi_json *list = fxi_json_get(root, "added_tokens");
-    if (fxi_hf_is_absent(list)) return FX_OK;
-    if (!fxi_json_is_array(list)) return fxi_hf_fail(h, "added_tokens", "not an array");
-    for (size_t i = 0; i < fxi_json_array_size(list); i++) {
-        int32_t id = -1;
-        const fxi_json *token = fxi_json_at(list, i);
-        const fxi_hf_path path = fxi_hf_path_at("added_tokens", i);
-        FX_TRY(fxi_hf_need_id(h, fxi_json_get(token, "id"), fxi_hf_path_key(path.s, "id").s, &id));
-        FX_TRY(put_new_token(h, token, path.s, id));
+    const fxi_json *list;
+    if (!fxi_members_get(file, "added_tokens")) return FX_OK;
+    FX_TRY(fxi_members_array(file, "added_tokens", &list));
+    for (fxi_json_iter it = fxi_json_items(list); fxi_json_next(&it);) {
+        const fxi_members at = fxi_members_item(file, "added_tokens", it.i, it.value);
+        FX_TRY(read_added_token(h, &at));
     }
     return FX_OK;
 }
 
-// ---- steps --------------------------------------------------------------------------------------
-
-// "<0x0A>".
-static bool is_byte_piece(fxi_str piece)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    return piece.n == 6 && !memcmp(piece.p, "<0x", 3) && piece.p[5] == '>' &&
-           memchr(digits, piece.p[3], 16) && memchr(digits, piece.p[4], 16);
-}
-
-static fx_status read_all_steps(fxi_hf *h, const fxi_json *root)
-{
-    static const fxi_hf_step_table *const parts[] = {&fxi_hf_normalizers, &fxi_hf_pre_tokenizers,
-                                                     &fxi_hf_decoders, &fxi_hf_processors};
-    fxi_vocab_spec *s = h->s;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        FX_TRY(fxi_hf_read_steps(h, root, parts[i]));
-        if (h->byte_level) s->spelling = FXI_SPELL_PRINTABLE;
-    }
-    s->unit_bytes = h->byte_level;
-    if (h->joins_bytes) {
-        for (size_t i = 0; i < s->n_tok; i++)
-            if (s->tok[i].type == FXI_TOKEN_NORMAL && is_byte_piece(s->tok[i].piece))
-                s->tok[i].type = FXI_TOKEN_BYTE;
-    }
-    return fxi_hf_check_decoder(h);
-}
-
 // ---- the file -----------------------------------------------------------------------------------
 
-fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
+fx_status fxi_vocab_read_hf(fxi_str json, fxi_vocab_spec *s, fx_error *err)
 {
+    static const fxi_json_rules rules = {.nul_texts = true, .nul_keys = true};
     fxi_json_doc doc = {0};
+    fxi_members file;
     fxi_hf h = {.s = s, .err = err};
-    fx_status st = fxi_hf_parse(&h, (fxi_str){json, n}, false, &doc);
-    h.has_decoder = !fxi_hf_is_absent(fxi_json_get(doc.root, "decoder"));
-    if (st == FX_OK) st = read_hf_model(&h, doc.root);
-    if (st == FX_OK) st = read_added_tokens(&h, doc.root);
-    if (st == FX_OK) st = read_all_steps(&h, doc.root);
+    fx_status st = fxi_members_parse(json, &rules, false, s->name, &doc, &file, err);
+    if (st == FX_OK) st = read_hf_model(&h, &file);
+    if (st == FX_OK) st = read_added_tokens(&h, &file);
+    if (st == FX_OK) st = fxi_hf_read_steps(&h, &file);
     fxi_index_free(&h.pieces);
     fxi_json_doc_free(&doc);
     return st;
@@ -379,43 +348,37 @@ fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_er
 
 // ---- tokenizer_config.json ----------------------------------------------------------------------
 
-// A token, as a string or an object with its content; *id is unchanged if there is none.
-static fx_status read_config_token(const fxi_hf *h, const fxi_json *root, const char *key,
+// A token, as a string or an object with its content: what stands for it is no text of a message.
+// *id is unchanged if there is none.
+static fx_status read_config_token(fxi_vocab_spec *s, const fxi_members *file, const char *key,
                                    int32_t *id)
 {
-    const fxi_json *token = fxi_json_get(root, key);
+    const fxi_json *token = fxi_members_get(file, key);
     if (fxi_json_is_object(token)) token = fxi_json_get(token, "content");
-    if (!token || fxi_json_is_null(token)) return FX_OK;
-    const fxi_str piece = fxi_json_string(token);
-    if (!piece.n) return fxi_hf_fail(h, key, "not a token");
-    *id = fxi_spec_find(h->s, piece);
-    if (*id < 0)
-        return fxi_hf_fail(h, key, "'%s' is not in the vocabulary",
-                           fxi_show_text(piece.p, piece.n).s);
+    if (token && !fxi_json_is_null(token)) {
+        const fxi_str piece = fxi_json_string(token);
+        if (!piece.n) return fxi_members_fail(file, key, "not a token");
+        *id = fxi_spec_find(s, piece);
+        if (*id < 0)
+            return fxi_members_fail(file, key, "'%s' is not in the vocabulary",
+                                    fxi_show_text(piece.p, piece.n).s);
+    }
+    if (*id >= 0 && s->tok[*id].type == FXI_TOKEN_NORMAL) s->tok[*id].type = FXI_TOKEN_CONTROL;
     return FX_OK;
 }
 
-// What stands for the named tokens is no text of a message.
-static void mark_named_token(const fxi_hf *h, int32_t id)
+static fx_status read_config_root(fxi_vocab_spec *s, const fxi_members *file)
 {
-    if (id >= 0 && h->s->tok[id].type == FXI_TOKEN_NORMAL) h->s->tok[id].type = FXI_TOKEN_CONTROL;
-}
-
-static fx_status read_config_root(const fxi_hf *h, const fxi_json *root)
-{
-    fxi_vocab_spec *s = h->s;
-    FX_TRY(read_config_token(h, root, "bos_token", &s->bos));
-    FX_TRY(read_config_token(h, root, "eos_token", &s->eos));
-    mark_named_token(h, s->bos);
-    mark_named_token(h, s->eos);
-    FX_TRY(fxi_hf_get_bool(h, root, "", "add_bos_token", s->adds_bos, &s->adds_bos));
-    FX_TRY(fxi_hf_get_bool(h, root, "", "add_eos_token", s->adds_eos, &s->adds_eos));
+    FX_TRY(read_config_token(s, file, "bos_token", &s->bos));
+    FX_TRY(read_config_token(s, file, "eos_token", &s->eos));
+    FX_TRY(fxi_members_bool(file, "add_bos_token", &s->adds_bos));
+    FX_TRY(fxi_members_bool(file, "add_eos_token", &s->adds_eos));
     if (s->adds_bos && s->bos < 0)
-        return fxi_hf_fail(h, "add_bos_token", "true, but there is none");
+        return fxi_members_fail(file, "add_bos_token", "true, but there is none");
     if (s->adds_eos && s->eos < 0)
-        return fxi_hf_fail(h, "add_eos_token", "true, but there is none");
+        return fxi_members_fail(file, "add_eos_token", "true, but there is none");
     // A string, or a list of {"name", "template"}, of which "default" is taken.
-    const fxi_json *t = fxi_json_get(root, "chat_template");
+    const fxi_json *t = fxi_json_get(file->root, "chat_template");
     for (size_t i = 0; i < fxi_json_array_size(t); i++) {
         const fxi_json *entry = fxi_json_at(t, i);
         const char *name = fxi_json_text(fxi_json_get(entry, "name"));
@@ -424,18 +387,19 @@ static fx_status read_config_root(const fxi_hf *h, const fxi_json *root)
         break;
     }
     if (!fxi_json_is_string(t)) return FX_OK;
-    return fxi_spec_str(h->s, fxi_json_text(t), fxi_json_string(t).n, &h->s->chat_template)
+    return fxi_spec_str(s, fxi_json_text(t), fxi_json_string(t).n, &s->chat_template)
                ? FX_OK
-               : fxi_hf_fail_memory(h);
+               : fxi_spec_fail_memory(s, file->err);
 }
 
-fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
+fx_status fxi_vocab_read_config(fxi_str json, fxi_vocab_spec *s, fx_error *err)
 {
-    fxi_json_doc doc = {0};
-    fxi_hf h = {.s = s, .err = err};
     // Integers as real numbers: model_max_length is 10^30 by default.
-    fx_status st = fxi_hf_parse(&h, (fxi_str){json, n}, true, &doc);
-    if (st == FX_OK) st = read_config_root(&h, doc.root);
+    static const fxi_json_rules rules = {.reals = true, .nul_texts = true, .nul_keys = true};
+    fxi_json_doc doc = {0};
+    fxi_members file;
+    fx_status st = fxi_members_parse(json, &rules, false, s->name, &doc, &file, err);
+    if (st == FX_OK) st = read_config_root(s, &file);
     fxi_json_doc_free(&doc);
     return st;
 }

@@ -25,6 +25,7 @@
 //   [a[^b]\W]      complements inside a class: alternatives, (?:[a]|[^b]|[^..])
 //   [a-z&&[^b]]    an intersection: a lookahead for each part but the last, (?:(?=[a-z])[^b])
 //   [^a[^b]]       the complement of what brackets cannot say: (?:(?!..)(?s:.))
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -67,7 +68,43 @@ static void put_pattern_text(pattern_writer *w, fxi_buf *out, const char *text)
 
 // ---- escapes that stand for characters: as members of a PCRE2 class -----------------------------
 
-static bool is_script(const char *name, size_t n)
+// The members of a POSIX class; NULL: there is no such class. \p{Punct} and \p{Word} are not
+// [:punct:] and [:word:].
+static const char *posix_class(fxi_str name, bool is_property)
+{
+    static const struct {
+        const char *name, *members, *as_property; // NULL: the same
+    } classes[] = {
+        {"alnum", "\\p{Alphabetic}\\p{Nd}", NULL},
+        {"alpha", "\\p{Alphabetic}", NULL},
+        {"ascii", "\\x00-\\x7F", NULL},
+        {"blank", "\\p{Zs}\\t", NULL},
+        {"cntrl", "\\p{Cc}", NULL},
+        {"digit", "\\p{Nd}", NULL},
+        {"graph", "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}", NULL},
+        {"lower", "\\p{Lowercase}", NULL},
+        {"print", "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}\\p{Zs}", NULL},
+        {"punct", "\\p{P}\\p{S}", "\\p{P}"},
+        {"space", "\\p{White_Space}", NULL},
+        {"upper", "\\p{Uppercase}", NULL},
+        {"word", FXI_HF_WORD, WORD_ALONE},
+        {"xdigit", HEX_DIGITS, NULL},
+    };
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (strlen(classes[i].name) == name.n && !strncasecmp(name.p, classes[i].name, name.n))
+            return is_property && classes[i].as_property ? classes[i].as_property
+                                                         : classes[i].members;
+    return NULL;
+}
+
+// What w->item holds now.
+static class_item written_item(const pattern_writer *w)
+{
+    return (class_item){.text = {w->item.p ? w->item.p : "", w->item.n}};
+}
+
+// \p{..} or \P{..}; w->p is past the letter.
+static class_item read_property(pattern_writer *w, char letter)
 {
     static const char *const scripts[] = {
         "Arabic",    "Armenian", "Bengali", "Cyrillic", "Devanagari", "Georgian",
@@ -75,88 +112,51 @@ static bool is_script(const char *name, size_t n)
         "Kannada",   "Katakana", "Khmer",   "Lao",      "Latin",      "Malayalam",
         "Mongolian", "Myanmar",  "Tamil",   "Telugu",   "Thai",       "Tibetan",
     };
-    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
-        if (fxi_str_is((fxi_str){name, n}, scripts[i])) return true;
-    return false;
-}
-
-// The members of a POSIX class; NULL: there is no such class.
-static const char *posix_class(const char *name, size_t n)
-{
-    static const char *const classes[][2] = {
-        {"alnum", "\\p{Alphabetic}\\p{Nd}"},
-        {"alpha", "\\p{Alphabetic}"},
-        {"ascii", "\\x00-\\x7F"},
-        {"blank", "\\p{Zs}\\t"},
-        {"cntrl", "\\p{Cc}"},
-        {"digit", "\\p{Nd}"},
-        {"graph", "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}"},
-        {"lower", "\\p{Lowercase}"},
-        {"print", "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}\\p{Zs}"},
-        {"punct", "\\p{P}\\p{S}"},
-        {"space", "\\p{White_Space}"},
-        {"upper", "\\p{Uppercase}"},
-        {"word", FXI_HF_WORD},
-        {"xdigit", HEX_DIGITS},
-    };
-    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        if (strlen(classes[i][0]) == n && !strncasecmp(name, classes[i][0], n))
-            return classes[i][1];
-    return NULL;
-}
-
-// \p{Punct} and \p{Word} are not [:punct:] and [:word:].
-static const char *property_class(fxi_str name)
-{
-    static const char *const others[][2] = {{"punct", "\\p{P}"}, {"word", WORD_ALONE}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strlen(others[i][0]) == name.n && !strncasecmp(name.p, others[i][0], name.n))
-            return others[i][1];
-    return posix_class(name.p, name.n);
-}
-
-static class_item plain_item(fxi_str text)
-{
-    return (class_item){.text = text};
-}
-
-// \p{..} or \P{..}; w->p is past the letter.
-static class_item read_property(pattern_writer *w, char letter)
-{
     const char *close =
         w->p < w->end && *w->p == '{' ? memchr(w->p, '}', (size_t)(w->end - w->p)) : NULL;
     fxi_buf_clear(&w->item);
-    if (!close) {
-        put_pattern(w, &w->item, (const char[]){'\\', letter}, 2);
-        return plain_item((fxi_str){w->item.p, w->item.n});
-    }
-    const bool but = w->p[1] == '^';
-    const char *name = w->p + 1 + but;
-    const size_t n = (size_t)(close - name);
-    const char *posix = property_class((fxi_str){name, n});
-    w->p = close + 1;
-    if (posix && !is_script(name, n))
-        return (class_item){.text = fxi_str_of(posix), .but = but != (letter == 'P')};
     put_pattern(w, &w->item, (const char[]){'\\', letter}, 2);
+    if (!close) return written_item(w);
+    const bool but = w->p[1] == '^';
+    const fxi_str name = {w->p + 1 + but, (size_t)(close - w->p) - 1 - but};
+    const char *posix = posix_class(name, true);
+    w->p = close + 1;
+    if (posix) return (class_item){.text = fxi_str_of(posix), .but = but != (letter == 'P')};
     put_pattern_text(w, &w->item, but ? "{^" : "{");
-    if (is_script(name, n)) put_pattern_text(w, &w->item, "sc:");
-    put_pattern(w, &w->item, name, n + 1);
-    return plain_item((fxi_str){w->item.p ? w->item.p : "", w->item.n});
+    if (fxi_str_is_any(name, scripts, sizeof scripts / sizeof *scripts))
+        put_pattern_text(w, &w->item, "sc:");
+    put_pattern(w, &w->item, name.p, name.n + 1);
+    return written_item(w);
+}
+
+// \uHHHH; w->p is past the letter.
+static class_item read_code_escape(pattern_writer *w)
+{
+    size_t n = 0;
+    while (n < 4 && w->p + n < w->end && fxi_hex_digit(w->p[n]) >= 0) n++;
+    if (n < 4) refuse_pattern(w, "\\u needs four hexadecimal digits");
+    fxi_buf_clear(&w->item);
+    put_pattern_text(w, &w->item, "\\x{");
+    put_pattern(w, &w->item, w->p, n);
+    put_pattern_text(w, &w->item, "}");
+    w->p += n;
+    return written_item(w);
 }
 
 // An escape that stands for characters; w->p is past the backslash.
 static class_item read_char_escape(pattern_writer *w)
 {
     static const char refused[] = "GKNORXyY";
-    static const struct {
+    const char *word = w->depth ? FXI_HF_WORD : WORD_ALONE;
+    const struct {
         char letter;
         const char *text;
         bool but;
     } known[] = {
         {'s', "\\p{White_Space}", false},
         {'S', "\\P{White_Space}", false},
-        {'w', NULL, false},
-        {'W', NULL, true},
+        {'w', word, false},
+        {'W', word, true},
         {'h', HEX_DIGITS, false},
         {'H', HEX_DIGITS, true},
         {'v', "\\x0B", false},
@@ -166,28 +166,13 @@ static class_item read_char_escape(pattern_writer *w)
     if (letter && strchr(refused, letter))
         refuse_pattern(w, "\\R, \\X, \\K and the like are not supported");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].letter == letter) {
-            const char *word = w->depth ? FXI_HF_WORD : WORD_ALONE;
-            return (class_item){.text = fxi_str_of(known[i].text ? known[i].text : word),
-                                .but = known[i].but};
-        }
+        if (known[i].letter == letter)
+            return (class_item){.text = fxi_str_of(known[i].text), .but = known[i].but};
     if (letter == 'p' || letter == 'P') return read_property(w, letter);
-    if (letter == 'u') {
-        // \uHHHH; w->p is past the letter.
-        size_t n = 0;
-        while (n < 4 && w->p + n < w->end && w->p[n] && strchr("0123456789abcdefABCDEF", w->p[n]))
-            n++;
-        if (n < 4) refuse_pattern(w, "\\u needs four hexadecimal digits");
-        fxi_buf_clear(&w->item);
-        put_pattern_text(w, &w->item, "\\x{");
-        put_pattern(w, &w->item, w->p, n);
-        put_pattern_text(w, &w->item, "}");
-        w->p += n;
-        return plain_item((fxi_str){w->item.p ? w->item.p : "", w->item.n});
-    }
+    if (letter == 'u') return read_code_escape(w);
     fxi_buf_clear(&w->item);
     put_pattern(w, &w->item, (const char[]){'\\', letter}, 2);
-    return plain_item((fxi_str){w->item.p ? w->item.p : "", w->item.n});
+    return written_item(w);
 }
 
 // ---- classes ------------------------------------------------------------------------------------
@@ -232,7 +217,8 @@ static bool take_posix(pattern_writer *w, char_class *c)
     const char *name = w->p + 1, *end = memmem(name, (size_t)(w->end - name), close, 2);
     const bool but = name < w->end && *name == '^';
     name += but;
-    const char *members = end && end > name ? posix_class(name, (size_t)(end - name)) : NULL;
+    const char *members =
+        end && end > name ? posix_class((fxi_str){name, (size_t)(end - name)}, false) : NULL;
     if (!members) {
         refuse_pattern(w, "unknown POSIX class");
         return true;
@@ -412,11 +398,12 @@ static void rewrite_pattern(pattern_writer *w)
     }
 }
 
-static fx_status finish_pattern(fxi_hf *h, pattern_writer *w, const char *path, fxi_str *out)
+// at: the pattern's place.
+static fx_status finish_pattern(fxi_hf *h, pattern_writer *w, const fxi_members *at, fxi_str *out)
 {
     fx_status st = FX_OK;
     if (w->bad && !w->short_memory)
-        st = fxi_hf_fail(h, path, "%s", w->bad);
+        st = fxi_members_fail(at, NULL, "%s", w->bad);
     else if (w->short_memory || !fxi_spec_str(h->s, w->out.p, w->out.n, out))
         st = fxi_hf_fail_memory(h);
     fxi_buf_free(&w->out);
@@ -424,39 +411,30 @@ static fx_status finish_pattern(fxi_hf *h, pattern_writer *w, const char *path, 
     return st;
 }
 
-fx_status fxi_hf_read_pattern(fxi_hf *h, const fxi_json *pattern, const char *path, bool *literal,
-                              fxi_str *out)
+fx_status fxi_hf_read_pattern(fxi_hf *h, bool *literal, fxi_str *out)
 {
-    fxi_str regex;
-    FX_TRY(fxi_hf_get_str(h, pattern, path, "Regex", &regex));
-    FX_TRY(fxi_hf_get_str(h, pattern, path, "String", out));
+    const fxi_members at = fxi_members_part(&h->at, "pattern");
+    fxi_str regex = {0};
+    *out = (fxi_str){0};
+    FX_TRY(fxi_members_str(&at, "Regex", false, &regex));
+    FX_TRY(fxi_members_str(&at, "String", false, out));
     *literal = out->p;
-    if (!regex.p == !out->p) return fxi_hf_fail(h, path, "neither a String nor a Regex");
-    if (!regex.n && !out->n) return fxi_hf_fail(h, path, "empty");
+    if (!regex.p == !out->p) return fxi_members_fail(&at, NULL, "neither a String nor a Regex");
+    if (!regex.n && !out->n) return fxi_members_fail(&at, NULL, "empty");
     if (*literal) return FX_OK;
     pattern_writer w = {.begin = regex.p, .p = regex.p, .end = regex.p + regex.n};
     rewrite_pattern(&w);
-    return finish_pattern(h, &w, path, out);
+    return finish_pattern(h, &w, &at, out);
 }
 
-fx_status fxi_hf_quote(fxi_hf *h, const char *path, fxi_str text, fxi_str *out)
+fx_status fxi_hf_quote(fxi_hf *h, fxi_str text, fxi_str *out)
 {
     pattern_writer w = {.begin = text.p, .p = text.p, .end = text.p + text.n};
     // Every ASCII character that is neither letter nor digit may be escaped.
     for (; w.p < w.end; w.p++) {
-        const unsigned char c = (unsigned char)*w.p;
-        const bool plain =
-            c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-        if (!plain) put_pattern_text(&w, &w.out, "\\");
+        if ((unsigned char)*w.p < 0x80 && !isalnum((unsigned char)*w.p))
+            put_pattern_text(&w, &w.out, "\\");
         put_pattern(&w, &w.out, w.p, 1);
     }
-    return finish_pattern(h, &w, path, out);
-}
-
-fx_status fxi_hf_read_quoted_pattern(fxi_hf *h, const fxi_json *pattern, const char *path,
-                                     fxi_str *out)
-{
-    bool literal;
-    FX_TRY(fxi_hf_read_pattern(h, pattern, path, &literal, out));
-    return literal ? fxi_hf_quote(h, path, *out, out) : FX_OK;
+    return finish_pattern(h, &w, &h->at, out);
 }

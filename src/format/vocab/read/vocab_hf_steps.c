@@ -14,138 +14,113 @@
 #include "format/show.h"
 #include "format/vocab/read/vocab_hf.h"
 
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
 // ---- what all steps share -----------------------------------------------------------------------
 
-// A step, or the steps of a Sequence. The parser limits the depth.
-static fx_status read_step(fxi_hf *h, const fxi_json *step, const char *path,
-                           const fxi_hf_step_table *known)
-{
-    fxi_str type;
-    if (!step || fxi_json_is_null(step)) return FX_OK;
-    if (!fxi_json_is_object(step)) return fxi_hf_fail(h, path, "not an object");
-    FX_TRY(fxi_hf_need_str(h, step, path, "type", &type));
-    if (fxi_str_is(type, "Sequence")) {
-        const fxi_json *members;
-        FX_TRY(fxi_hf_need_array(h, step, path, known->members, &members));
-        for (size_t i = 0; i < fxi_json_array_size(members); i++)
-            FX_TRY(read_step(h, fxi_json_at(members, i), fxi_hf_path_at(path, i).s, known));
-        return FX_OK;
-    }
-    for (size_t i = 0; i < known->n; i++)
-        if (fxi_str_is(type, known->step[i].type)) return known->step[i].read(h, step, path);
-    return fxi_hf_fail(h, path, "'%s' is not supported", fxi_show_text(type.p, type.n).s);
-}
-
-fx_status fxi_hf_read_steps(fxi_hf *h, const fxi_json *root, const fxi_hf_step_table *known)
-{
-    return read_step(h, fxi_json_get(root, known->key), known->key, known);
-}
+typedef struct hf_step {
+    const char *type;
+    fx_status (*read)(fxi_hf *h); // the step is h->at
+    int how;                      // where several rows share a function
+} hf_step;
 
 static fx_status put_norm(const fxi_hf *h, fxi_norm n)
 {
     return fxi_spec_add_norm(h->s, n) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
-// prepend_scheme, or add_prefix_space of older files.
-static fx_status read_prepend_scheme(const fxi_hf *h, const fxi_json *step, const char *path,
-                                     fxi_str *scheme)
+static fx_status need_str(const fxi_hf *h, const char *key, fxi_str *out)
 {
-    bool space;
-    FX_TRY(fxi_hf_get_str(h, step, path, "prepend_scheme", scheme));
-    FX_TRY(fxi_hf_get_bool(h, step, path, "add_prefix_space", true, &space));
-    if (!scheme->p) *scheme = space ? fxi_str_of("always") : fxi_str_of("never");
-    if (fxi_str_is(*scheme, "always") || fxi_str_is(*scheme, "first") ||
-        fxi_str_is(*scheme, "never"))
-        return FX_OK;
-    return fxi_hf_fail(h, fxi_hf_path_key(path, "prepend_scheme").s, "'%s' is not supported",
-                       fxi_show_text(scheme->p, scheme->n).s);
+    return fxi_members_str(&h->at, key, true, out);
 }
 
-// Metaspace's members, as pre-tokenizer and as decoder: how it puts a mark in front.
-static fx_status read_metaspace_scheme(const fxi_hf *h, const fxi_json *step, const char *path,
-                                       fxi_str *scheme)
+static fx_status fail_unsupported(const fxi_hf *h, const char *key, fxi_str what)
 {
+    return fxi_members_fail(&h->at, key, "'%s' is not supported", fxi_show_text(what.p, what.n).s);
+}
+
+fx_status fxi_hf_need_id(const fxi_members *m, const char *key, const fxi_json *value, int32_t *out)
+{
+    enum { MAX_ID = (1 << 24) - 1 };
+    if (!fxi_json_is_int(value) || fxi_json_int(value) < 0 || fxi_json_int(value) > MAX_ID)
+        return fxi_members_fail(m, key, "not a token's id (0 to %d)", MAX_ID);
+    *out = (int32_t)fxi_json_int(value);
+    return FX_OK;
+}
+
+// Metaspace's members, as pre-tokenizer and as decoder: how it puts a mark in front. Older files
+// have add_prefix_space.
+static fx_status read_metaspace_scheme(const fxi_hf *h, fxi_str *scheme)
+{
+    static const char *const known[] = {"always", "first", "never"};
     fxi_str mark;
-    FX_TRY(fxi_hf_need_str(h, step, path, "replacement", &mark));
+    bool space = true;
+    FX_TRY(need_str(h, "replacement", &mark));
     if (!fxi_str_is(mark, FXI_SPACE_MARK))
-        return fxi_hf_fail(h, fxi_hf_path_key(path, "replacement").s,
-                           "'%s' is not supported, only U+2581", fxi_show_text(mark.p, mark.n).s);
-    return read_prepend_scheme(h, step, path, scheme);
+        return fxi_members_fail(&h->at, "replacement", "'%s' is not supported, only U+2581",
+                                fxi_show_text(mark.p, mark.n).s);
+    FX_TRY(fxi_members_bool(&h->at, "add_prefix_space", &space));
+    *scheme = fxi_str_of(space ? "always" : "never");
+    FX_TRY(fxi_members_str(&h->at, "prepend_scheme", false, scheme));
+    return fxi_str_is_any(*scheme, known, COUNT(known))
+               ? FX_OK
+               : fail_unsupported(h, "prepend_scheme", *scheme);
 }
 
 // ---- normalizers --------------------------------------------------------------------------------
 
-static fx_status read_plain_norm(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_plain_norm(fxi_hf *h)
 {
-    static const struct {
-        const char *type;
-        fxi_norm_kind kind;
-    } kinds[] = {
-        {"NFC", FXI_NORM_NFC},
-        {"NFD", FXI_NORM_NFD},
-        {"NFKC", FXI_NORM_NFKC},
-        {"NFKD", FXI_NORM_NFKD},
-        {"Lowercase", FXI_NORM_LOWERCASE},
-        {"StripAccents", FXI_NORM_STRIP_ACCENTS},
-    };
-    const char *type = fxi_json_text(fxi_json_get(step, "type"));
-    (void)path;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(type, kinds[i].type)) return put_norm(h, (fxi_norm){.kind = kinds[i].kind});
-    return FX_OK;
+    return put_norm(h, (fxi_norm){.kind = (fxi_norm_kind)h->how});
 }
 
-static fx_status read_prepend(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_prepend(fxi_hf *h)
 {
     fxi_norm n = {.kind = FXI_NORM_PREPEND};
-    FX_TRY(fxi_hf_need_str(h, step, path, "prepend", &n.to));
+    FX_TRY(need_str(h, "prepend", &n.to));
     return put_norm(h, n);
 }
 
-static fx_status read_replace(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_replace(fxi_hf *h)
 {
     fxi_norm n = {.kind = FXI_NORM_REPLACE};
     bool literal;
-    FX_TRY(fxi_hf_read_pattern(h, fxi_json_get(step, "pattern"), fxi_hf_path_key(path, "pattern").s,
-                               &literal, &n.from));
-    FX_TRY(fxi_hf_need_str(h, step, path, "content", &n.to));
+    FX_TRY(fxi_hf_read_pattern(h, &literal, &n.from));
+    FX_TRY(need_str(h, "content", &n.to));
     if (!literal) n.kind = FXI_NORM_REPLACE_REGEX;
     if (literal && fxi_str_is(n.from, " ") && fxi_str_is(n.to, FXI_SPACE_MARK))
         h->s->spelling = FXI_SPELL_MARKS;
     return put_norm(h, n);
 }
 
-static fx_status read_strip(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_strip(fxi_hf *h)
 {
-    bool left, right;
-    FX_TRY(fxi_hf_get_bool(h, step, path, "strip_left", true, &left));
-    FX_TRY(fxi_hf_get_bool(h, step, path, "strip_right", true, &right));
+    bool left = true, right = true;
+    FX_TRY(fxi_members_bool(&h->at, "strip_left", &left));
+    FX_TRY(fxi_members_bool(&h->at, "strip_right", &right));
     if (left) FX_TRY(put_norm(h, (fxi_norm){.kind = FXI_NORM_STRIP_LEFT}));
     return right ? put_norm(h, (fxi_norm){.kind = FXI_NORM_STRIP_RIGHT}) : FX_OK;
 }
 
-static fx_status read_precompiled(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_precompiled(fxi_hf *h)
 {
-    fxi_str text, map;
+    static const char key[] = "precompiled_charsmap";
+    fxi_str text;
     size_t n = 0;
-    fxi_buf bytes = {0};
-    FX_TRY(fxi_hf_need_str(h, step, path, "precompiled_charsmap", &text));
+    fxi_buf map = {0};
+    FX_TRY(need_str(h, key, &text));
     if (!text.n) return FX_OK;
-    if (!fxi_buf_reserve(&bytes, fxi_base64_room(text.n))) return fxi_hf_fail_memory(h);
-    const bool good = fxi_base64_decode(text.p, text.n, (unsigned char *)bytes.p, &n);
-    map = (fxi_str){bytes.p, n};
-    fx_status st =
-        good ? put_norm(h, (fxi_norm){.kind = FXI_NORM_CHARSMAP, .from = map})
-             : fxi_hf_fail(h, fxi_hf_path_key(path, "precompiled_charsmap").s, "not base64");
-    fxi_buf_free(&bytes);
+    if (!fxi_buf_reserve(&map, fxi_base64_room(text.n))) return fxi_hf_fail_memory(h);
+    const bool good = fxi_base64_decode(text.p, text.n, (unsigned char *)map.p, &n);
+    fx_status st = good ? put_norm(h, (fxi_norm){.kind = FXI_NORM_CHARSMAP, .from = {map.p, n}})
+                        : fxi_members_fail(&h->at, key, "not base64");
+    fxi_buf_free(&map);
     return st;
 }
 
 // Removes what the library considers control characters; its white space becomes spaces.
-static fx_status read_nmt(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_nmt(fxi_hf *h)
 {
-    (void)step;
-    (void)path;
     const fxi_norm controls = {
         .kind = FXI_NORM_REPLACE_REGEX,
         .from = fxi_str_of("[\\x01-\\x08\\x0B\\x0E-\\x1F\\x7F\\x{8F}\\x{9F}]"),
@@ -163,33 +138,31 @@ static fx_status read_nmt(fxi_hf *h, const fxi_json *step, const char *path)
 }
 
 // Accents go with the case unless the file says otherwise.
-static fx_status read_bert_norm(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_bert_norm(fxi_hf *h)
 {
-    fxi_bert how;
-    FX_TRY(fxi_hf_get_bool(h, step, path, "clean_text", true, &how.cleans));
-    FX_TRY(fxi_hf_get_bool(h, step, path, "handle_chinese_chars", true, &how.pads_han));
-    FX_TRY(fxi_hf_get_bool(h, step, path, "lowercase", true, &how.lowers));
-    FX_TRY(fxi_hf_get_bool(h, step, path, "strip_accents", how.lowers, &how.strips));
+    fxi_bert how = {.cleans = true, .pads_han = true, .lowers = true};
+    FX_TRY(fxi_members_bool(&h->at, "clean_text", &how.cleans));
+    FX_TRY(fxi_members_bool(&h->at, "handle_chinese_chars", &how.pads_han));
+    FX_TRY(fxi_members_bool(&h->at, "lowercase", &how.lowers));
+    how.strips = how.lowers;
+    FX_TRY(fxi_members_bool(&h->at, "strip_accents", &how.strips));
     return fxi_spec_add_bert_norms(h->s, how) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
-static const fxi_hf_step normalizers[] = {
-    {"NFC", read_plain_norm},
-    {"NFD", read_plain_norm},
-    {"NFKC", read_plain_norm},
-    {"NFKD", read_plain_norm},
-    {"Lowercase", read_plain_norm},
-    {"StripAccents", read_plain_norm},
-    {"Prepend", read_prepend},
-    {"Replace", read_replace},
-    {"Strip", read_strip},
-    {"Nmt", read_nmt},
-    {"Precompiled", read_precompiled},
-    {"BertNormalizer", read_bert_norm},
+static const hf_step normalizers[] = {
+    {"NFC", read_plain_norm, FXI_NORM_NFC},
+    {"NFD", read_plain_norm, FXI_NORM_NFD},
+    {"NFKC", read_plain_norm, FXI_NORM_NFKC},
+    {"NFKD", read_plain_norm, FXI_NORM_NFKD},
+    {"Lowercase", read_plain_norm, FXI_NORM_LOWERCASE},
+    {"StripAccents", read_plain_norm, FXI_NORM_STRIP_ACCENTS},
+    {"Prepend", read_prepend, 0},
+    {"Replace", read_replace, 0},
+    {"Strip", read_strip, 0},
+    {"Nmt", read_nmt, 0},
+    {"Precompiled", read_precompiled, 0},
+    {"BertNormalizer", read_bert_norm, 0},
 };
-
-const fxi_hf_step_table fxi_hf_normalizers = {"normalizer", "normalizers", normalizers,
-                                              sizeof normalizers / sizeof *normalizers};
 
 // ---- pre-tokenizers -----------------------------------------------------------------------------
 
@@ -199,37 +172,38 @@ static fx_status add_split(fxi_hf *h, fxi_split p)
     return fxi_spec_add_split(h->s, p) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
+static fx_status refuse_bytes(const fxi_hf *h)
+{
+    return h->byte_level ? fxi_members_fail(&h->at, NULL, "not supported after ByteLevel") : FX_OK;
+}
+
 // GPT-2's pattern, built into ByteLevel.
 #define GPT2_PATTERN                                                                  \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\p{White_Space}\\p{L}\\p{N}]+|" \
     "\\p{White_Space}+(?!\\P{White_Space})|\\p{White_Space}+"
 
-static fx_status add_late_norm(const fxi_hf *h, const char *path, fxi_norm n)
+static fx_status add_late_norm(fxi_hf *h, fxi_norm n)
 {
-    if (h->byte_level) return fxi_hf_fail(h, path, "a step after ByteLevel cannot change the text");
-    if (h->cuts)
-        return fxi_spec_add_split(h->s, (fxi_split){.how = FXI_SPLIT_CHANGE, .change = n})
-                   ? FX_OK
-                   : fxi_hf_fail_memory(h);
+    if (h->byte_level)
+        return fxi_members_fail(&h->at, NULL, "a step after ByteLevel cannot change the text");
+    if (h->cuts) return add_split(h, (fxi_split){.how = FXI_SPLIT_CHANGE, .change = n});
     n.late = true;
     return put_norm(h, n);
 }
 
-static fx_status read_byte_level(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_byte_level(fxi_hf *h)
 {
-    bool space, regex;
-    FX_TRY(fxi_hf_get_bool(h, step, path, "add_prefix_space", true, &space));
-    FX_TRY(fxi_hf_get_bool(h, step, path, "use_regex", true, &regex));
-    if (h->byte_level) return fxi_hf_fail(h, path, "a second ByteLevel is not supported");
-    if (space)
-        FX_TRY(add_late_norm(h, path,
-                             (fxi_norm){.kind = FXI_NORM_PREPEND_OTHER, .to = fxi_str_of(" ")}));
+    const fxi_norm in_front = {.kind = FXI_NORM_PREPEND_OTHER, .to = fxi_str_of(" ")};
+    bool space = true, regex = true;
+    FX_TRY(fxi_members_bool(&h->at, "add_prefix_space", &space));
+    FX_TRY(fxi_members_bool(&h->at, "use_regex", &regex));
+    if (h->byte_level) return fxi_members_fail(&h->at, NULL, "a second ByteLevel is not supported");
+    if (space) FX_TRY(add_late_norm(h, in_front));
     h->byte_level = true;
     return regex ? add_split(h, (fxi_split){.pattern = fxi_str_of(GPT2_PATTERN)}) : FX_OK;
 }
 
-static fx_status read_behavior(const fxi_hf *h, const fxi_json *step, const char *path,
-                               const char *fallback, fxi_split_how *how)
+static fx_status read_behavior(const fxi_hf *h, bool must, fxi_split_how *how)
 {
     static const char *const names[FXI_SPLIT_N] = {
         [FXI_SPLIT_ISOLATED] = "Isolated",
@@ -238,145 +212,120 @@ static fx_status read_behavior(const fxi_hf *h, const fxi_json *step, const char
         [FXI_SPLIT_MERGED_NEXT] = "MergedWithNext",
         [FXI_SPLIT_CONTIGUOUS] = "Contiguous",
     };
-    fxi_str name;
-    FX_TRY(fxi_hf_get_str(h, step, path, "behavior", &name));
-    if (!name.p) name = (fxi_str){fallback, strlen(fallback)};
+    fxi_str name = fxi_str_of(must ? "" : names[FXI_SPLIT_ISOLATED]);
+    FX_TRY(fxi_members_str(&h->at, "behavior", false, &name));
     for (int i = 0; i < FXI_SPLIT_N; i++) {
         *how = (fxi_split_how)i;
         if (fxi_str_is(name, names[i])) return FX_OK;
     }
-    return fxi_hf_fail(h, fxi_hf_path_key(path, "behavior").s, "'%s' is not supported",
-                       fxi_show_text(name.p, name.n).s);
+    return fail_unsupported(h, "behavior", name);
 }
 
 // Whether a pattern matches the same in bytes and in their printable characters: it has nothing but
 // letters and digits of ASCII, and operators.
 static bool is_same_in_bytes(fxi_str pattern)
 {
-    static const char usual[] = "(?m)";
-    if (pattern.n >= sizeof usual - 1 && !memcmp(pattern.p, usual, sizeof usual - 1)) {
-        pattern.p += sizeof usual - 1;
-        pattern.n -= sizeof usual - 1;
-    }
-    for (size_t i = 0; i < pattern.n; i++)
-        if (!strchr("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ[]()|+*{}-,",
-                    pattern.p[i]) ||
-            !pattern.p[i])
-            return false;
+    static const char same[] =
+        "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ[]()|+*{}-,";
+    const size_t skip = pattern.n >= 4 && !memcmp(pattern.p, "(?m)", 4) ? 4 : 0;
+    for (size_t i = skip; i < pattern.n; i++)
+        if (!memchr(same, pattern.p[i], sizeof same - 1)) return false;
     return true;
 }
 
-static fx_status read_split(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_split(fxi_hf *h)
 {
     fxi_split p = {.bytes = false};
-    const fxi_hf_path at = fxi_hf_path_key(path, "pattern");
-    FX_TRY(fxi_hf_read_quoted_pattern(h, fxi_json_get(step, "pattern"), at.s, &p.pattern));
-    FX_TRY(read_behavior(h, step, path, "", &p.how));
-    FX_TRY(fxi_hf_get_bool(h, step, path, "invert", false, &p.invert));
+    bool literal;
+    FX_TRY(fxi_hf_read_pattern(h, &literal, &p.pattern));
+    if (literal) FX_TRY(fxi_hf_quote(h, p.pattern, &p.pattern));
+    FX_TRY(read_behavior(h, true, &p.how));
+    FX_TRY(fxi_members_bool(&h->at, "invert", &p.invert));
     if (h->byte_level && !is_same_in_bytes(p.pattern))
-        return fxi_hf_fail(h, at.s,
-                           "not supported after ByteLevel, where bytes are other characters");
+        return fxi_members_fail(&h->at, "pattern",
+                                "not supported after ByteLevel, where bytes are other characters");
     return add_split(h, p);
 }
 
-static fx_status read_digits(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_digits(fxi_hf *h)
 {
-    bool single;
-    FX_TRY(fxi_hf_get_bool(h, step, path, "individual_digits", false, &single));
-    fxi_split p = {
-        .pattern = fxi_str_of("\\p{N}"), .how = FXI_SPLIT_CONTIGUOUS, .bytes = h->byte_level};
-    if (h->byte_level) p.pattern = fxi_str_of("[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]");
-    if (single) p.how = FXI_SPLIT_ISOLATED;
+    bool single = false;
+    FX_TRY(fxi_members_bool(&h->at, "individual_digits", &single));
+    return add_split(
+        h, (fxi_split){.pattern =
+                           fxi_str_of(h->byte_level ? "[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]" : "\\p{N}"),
+                       .how = single ? FXI_SPLIT_ISOLATED : FXI_SPLIT_CONTIGUOUS,
+                       .bytes = h->byte_level});
+}
+
+static fx_status read_punctuation(fxi_hf *h)
+{
+    static const char of_text[] = "[!-/:-@\\[-`{-~\\p{P}]",
+                      of_bytes[] = "[!-/:-@\\[-`{-~\\xA1\\xA7\\xAB\\xB6\\xB7\\xBB\\xBF]";
+    fxi_split p = {.pattern = fxi_str_of(h->byte_level ? of_bytes : of_text),
+                   .bytes = h->byte_level};
+    FX_TRY(read_behavior(h, false, &p.how));
     return add_split(h, p);
 }
 
-static fx_status read_punctuation(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_metaspace(fxi_hf *h)
 {
-    fxi_split p = {.pattern = fxi_str_of("[!-/:-@\\[-`{-~\\p{P}]"), .bytes = h->byte_level};
-    if (h->byte_level)
-        p.pattern = fxi_str_of("[!-/:-@\\[-`{-~\\xA1\\xA7\\xAB\\xB6\\xB7\\xBB\\xBF]");
-    FX_TRY(read_behavior(h, step, path, "Isolated", &p.how));
-    return add_split(h, p);
-}
-
-static fx_status read_metaspace(fxi_hf *h, const fxi_json *step, const char *path)
-{
+    const fxi_str mark = fxi_str_of(FXI_SPACE_MARK);
     fxi_str scheme;
-    bool split;
-    FX_TRY(read_metaspace_scheme(h, step, path, &scheme));
-    FX_TRY(fxi_hf_get_bool(h, step, path, "split", true, &split));
-    FX_TRY(add_late_norm(h, path,
-                         (fxi_norm){.kind = FXI_NORM_REPLACE,
-                                    .from = fxi_str_of(" "),
-                                    .to = fxi_str_of(FXI_SPACE_MARK)}));
-    if (!fxi_str_is(scheme, "never")) {
-        const bool first = fxi_str_is(scheme, "first");
-        FX_TRY(add_late_norm(
-            h, path,
-            (fxi_norm){.kind = first ? FXI_NORM_PREPEND_FIRST : FXI_NORM_PREPEND_OTHER,
-                       .to = fxi_str_of(FXI_SPACE_MARK)}));
-    }
+    bool split = true;
+    FX_TRY(read_metaspace_scheme(h, &scheme));
+    FX_TRY(fxi_members_bool(&h->at, "split", &split));
+    FX_TRY(add_late_norm(
+        h, (fxi_norm){.kind = FXI_NORM_REPLACE, .from = fxi_str_of(" "), .to = mark}));
+    if (fxi_str_is(scheme, "first"))
+        FX_TRY(add_late_norm(h, (fxi_norm){.kind = FXI_NORM_PREPEND_FIRST, .to = mark}));
+    if (fxi_str_is(scheme, "always"))
+        FX_TRY(add_late_norm(h, (fxi_norm){.kind = FXI_NORM_PREPEND_OTHER, .to = mark}));
     h->s->spelling = FXI_SPELL_MARKS;
     if (!split) return FX_OK;
-    return add_split(
-        h, (fxi_split){.pattern = fxi_str_of(FXI_SPACE_MARK), .how = FXI_SPLIT_MERGED_NEXT});
+    return add_split(h, (fxi_split){.pattern = mark, .how = FXI_SPLIT_MERGED_NEXT});
 }
 
 // \w of Rust's regular expressions, which have the joiners, too.
 #define RUST_WORD FXI_HF_WORD "\\x{200C}\\x{200D}"
 
-// Words and punctuation, without the white space between them.
-static fx_status read_whitespace(fxi_hf *h, const fxi_json *step, const char *path)
+// White space alone is dropped, or (h->how) all between words and punctuation.
+static fx_status read_whitespace(fxi_hf *h)
 {
-    (void)step;
-    if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
+    const char *pattern =
+        h->how ? "[" RUST_WORD "]+|[^" RUST_WORD "\\p{White_Space}]+" : "\\p{White_Space}";
+    FX_TRY(refuse_bytes(h));
     return add_split(
-        h, (fxi_split){
-               .pattern = fxi_str_of("[" RUST_WORD "]+|[^" RUST_WORD "\\p{White_Space}]+"),
-               .how = FXI_SPLIT_REMOVED,
-               .invert = true,
-           });
+        h, (fxi_split){.pattern = fxi_str_of(pattern), .how = FXI_SPLIT_REMOVED, .invert = h->how});
 }
 
-static fx_status read_whitespace_split(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_bert_split(fxi_hf *h)
 {
-    (void)step;
-    if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
-    return add_split(
-        h, (fxi_split){.pattern = fxi_str_of("\\p{White_Space}"), .how = FXI_SPLIT_REMOVED});
-}
-
-static fx_status read_bert_split(fxi_hf *h, const fxi_json *step, const char *path)
-{
-    (void)step;
-    if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
+    FX_TRY(refuse_bytes(h));
     h->cuts = true;
     return fxi_spec_add_bert_splits(h->s) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
-static fx_status read_delimiter(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_delimiter(fxi_hf *h)
 {
     fxi_split p = {.how = FXI_SPLIT_REMOVED};
-    if (h->byte_level) return fxi_hf_fail(h, path, "not supported after ByteLevel");
-    FX_TRY(fxi_hf_need_str(h, step, path, "delimiter", &p.pattern));
-    FX_TRY(fxi_hf_quote(h, path, p.pattern, &p.pattern));
+    FX_TRY(refuse_bytes(h));
+    FX_TRY(need_str(h, "delimiter", &p.pattern));
+    FX_TRY(fxi_hf_quote(h, p.pattern, &p.pattern));
     return add_split(h, p);
 }
 
-static const fxi_hf_step pre_tokenizers[] = {
-    {"ByteLevel", read_byte_level},
-    {"Split", read_split},
-    {"Digits", read_digits},
-    {"Punctuation", read_punctuation},
-    {"Metaspace", read_metaspace},
-    {"Whitespace", read_whitespace},
-    {"WhitespaceSplit", read_whitespace_split},
-    {"BertPreTokenizer", read_bert_split},
-    {"CharDelimiterSplit", read_delimiter},
+static const hf_step pre_tokenizers[] = {
+    {"ByteLevel", read_byte_level, 0},
+    {"Split", read_split, 0},
+    {"Digits", read_digits, 0},
+    {"Punctuation", read_punctuation, 0},
+    {"Metaspace", read_metaspace, 0},
+    {"Whitespace", read_whitespace, 1},
+    {"WhitespaceSplit", read_whitespace, 0},
+    {"BertPreTokenizer", read_bert_split, 0},
+    {"CharDelimiterSplit", read_delimiter, 0},
 };
-
-const fxi_hf_step_table fxi_hf_pre_tokenizers = {"pre_tokenizer", "pretokenizers", pre_tokenizers,
-                                                 sizeof pre_tokenizers / sizeof *pre_tokenizers};
 
 // ---- decoders: what they do to pieces must match the spelling that the other steps imply --------
 
@@ -386,190 +335,236 @@ static const char *const spelling_names[FXI_SPELL_N] = {
     [FXI_SPELL_PRINTABLE] = "ByteLevel's characters for bytes",
 };
 
-static fx_status want_spelling(const fxi_hf *h, const char *path, fxi_spelling want)
+// Pieces become text, if they are spelled so.
+static fx_status decode_spelling(fxi_hf *h, fxi_spelling want)
 {
-    if (h->s->spelling == want) return FX_OK;
-    return fxi_hf_fail(h, path, "the decoder expects %s, but pieces are %s", spelling_names[want],
-                       spelling_names[h->s->spelling]);
-}
-
-static fx_status decode_byte_level(fxi_hf *h, const fxi_json *step, const char *path)
-{
-    (void)step;
     h->decodes = true;
-    return want_spelling(h, path, FXI_SPELL_PRINTABLE);
+    if (h->s->spelling == want) return FX_OK;
+    return fxi_members_fail(&h->at, NULL, "the decoder expects %s, but pieces are %s",
+                            spelling_names[want], spelling_names[h->s->spelling]);
 }
 
-static fx_status decode_metaspace(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status decode_byte_level(fxi_hf *h)
+{
+    return decode_spelling(h, FXI_SPELL_PRINTABLE);
+}
+
+static fx_status decode_metaspace(fxi_hf *h)
 {
     fxi_str scheme;
-    FX_TRY(read_metaspace_scheme(h, step, path, &scheme));
-    h->decodes = true;
+    FX_TRY(read_metaspace_scheme(h, &scheme));
     if (!fxi_str_is(scheme, "never")) h->s->join = FXI_JOIN_MARKS;
-    return want_spelling(h, path, FXI_SPELL_MARKS);
+    return decode_spelling(h, FXI_SPELL_MARKS);
 }
 
-static fx_status decode_words(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status decode_words(fxi_hf *h)
 {
     fxi_vocab_spec *s = h->s;
-    FX_TRY(fxi_hf_get_str(h, step, path, "prefix", &s->join_inside));
-    if (!s->join_inside.p) s->join_inside = fxi_str_of("##");
-    FX_TRY(fxi_hf_get_bool(h, step, path, "cleanup", true, &s->tidies));
+    s->join_inside = fxi_str_of("##");
+    s->tidies = true;
+    FX_TRY(fxi_members_str(&h->at, "prefix", false, &s->join_inside));
+    FX_TRY(fxi_members_bool(&h->at, "cleanup", &s->tidies));
     if (!fxi_spec_str(s, s->join_inside.p, s->join_inside.n, &s->join_inside))
         return fxi_hf_fail_memory(h);
     s->join = FXI_JOIN_WORDS;
-    h->decodes = true;
-    return want_spelling(h, path, FXI_SPELL_PLAIN);
+    return decode_spelling(h, FXI_SPELL_PLAIN);
 }
 
-static fx_status decode_bytes(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status decode_bytes(fxi_hf *h)
 {
-    (void)step;
-    (void)path;
     h->joins_bytes = true;
     return FX_OK;
 }
 
-static fx_status decode_fuse(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status decode_fuse(fxi_hf *h)
 {
-    (void)step;
-    (void)path;
     h->fuses = true;
     return FX_OK;
 }
 
-static fx_status decode_replace(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status decode_replace(fxi_hf *h)
 {
     fxi_str from, to;
     bool literal;
-    FX_TRY(fxi_hf_read_pattern(h, fxi_json_get(step, "pattern"), fxi_hf_path_key(path, "pattern").s,
-                               &literal, &from));
-    FX_TRY(fxi_hf_need_str(h, step, path, "content", &to));
+    FX_TRY(fxi_hf_read_pattern(h, &literal, &from));
+    FX_TRY(need_str(h, "content", &to));
     if (!literal || !fxi_str_is(from, FXI_SPACE_MARK) || !fxi_str_is(to, " "))
-        return fxi_hf_fail(h, path, "Replace is supported only from U+2581 to a space");
-    h->decodes = true;
-    return want_spelling(h, path, FXI_SPELL_MARKS);
+        return fxi_members_fail(&h->at, NULL, "Replace is supported only from U+2581 to a space");
+    return decode_spelling(h, FXI_SPELL_MARKS);
 }
 
-static fx_status decode_strip(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status decode_strip(fxi_hf *h)
 {
     fxi_str content;
-    FX_TRY(fxi_hf_need_str(h, step, path, "content", &content));
-    const int64_t start = fxi_json_int(fxi_json_get(step, "start"));
-    const int64_t stop = fxi_json_int(fxi_json_get(step, "stop"));
+    FX_TRY(need_str(h, "content", &content));
+    const int64_t start = fxi_json_int(fxi_json_get(h->at.root, "start"));
+    const int64_t stop = fxi_json_int(fxi_json_get(h->at.root, "stop"));
     if (!start && !stop) return FX_OK;
     if (!fxi_str_is(content, " ") || start != 1 || stop || !h->fuses)
-        return fxi_hf_fail(h, path, "Strip is supported only for one leading space");
+        return fxi_members_fail(&h->at, NULL, "Strip is supported only for one leading space");
     h->s->strips_space = true;
     return FX_OK;
 }
 
-static const fxi_hf_step decoders[] = {
-    {"ByteLevel", decode_byte_level}, {"Metaspace", decode_metaspace},
-    {"ByteFallback", decode_bytes},   {"Fuse", decode_fuse},
-    {"Replace", decode_replace},      {"Strip", decode_strip},
-    {"WordPiece", decode_words},
+static const hf_step decoders[] = {
+    {"ByteLevel", decode_byte_level, 0}, {"Metaspace", decode_metaspace, 0},
+    {"ByteFallback", decode_bytes, 0},   {"Fuse", decode_fuse, 0},
+    {"Replace", decode_replace, 0},      {"Strip", decode_strip, 0},
+    {"WordPiece", decode_words, 0},
 };
 
-// Without a decoder the library joins the pieces with spaces.
-fx_status fxi_hf_check_decoder(const fxi_hf *h)
+// After all steps: whether the decoder turns the pieces into what they mean. Without one the
+// library joins the pieces with spaces.
+static fx_status check_decoder(const fxi_hf *h, const fxi_members *file)
 {
     const bool plain = h->s->spelling == FXI_SPELL_PLAIN;
-    if (plain && !h->has_decoder) {
+    if (plain && !fxi_members_get(file, "decoder")) {
         h->s->join = FXI_JOIN_WORDS;
         return FX_OK;
     }
-    if (!h->decodes && (h->s->spelling != FXI_SPELL_PLAIN || !h->fuses))
-        return fxi_hf_fail(h, "decoder", "pieces are %s, but nothing decodes them",
-                           spelling_names[h->s->spelling]);
+    if (!h->decodes && !(plain && h->fuses))
+        return fxi_members_fail(file, "decoder", "pieces are %s, but nothing decodes them",
+                                spelling_names[h->s->spelling]);
     if (h->s->byte_fallback && !h->joins_bytes)
-        return fxi_hf_fail(h, "decoder",
-                           "ByteFallback is missing, but model.byte_fallback is true");
+        return fxi_members_fail(file, "decoder",
+                                "ByteFallback is missing, but model.byte_fallback is true");
     return FX_OK;
 }
 
 // ---- post-processors: one token before the text, one after it, or neither -----------------------
 
-static fx_status set_end(fxi_hf *h, const char *path, bool after, int32_t id)
+static fx_status set_end(fxi_hf *h, const fxi_members *at, const char *key, bool after, int32_t id)
 {
     bool *adds = after ? &h->s->adds_eos : &h->s->adds_bos;
     if ((size_t)id >= h->s->n_tok)
-        return fxi_hf_fail(h, path, "id %d, but there are %zu tokens", (int)id, h->s->n_tok);
+        return fxi_members_fail(at, key, "id %d, but there are %zu tokens", (int)id, h->s->n_tok);
     if (*adds)
-        return fxi_hf_fail(h, path, "more than one token %s the text is not supported",
-                           after ? "after" : "before");
+        return fxi_members_fail(at, key, "more than one token %s the text is not supported",
+                                after ? "after" : "before");
     *adds = true;
     *(after ? &h->s->eos : &h->s->bos) = id;
     return FX_OK;
 }
 
-static fx_status read_template_part(fxi_hf *h, const fxi_json *step, const fxi_json *part,
-                                    const char *path, bool *met_text)
+static fx_status read_template_part(fxi_hf *h, const fxi_members *part, bool *met_text)
 {
-    const fxi_json *special = fxi_json_get(part, "SpecialToken");
+    const fxi_members special = fxi_members_part(part, "SpecialToken");
     fxi_str name;
     int32_t id;
-    if (fxi_json_get(part, "Sequence")) {
+    if (fxi_json_get(part->root, "Sequence")) {
         if (*met_text)
-            return fxi_hf_fail(h, path, "a template with the text twice is not supported");
+            return fxi_members_fail(part, NULL, "a template with the text twice is not supported");
         *met_text = true;
         return FX_OK;
     }
-    if (!special) return fxi_hf_fail(h, path, "neither a SpecialToken nor a Sequence");
-    FX_TRY(fxi_hf_need_str(h, special, path, "id", &name));
+    if (!special.root) return fxi_members_fail(part, NULL, "neither a SpecialToken nor a Sequence");
+    FX_TRY(fxi_members_str(&special, "id", true, &name));
     // The id of a template's token, from the template's own list.
-    const fxi_json *list = fxi_json_get(step, "special_tokens");
-    const fxi_json *entry = fxi_json_getn(list, name.p, name.n);
-    const fxi_json *ids = fxi_json_get(entry, "ids");
+    const fxi_json *list = fxi_json_get(h->at.root, "special_tokens");
+    const fxi_json *ids = fxi_json_get(fxi_json_getn(list, name.p, name.n), "ids");
     if (fxi_json_array_size(ids) != 1)
-        return fxi_hf_fail(h, path, "'%s' is not one id in special_tokens",
-                           fxi_show_text(name.p, name.n).s);
-    FX_TRY(fxi_hf_need_id(h, fxi_json_at(ids, 0), path, &id));
-    return set_end(h, path, *met_text, id);
+        return fxi_members_fail(part, NULL, "'%s' is not one id in special_tokens",
+                                fxi_show_text(name.p, name.n).s);
+    FX_TRY(fxi_hf_need_id(part, NULL, fxi_json_at(ids, 0), &id));
+    return set_end(h, part, NULL, *met_text, id);
 }
 
-static fx_status read_template(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_template(fxi_hf *h)
 {
     const fxi_json *single;
     bool met_text = false;
-    const fxi_hf_path at = fxi_hf_path_key(path, "single");
-    FX_TRY(fxi_hf_need_array(h, step, path, "single", &single));
-    for (size_t i = 0; i < fxi_json_array_size(single); i++)
-        FX_TRY(read_template_part(h, step, fxi_json_at(single, i), fxi_hf_path_at(at.s, i).s,
-                                  &met_text));
-    return met_text ? FX_OK : fxi_hf_fail(h, at.s, "no Sequence for the text");
+    FX_TRY(fxi_members_array(&h->at, "single", &single));
+    for (fxi_json_iter it = fxi_json_items(single); fxi_json_next(&it);) {
+        const fxi_members part = fxi_members_item(&h->at, "single", it.i, it.value);
+        FX_TRY(read_template_part(h, &part, &met_text));
+    }
+    return met_text ? FX_OK : fxi_members_fail(&h->at, "single", "no Sequence for the text");
 }
 
 // RobertaProcessing and BertProcessing: "cls" before the text, "sep" after it, as [token, id].
-static fx_status read_pair_processing(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_pair_processing(fxi_hf *h)
 {
     static const char *const keys[] = {"cls", "sep"};
     for (size_t i = 0; i < 2; i++) {
-        const fxi_hf_path at = fxi_hf_path_key(path, keys[i]);
         int32_t id;
-        FX_TRY(fxi_hf_need_id(h, fxi_json_at(fxi_json_get(step, keys[i]), 1), at.s, &id));
-        FX_TRY(set_end(h, at.s, i == 1, id));
+        const fxi_json *pair = fxi_json_get(h->at.root, keys[i]);
+        FX_TRY(fxi_hf_need_id(&h->at, keys[i], fxi_json_at(pair, 1), &id));
+        FX_TRY(set_end(h, &h->at, keys[i], i == 1, id));
     }
     return FX_OK;
 }
 
 // ByteLevel as a post-processor only moves offsets.
-static fx_status read_nothing(fxi_hf *h, const fxi_json *step, const char *path)
+static fx_status read_nothing(fxi_hf *h)
 {
     (void)h;
-    (void)step;
-    (void)path;
     return FX_OK;
 }
 
-static const fxi_hf_step processors[] = {
-    {"TemplateProcessing", read_template},
-    {"RobertaProcessing", read_pair_processing},
-    {"BertProcessing", read_pair_processing},
-    {"ByteLevel", read_nothing},
+static const hf_step processors[] = {
+    {"TemplateProcessing", read_template, 0},
+    {"RobertaProcessing", read_pair_processing, 0},
+    {"BertProcessing", read_pair_processing, 0},
+    {"ByteLevel", read_nothing, 0},
 };
 
-const fxi_hf_step_table fxi_hf_decoders = {"decoder", "decoders", decoders,
-                                           sizeof decoders / sizeof *decoders};
-const fxi_hf_step_table fxi_hf_processors = {"post_processor", "processors", processors,
-                                             sizeof processors / sizeof *processors};
+// ---- all steps ----------------------------------------------------------------------------------
+
+typedef struct step_table {
+    const char *key, *members; // in the file's object; the list in a Sequence
+    const hf_step *step;
+    size_t n;
+} step_table;
+
+// A step, or the steps of a Sequence. The parser limits the depth.
+static fx_status read_step(fxi_hf *h, const fxi_members *at, const step_table *known)
+{
+    fxi_str type;
+    if (!fxi_json_is_object(at->root)) return fxi_members_fail(at, NULL, "not an object");
+    FX_TRY(fxi_members_str(at, "type", true, &type));
+    if (fxi_str_is(type, "Sequence")) {
+        const fxi_json *list;
+        FX_TRY(fxi_members_array(at, known->members, &list));
+        for (fxi_json_iter it = fxi_json_items(list); fxi_json_next(&it);) {
+            const fxi_members item = fxi_members_item(at, NULL, it.i, it.value);
+            if (!fxi_json_is_null(it.value)) FX_TRY(read_step(h, &item, known));
+        }
+        return FX_OK;
+    }
+    h->at = *at;
+    for (size_t i = 0; i < known->n; i++) {
+        h->how = known->step[i].how;
+        if (fxi_str_is(type, known->step[i].type)) return known->step[i].read(h);
+    }
+    return fail_unsupported(h, NULL, type);
+}
+
+// "<0x0A>".
+static bool is_byte_piece(fxi_str piece)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    return piece.n == 6 && !memcmp(piece.p, "<0x", 3) && piece.p[5] == '>' &&
+           memchr(digits, piece.p[3], 16) && memchr(digits, piece.p[4], 16);
+}
+
+fx_status fxi_hf_read_steps(fxi_hf *h, const fxi_members *file)
+{
+    static const step_table parts[] = {
+        {"normalizer", "normalizers", normalizers, COUNT(normalizers)},
+        {"pre_tokenizer", "pretokenizers", pre_tokenizers, COUNT(pre_tokenizers)},
+        {"decoder", "decoders", decoders, COUNT(decoders)},
+        {"post_processor", "processors", processors, COUNT(processors)},
+    };
+    fxi_vocab_spec *s = h->s;
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        fxi_members at = fxi_members_part(file, parts[i].key);
+        at.root = fxi_members_get(file, parts[i].key); // of any type
+        if (at.root) FX_TRY(read_step(h, &at, &parts[i]));
+        if (h->byte_level) s->spelling = FXI_SPELL_PRINTABLE;
+    }
+    s->unit_bytes = h->byte_level;
+    for (size_t i = 0; h->joins_bytes && i < s->n_tok; i++)
+        if (s->tok[i].type == FXI_TOKEN_NORMAL && is_byte_piece(s->tok[i].piece))
+            s->tok[i].type = FXI_TOKEN_BYTE;
+    return check_decoder(h, file);
+}

@@ -64,7 +64,7 @@ static const rank_family families[] = {
 static bool add_special(fxi_vocab_spec *s, const rank_family *f, const fxi_index *there,
                         const char *piece)
 {
-    const fxi_spec_token t = {.piece = {piece, strlen(piece)}, .type = FXI_TOKEN_CONTROL};
+    const fxi_token t = {.piece = {piece, strlen(piece)}, .type = FXI_TOKEN_CONTROL};
     int32_t id = fxi_index_find(there, t.piece.p, t.piece.n);
     const bool known = id >= 0;
     if (!known) id = (int32_t)s->n_tok;
@@ -129,11 +129,11 @@ static bool cut_rank_line(fxi_str line, fxi_str *code, uint64_t *rank)
     return code->n;
 }
 
-bool fxi_ranks_begin(const char *text, size_t n)
+bool fxi_ranks_begin(fxi_str text)
 {
-    fxi_str rest = {text, n}, line, code;
+    fxi_str line, code;
     uint64_t rank;
-    return fxi_str_next_line(&rest, &line) && cut_rank_line(line, &code, &rank);
+    return fxi_str_next_line(&text, &line) && cut_rank_line(line, &code, &rank);
 }
 
 // Counts the lines that are long enough for a token: an upper bound on the tokens.
@@ -152,7 +152,7 @@ static fx_status add_empty_tokens(fxi_vocab_spec *s, size_t n, fx_error *err)
     if (!n || n > MAX_RANKS)
         return fxi_fail(err, FX_EFORMAT, "%s: %zu ranks (1 to %d allowed)", s->name, n, MAX_RANKS);
     for (size_t i = 0; i < n; i++) {
-        const fxi_spec_token t = {.score = -(float)i, .type = FXI_TOKEN_NORMAL};
+        const fxi_token t = {.score = -(float)i, .type = FXI_TOKEN_NORMAL};
         if (!fxi_spec_add_token(s, t)) return fxi_spec_fail_memory(s, err);
     }
     return FX_OK;
@@ -182,13 +182,12 @@ static fx_status take_rank_line(fxi_vocab_spec *s, size_t number, fxi_str line, 
 }
 
 // There are as many lines as ranks, and no rank comes twice, so none is missing.
-fx_status fxi_vocab_read_ranks(const char *text, size_t n, const char *pre, fxi_vocab_spec *s,
-                               fx_error *err)
+fx_status fxi_vocab_read_ranks(fxi_str text, const char *pre, fxi_vocab_spec *s, fx_error *err)
 {
-    fxi_str rest = {text, n}, line;
+    fxi_str line;
     fxi_buf room = {0};
-    fx_status st = add_empty_tokens(s, count_token_lines(rest), err);
-    for (size_t number = 1; st == FX_OK && fxi_str_next_line(&rest, &line); number++)
+    fx_status st = add_empty_tokens(s, count_token_lines(text), err);
+    for (size_t number = 1; st == FX_OK && fxi_str_next_line(&text, &line); number++)
         if (line.n) st = take_rank_line(s, number, line, &room, err);
     fxi_buf_free(&room);
     FX_TRY(st);

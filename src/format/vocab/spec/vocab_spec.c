@@ -31,7 +31,12 @@ void fxi_vocab_spec_free(fxi_vocab_spec *s)
     }
     free(s->tok);
     free(s->merge);
+    for (size_t i = 0; i < s->n_norm; i++) fxi_regex_free(s->norm[i].regex);
     free(s->norm);
+    for (size_t i = 0; i < s->n_split; i++) {
+        fxi_regex_free(s->split[i].regex);
+        fxi_regex_free(s->split[i].change.regex);
+    }
     free(s->split);
     fxi_ids_free(&s->ends);
     fxi_vocab_spec_init(s, s->name);
@@ -46,13 +51,16 @@ bool fxi_spec_warn(fxi_vocab_spec *s, const char *fmt, ...)
 {
     char text[FX_ERROR_TEXT_BYTES];
     va_list args;
-    if (s->warning.n) return true;
+    fxi_str kept;
+    if (s->warning) return true;
     const int head = snprintf(text, sizeof text, "%s: ", s->name);
     const size_t n_head = (size_t)head < sizeof text ? (size_t)head : sizeof text - 1;
     va_start(args, fmt);
     fxi_utf8_vprint(text + n_head, sizeof text - n_head, fmt, args);
     va_end(args);
-    return fxi_spec_str(s, text, strlen(text), &s->warning);
+    if (!fxi_spec_str(s, text, strlen(text) + 1, &kept)) return false;
+    s->warning = kept.p;
+    return true;
 }
 
 bool fxi_spec_str(fxi_vocab_spec *s, const char *p, size_t n, fxi_str *out)
@@ -71,7 +79,7 @@ bool fxi_spec_str(fxi_vocab_spec *s, const char *p, size_t n, fxi_str *out)
     return true;
 }
 
-bool fxi_spec_add_token(fxi_vocab_spec *s, fxi_spec_token t)
+bool fxi_spec_add_token(fxi_vocab_spec *s, fxi_token t)
 {
     bool ok = fxi_grow(&s->tok, sizeof *s->tok, s->n_tok, &s->cap_tok) &&
               fxi_spec_str(s, t.piece.p, t.piece.n, &t.piece);
@@ -113,14 +121,15 @@ int32_t fxi_spec_find(const fxi_vocab_spec *s, fxi_str piece)
     return -1;
 }
 
-static fxi_str spec_piece(const void *of, int32_t id)
+fxi_str fxi_spec_piece(const void *of, int32_t id)
 {
     return ((const fxi_vocab_spec *)of)->tok[id].piece;
 }
 
 bool fxi_spec_index(const fxi_vocab_spec *s, fxi_index *x)
 {
-    bool ok = fxi_index_make(x, s->n_tok, spec_piece, s);
+    bool ok = true;
+    *x = fxi_index_make(fxi_spec_piece, s);
     for (int normal = 0; normal < 2; normal++)
         for (size_t i = 0; ok && i < s->n_tok; i++) {
             uint8_t type = s->tok[i].type;

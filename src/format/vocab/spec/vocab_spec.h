@@ -1,5 +1,5 @@
-// vocab_spec.h - what a vocabulary is made from, whatever file it came from: readers fill a spec,
-// the builder makes a vocabulary from it. How a text becomes ids:
+// vocab_spec.h - what a vocabulary is made of, whatever file it came from: readers fill a spec, the
+// builder checks it, completes it and makes it a part of the vocabulary. How a text becomes ids:
 //
 //   split off special tokens -> take what lies between through the norm steps -> cut it into words
 //   by the split steps -> take each word through the model, by kind
@@ -11,12 +11,94 @@
 
 #include "format/vocab.h"
 #include "format/vocab/lookup/vocab_lookup.h"
-#include "format/vocab/spec/vocab_kinds.h"
 
-typedef struct fxi_spec_token {
+// ---- kinds of models, tokens and steps ----------------------------------------------------------
+
+typedef enum fxi_vocab_kind {
+    FXI_VOCAB_SCORES, // BPE that joins the two neighbours whose joined piece has the highest
+    // score, the leftmost of equals: SentencePiece; with scores of -rank, tiktoken
+    FXI_VOCAB_MERGES,  // BPE by a list of pairs, the earliest in the list first
+    FXI_VOCAB_UNIGRAM, // the segmentation with the highest sum of scores (Viterbi)
+    FXI_VOCAB_WORDS,   // from the left, the longest piece each time (WordPiece, WordLevel); a word
+                       // that pieces cannot spell to its end is unknown as a whole
+    FXI_VOCAB_N_KIND
+} fxi_vocab_kind;
+
+// How a normal token's piece spells bytes of text. User-defined and control tokens are spelled
+// plainly.
+typedef enum fxi_spelling {
+    FXI_SPELL_PLAIN,     // the bytes themselves
+    FXI_SPELL_MARKS,     // U+2581 for a space
+    FXI_SPELL_PRINTABLE, // GPT-2's: each byte as a printable character of U+0021 to U+0143
+    FXI_SPELL_N
+} fxi_spelling;
+
+// A space in spelling MARKS: U+2581.
+#define FXI_SPACE_MARK       "\xE2\x96\x81"
+#define FXI_SPACE_MARK_BYTES 3
+
+typedef enum fxi_token_type { // GGUF's numbers
+    FXI_TOKEN_UNDEFINED,
+    FXI_TOKEN_NORMAL,
+    FXI_TOKEN_UNKNOWN,
+    FXI_TOKEN_CONTROL,
+    FXI_TOKEN_USER,
+    FXI_TOKEN_UNUSED,
+    FXI_TOKEN_BYTE,
+    FXI_TOKEN_N_TYPE
+} fxi_token_type;
+
+// The PREPEND steps are skipped when a caller asks for no space (without FXI_ENCODE_SPACE).
+typedef enum fxi_norm_kind {
+    FXI_NORM_NFC,
+    FXI_NORM_NFD,
+    FXI_NORM_NFKC,
+    FXI_NORM_NFKD,
+    FXI_NORM_LOWERCASE,
+    FXI_NORM_STRIP_ACCENTS, // removes marks: categories Mn, Mc and Me
+    FXI_NORM_STRIP_MN,      // removes marks of category Mn only (BERT)
+    FXI_NORM_CLEAN,         // removes U+0000, U+FFFD and control characters; white space becomes
+                            // spaces (BERT)
+    FXI_NORM_PAD_HAN,       // puts a space on both sides of every CJK ideograph (BERT)
+    FXI_NORM_PREPEND,       // puts `to` in front of a text that is not empty
+    FXI_NORM_PREPEND_OTHER, // the same, unless the text begins with it
+    FXI_NORM_PREPEND_FIRST, // the same as OTHER, but only in front of the very first stretch of
+                            // text (Metaspace's scheme "first")
+    FXI_NORM_REPLACE,       // the literal `from` by `to`
+    FXI_NORM_REPLACE_REGEX, // matches of the pattern `from` by the literal `to`
+    FXI_NORM_STRIP_LEFT,    // removes white space at the beginning
+    FXI_NORM_STRIP_RIGHT,
+    FXI_NORM_COLLAPSE, // a run of spaces becomes one, at the ends none (SentencePiece)
+    FXI_NORM_CHARSMAP, // `from` is SentencePiece's precompiled map: a double-array trie, then texts
+    FXI_NORM_N_KIND
+} fxi_norm_kind;
+
+typedef enum fxi_split_how { // what happens to a match
+    FXI_SPLIT_ISOLATED,      // a word of its own
+    FXI_SPLIT_REMOVED,
+    FXI_SPLIT_MERGED_PREVIOUS, // joined to the word before it
+    FXI_SPLIT_MERGED_NEXT,
+    FXI_SPLIT_CONTIGUOUS, // adjacent matches are one word
+    FXI_SPLIT_N,
+    FXI_SPLIT_CHANGE = FXI_SPLIT_N // not a cut: every word is taken through a norm step
+} fxi_split_how;
+
+typedef enum fxi_join_kind { // what decoding does between tokens, besides their own text
+    FXI_JOIN_NOTHING,
+    FXI_JOIN_MARKS, // the space marks of the first token are dropped (Metaspace's decoder)
+    FXI_JOIN_WORDS, // a space between tokens, unless the second continues a word
+    FXI_JOIN_N
+} fxi_join_kind;
+
+// ---- the spec -----------------------------------------------------------------------------------
+
+typedef struct fxi_token {
     fxi_str piece; // as stored; a lookup finds the last of several tokens with the same piece
+    fxi_str text;  // as decoded; made by the builder, as are `ends` and `merges`
     double score;  // kinds SCORES and UNIGRAM; never NaN
     uint8_t type;  // fxi_token_type
+    bool ends;     // ends a generation
+    bool merges;   // the model may produce it: neither control, unknown nor byte token
     // For added tokens (types USER and CONTROL), as in tokenizer.json:
     bool eats_left, eats_right; // adjacent white space belongs to it (lstrip, rstrip)
     bool whole_word;            // found only where no letter, digit or '_' is adjacent
@@ -24,7 +106,7 @@ typedef struct fxi_spec_token {
     // it; otherwise before all norm steps.
     bool normalized;
     bool in_model; // the model may produce it, too (type USER)
-} fxi_spec_token;
+} fxi_token;
 
 typedef struct fxi_spec_merge {
     int32_t left, right, to; // ids: left and right, adjacent, become `to`
@@ -35,6 +117,7 @@ typedef struct fxi_norm {
     fxi_str from, to;
     bool late; // from a pre-tokenizer: runs on what lies between `normalized` tokens, after these
                // were split off. Late steps come last
+    fxi_regex *regex; // REPLACE_REGEX only: `from` compiled, by the builder
 } fxi_norm;
 
 // Each step cuts, or changes, every word that the steps before it made.
@@ -44,6 +127,7 @@ typedef struct fxi_split {
     fxi_split_how how;
     bool invert; // what lies between matches counts as match, and the other way round
     bool bytes;  // the pattern sees each byte as a character (no UTF): words may cut a character
+    fxi_regex *regex; // the pattern compiled, by the builder
 } fxi_split;
 
 typedef struct fxi_vocab_spec {
@@ -61,7 +145,7 @@ typedef struct fxi_vocab_spec {
     // Kind WORDS: pieces that begin with it continue a word. p = NULL: none does (WordLevel).
     fxi_str inside;
     size_t max_word; // kind WORDS: a word of more characters is unknown; 0: no limit
-    fxi_spec_token *tok;
+    fxi_token *tok;
     size_t n_tok, cap_tok;
     fxi_spec_merge *merge; // [n_merge]; kind MERGES: in order of precedence
     size_t n_merge, cap_merge;
@@ -78,7 +162,7 @@ typedef struct fxi_vocab_spec {
     bool strips_space;           // decoding drops one space at the very beginning of a text
     fxi_ids ends;                // ids that end a generation, besides eos and known spellings
     fxi_str chat_template;       // from the file or one next to it; n = 0: none
-    fxi_str warning;             // one line about the file; n = 0: none
+    const char *warning;         // one line about the file; NULL: none
     struct fxi_spec_block *pool; // memory of fxi_spec_str
 } fxi_vocab_spec;
 
@@ -88,7 +172,7 @@ void fxi_vocab_spec_free(fxi_vocab_spec *s);
 
 // All of these copy strings into the spec and return false when out of memory.
 bool fxi_spec_str(fxi_vocab_spec *s, const char *p, size_t n, fxi_str *out);
-bool fxi_spec_add_token(fxi_vocab_spec *s, fxi_spec_token t); // its id is n_tok before the call
+bool fxi_spec_add_token(fxi_vocab_spec *s, fxi_token t); // its id is n_tok before the call
 bool fxi_spec_add_merge(fxi_vocab_spec *s, fxi_spec_merge m);
 bool fxi_spec_add_norm(fxi_vocab_spec *s, fxi_norm n);
 bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p);
@@ -105,6 +189,8 @@ int32_t fxi_spec_find(const fxi_vocab_spec *s, fxi_str piece);
 // An index over the pieces; the spec must outlive it. Of equal pieces it finds a normal token
 // before a user-defined or control token. False: out of memory.
 bool fxi_spec_index(const fxi_vocab_spec *s, fxi_index *x);
+
+fxi_str fxi_spec_piece(const void *spec, int32_t id); // as an index asks for its keys
 
 // What BERT's normalizer does to a text.
 typedef struct fxi_bert {

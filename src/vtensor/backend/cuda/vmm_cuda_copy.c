@@ -409,41 +409,31 @@ static vt_status move_in(vti_cuda *c, swap_move *m)
     return VT_OK;
 }
 
-// Nothing moves any longer when it returns.
-static vt_status run_move(vti_cuda *c, vt_status (*move)(vti_cuda *, swap_move *), swap_move *m)
+// Nothing moves any longer when it returns. *sum: of the bytes that were moved.
+static vt_status run_move(vti_cuda *c, vt_status (*move)(vti_cuda *, swap_move *),
+                          vti_cu_ptr device, uint64_t offset, size_t size_bytes, uint64_t *sum)
 {
-    m->stream = vti_cuda_own_take(c);
-    return vti_cuda_own_finish(c, m->stream, move(c, m));
+    assert_in_range(c, offset, size_bytes);
+    swap_move m = {.device = device, .host = c->swap.bytes + offset, .size_bytes = size_bytes};
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    m.stream = vti_cuda_own_take(c);
+    vt_status st = vti_cuda_own_finish(c, m.stream, move(c, &m));
+    if (st == VT_OK) *sum = m.sum;
+    if (st != VT_OK && move == move_out) drop_pages(c, offset, size_bytes);
+    return vti_cuda_leave(c, &scope, vti_cuda_hard(st));
 }
 
 vt_status vti_cuda_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
                               uint64_t *sum)
 {
-    vti_cuda *c = vti_cuda_of(vmm);
-    assert_in_range(c, offset, size_bytes);
-    swap_move m = {.device = src, .host = c->swap.bytes + offset, .size_bytes = size_bytes};
-    vti_cuda_scope scope;
-    VT_TRY(vti_cuda_enter(c, &scope));
-    vt_status st = run_move(c, move_out, &m);
-    if (st == VT_OK)
-        *sum = m.sum;
-    else
-        drop_pages(c, offset, size_bytes);
-    return vti_cuda_leave(c, &scope, vti_cuda_hard(st));
+    return run_move(vti_cuda_of(vmm), move_out, src, offset, size_bytes, sum);
 }
 
-// The sum is of the bytes that go to the device.
 vt_status vti_cuda_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, size_t size_bytes,
                              uint64_t *sum)
 {
-    vti_cuda *c = vti_cuda_of(vmm);
-    assert_in_range(c, offset, size_bytes);
-    swap_move m = {.device = dst, .host = c->swap.bytes + offset, .size_bytes = size_bytes};
-    vti_cuda_scope scope;
-    VT_TRY(vti_cuda_enter(c, &scope));
-    vt_status st = run_move(c, move_in, &m);
-    if (st == VT_OK) *sum = m.sum;
-    return vti_cuda_leave(c, &scope, vti_cuda_hard(st));
+    return run_move(vti_cuda_of(vmm), move_in, dst, offset, size_bytes, sum);
 }
 
 void vti_cuda_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)

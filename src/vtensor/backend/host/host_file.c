@@ -49,7 +49,10 @@ enum {
 
 vt_status vti_system_status(void)
 {
-    return errno == ENOMEM || errno == ENOSPC || errno == EAGAIN ? VT_NOSPACE : VT_EDEVICE;
+    static const int of_room[] = {ENOMEM, ENOSPC, EAGAIN, EDQUOT, EFBIG};
+    for (size_t i = 0; i < sizeof of_room / sizeof *of_room; i++)
+        if (errno == of_room[i]) return VT_NOSPACE;
+    return VT_EDEVICE;
 }
 
 static ssize_t read_some(int fd, char *at, size_t size_bytes)
@@ -249,14 +252,6 @@ bool vti_file_allocate(int fd, int mode, off_t offset, size_t size_bytes)
 
 enum { SWAP_PIECE_BYTES = 1 << 18 };
 
-static vt_status status_of_errno(void)
-{
-    static const int of_room[] = {ENOSPC, EDQUOT, EFBIG, ENOMEM};
-    for (size_t i = 0; i < sizeof of_room / sizeof *of_room; i++)
-        if (errno == of_room[i]) return VT_NOSPACE;
-    return VT_EDEVICE;
-}
-
 static int open_and_unlink(const char *dir)
 {
     char path[PATH_MAX];
@@ -283,7 +278,7 @@ vt_status vti_swap_file_open(vti_swap_file *f, const char *dir, uint64_t size_by
     assert(size_bytes > 0);
     if (size_bytes > INT64_MAX || !vti_file_may_reach(size_bytes)) return VT_NOSPACE;
     int fd = open_nameless(dir);
-    if (fd < 0) return status_of_errno();
+    if (fd < 0) return vti_system_status();
     *f = (vti_swap_file){.fd = fd, .size_bytes = size_bytes};
     return VT_OK;
 }
@@ -311,7 +306,7 @@ vt_status vti_swap_file_write(const vti_swap_file *f, uint64_t offset, const voi
         size_t n = piece_length(size_bytes, done);
         so_far = vt_vmm_checksum(so_far, piece, n);
         if (vti_file_write(f->fd, piece, n, (off_t)(offset + done))) continue;
-        vt_status st = status_of_errno();
+        vt_status st = vti_system_status();
         vti_swap_file_drop(f, offset, size_bytes);
         return st;
     }

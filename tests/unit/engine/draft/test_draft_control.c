@@ -144,7 +144,7 @@ static void run_step(world *w, const machine *m, const crowd *c)
             left -= o[i].n_proposed;
         }
     } else
-        fxi_draft_choose(&w->control, o, n, &s, MAX_ROW);
+        fxi_draft_choose(&w->control, o, n, &s, MAX_ROW, 0);
     for (int i = 0; i < c->n; i++) w->at_tok[i]++;
     const fxi_draft_result d = verify_drafts(w, c, o, n, who);
     const double us = calm_us(m, s.n_row + d.n_tok, s.n_read + w->draft_read);
@@ -378,7 +378,7 @@ FX_TEST(test_plain_steps_pay_for_no_drafts)
     fxi_draft_note_pass(&p, &s, 1000, &lost);
     fxi_draft_note_pass(&p, &s, 1000, &none);
     assert_true(p.account_us == 700);
-    fxi_draft_choose(&p, &o, 1, &s, 0);
+    fxi_draft_choose(&p, &o, 1, &s, 0, 0);
     fxi_draft_note_pass(&p, &s, 1000, &none);
     assert_true(p.account_us == 710);
 }
@@ -394,17 +394,17 @@ FX_TEST(test_tries_become_rarer)
     fxi_draft_offer o = {.seq = &seq, .kind = FXI_DRAFT_SHORT, .n = 8};
     for (int i = 0; i < 20; i++) fxi_draft_note(&p, &seq, o.kind, 1, 0);
     fxi_draft_note_pass(&p, &s, 1000, &none);
-    fxi_draft_choose(&p, &o, 1, &s, 64);
+    fxi_draft_choose(&p, &o, 1, &s, 64, 0);
     assert_int_equal(o.n_proposed, 1);
     fxi_draft_note_pass(&p, &s, 1000, &none);
     for (int n_wait = 10; n_wait <= 80; n_wait *= 2) {
-        fxi_draft_choose(&p, &o, 1, &s, 64);
+        fxi_draft_choose(&p, &o, 1, &s, 64, 0);
         assert_int_equal(o.n_proposed, 1);
         fxi_draft_note_pass(&p, &s, 1100, &wrong);
         int n = 0;
         for (o.n_proposed = 0; !o.n_proposed; n++) {
             fxi_draft_note_pass(&p, &s, 1000, &none);
-            fxi_draft_choose(&p, &o, 1, &s, 64);
+            fxi_draft_choose(&p, &o, 1, &s, 64, 0);
         }
         assert_in_range(n, n_wait - 1, n_wait + 2);
     }
@@ -416,14 +416,14 @@ FX_TEST(test_an_overdrawn_account_fills_again)
     fxi_draft_control p = {0};
     fxi_draft_odds seq = {0};
     const fxi_draft_pass s = {1, 1, 100};
-    const fxi_draft_offer o = {.seq = &seq, .kind = FXI_DRAFT_MODEL, .n = 8};
+    fxi_draft_offer o = {.seq = &seq, .kind = FXI_DRAFT_MODEL, .n = 8};
     const fxi_draft_result none = {0}, lost = {.us = 1500};
     fxi_draft_note_pass(&p, &s, 1000, &none);
     fxi_draft_note_pass(&p, &s, 1000, &lost);
     int n_step = 0;
-    while (n_step < 1000 && !fxi_draft_length(&p, &o, 10, &s)) {
+    for (; n_step < 1000 && !o.n_proposed; n_step++) {
         fxi_draft_note_pass(&p, &s, 1000, &none);
-        n_step++;
+        fxi_draft_choose(&p, &o, 1, &s, 8, 10);
     }
     assert_in_range(n_step, 50, 200);
 }

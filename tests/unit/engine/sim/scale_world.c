@@ -135,12 +135,12 @@ static void open_engine(scale_world *w)
     w->opt.device = &w->device;
     w->opt.geometry = &w->geometry;
     w->opt.page_bytes = w->size.chunk_bytes;
-    w->opt.block_tok = SCALE_BLOCK_TOK;
-    w->opt.max_seq = w->size.n_seq;
-    w->opt.step_tok = 1 << 20;
-    w->opt.swap_bytes = (uint64_t)w->size.chunk_bytes << 19; // far more than is ever swapped
-    w->opt.kv_bytes = w->size.kv_bytes ? w->size.kv_bytes : 8 * TIB;
-    w->r = (fxi_replay){.t = &w->trace, .opt = &w->opt, .out = &w->out};
+    w->opt.engine.kv_block_tok = SCALE_BLOCK_TOK;
+    w->opt.engine.max_seq = w->size.n_seq;
+    w->opt.engine.step_tok = 1 << 20;
+    w->opt.engine.swap_bytes = (uint64_t)w->size.chunk_bytes << 19; // far more than is ever swapped
+    w->opt.engine.kv_memory_bytes = w->size.kv_bytes ? w->size.kv_bytes : 8 * TIB;
+    w->r = (fxi_replay){.opt = &w->opt};
     if (fxi_replay_open(&w->r, &err) != FX_OK) fail_msg("%s", err.text);
     w->r.model->before_pass = NULL;
     if (!w->size.keeps_up)

@@ -39,10 +39,8 @@ typedef struct scale_ask {
 struct scale_world {
     fxi_replay r;
     fxi_replay_options opt;
-    fxi_replay_figures out;
     fxi_geometry geometry;
     fxi_simulated_device device;
-    fxi_trace trace;
     scale_size size;
     int n_doc; // documents that the prefix cache has
     int32_t *tok;

@@ -61,7 +61,7 @@ static int clamped_max_tok(const sim *w, const fx_request *req)
 static bool ends_answers(const sim *w, const fx_request *req, int32_t tok)
 {
     bool ends = false;
-    for (int i = 0; i < w->eng->n_end_tok; i++) ends |= w->eng->end_tok[i] == tok;
+    for (int i = 0; i < w->eng->service.n_end_tok; i++) ends |= w->eng->service.end_tok[i] == tok;
     for (size_t i = 0; i < req->n_stop_token; i++) ends |= req->stop_token[i] == tok;
     return ends;
 }

@@ -13,7 +13,7 @@ static void wrong(sim_model *m, const char *what)
 
 static size_t row_bytes(const sim_model *m)
 {
-    return fxi_model_kv_row_bytes(&m->model);
+    return m->model.shape.kv.group[0].row_bytes;
 }
 
 // A run of the batch, and its sequence.

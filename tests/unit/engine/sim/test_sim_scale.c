@@ -14,6 +14,7 @@
 #include "engine/iteration.h"
 #include "engine/memory/kv_memory.h"
 #include "vtensor/core/manager.h"
+#include "vtensor/team.h"
 
 #include <stdlib.h>
 
@@ -50,14 +51,14 @@ static uint64_t beyond(uint64_t n, uint64_t iteration)
 
 static vt_manager *manager(void)
 {
-    return ((vt_seq *)w.r.eng->sched.running.head->seq[0].kv)->m;
+    return vt_team_seq_rank((vt_team_seq *)w.r.eng->sched.running.head->seq[0].kv, 0)->m;
 }
 
 static void measure_iteration(costs *c)
 {
-    const uint64_t had = manager()->tally.looks;
+    const uint64_t had = manager()->looks;
     c->iteration = scale_iteration(&w);
-    c->looks = manager()->tally.looks - had;
+    c->looks = manager()->looks - had;
 }
 
 static void measure_one(costs *c)

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fail.h"
@@ -16,19 +15,19 @@
 #include "format/vocab/vocab_write.h"
 #include "json_doc.h"
 #include "unit/cmocka_all.h"
+#include "unit/format/vocab/encoded.h"
 
 // ---- vectors ------------------------------------------------------------------------------------
 
 #define FOLDER FX_SOURCE_DIR "/tests/vectors/tokenizers/"
 
-static fxi_vocab *open_vocab(const fxi_json *entry)
+static fxi_vocab *open_vocab(const char *file, const char *pre)
 {
     char path[512];
     fx_error err = {.text = ""};
     fxi_vocab *v;
-    snprintf(path, sizeof path, FOLDER "%s", fxi_json_text(fxi_json_get(entry, "file")));
-    if (fxi_vocab_open(path, fxi_json_text(fxi_json_get(entry, "pre")), NULL, &v, &err))
-        fail_msg("%s", err.text);
+    snprintf(path, sizeof path, FOLDER "%s", file);
+    if (fxi_vocab_open(path, pre, NULL, &v, &err)) fail_msg("%s", err.text);
     return v;
 }
 
@@ -36,24 +35,16 @@ typedef struct place {
     const char *file, *text;
 } place;
 
-static void print_ids(const char *what, const int32_t *id, size_t n)
+static void expect_ids(place at, const fxi_json *want, fxi_ids got)
 {
-    print_message("%s", what);
-    for (size_t i = 0; i < n; i++) print_message(" %d", (int)id[i]);
-    print_message("\n");
-}
-
-static void expect_ids(place at, const fxi_json *want, const fxi_ids *got)
-{
-    fxi_ids ids = {0};
+    fxi_buf wanted = {0}, ids = numbers_of(got);
     for (size_t i = 0; i < fxi_json_array_size(want); i++)
-        assert_true(fxi_ids_add(&ids, (int32_t)fxi_json_int(fxi_json_at(want, i))));
-    if (ids.n != got->n || (ids.n && memcmp(ids.id, got->id, ids.n * sizeof *ids.id))) {
-        print_ids("want", ids.id, ids.n);
-        print_ids("got ", got->id, got->n);
-        fail_msg("%s: other ids for '%s'", at.file, at.text);
-    }
-    fxi_ids_free(&ids);
+        assert_true(
+            fxi_buf_fmt(&wanted, i ? " %d" : "%d", (int)fxi_json_int(fxi_json_at(want, i))));
+    if (strcmp(wanted.n ? wanted.p : "", ids.p))
+        fail_msg("%s: '%s' became %s, not %s", at.file, at.text, ids.p, wanted.p);
+    fxi_buf_free(&wanted);
+    fxi_buf_free(&ids);
 }
 
 static void check_decoded(place at, const fxi_vocab *v, const fxi_json *want, const fxi_ids *ids)
@@ -73,13 +64,11 @@ static bool check_ids(place at, const fxi_vocab *v, const fxi_json *c, const cha
                       unsigned flags, bool decoded)
 {
     const fxi_json *want = fxi_json_get(c, key);
-    fxi_ids ids = {0};
     if (!want) return false;
     const size_t n = fxi_json_string(fxi_json_get(c, "text")).n;
-    assert_int_equal(fxi_vocab_encode(v, at.text, n, flags, &ids, NULL), FX_OK);
-    expect_ids(at, want, &ids);
+    fxi_ids ids = ids_of(v, at.text, n, NULL, flags);
     if (decoded) check_decoded(at, v, fxi_json_get(c, "decoded"), &ids);
-    fxi_ids_free(&ids);
+    expect_ids(at, want, ids);
     return true;
 }
 
@@ -103,7 +92,7 @@ FX_TEST(test_vectors)
     for (size_t i = 0; i < fxi_json_array_size(all); i++) {
         const fxi_json *entry = fxi_json_at(all, i), *cases = fxi_json_get(entry, "cases");
         const char *file = fxi_json_text(fxi_json_get(entry, "file"));
-        fxi_vocab *v = open_vocab(entry);
+        fxi_vocab *v = open_vocab(file, fxi_json_text(fxi_json_get(entry, "pre")));
         for (size_t k = 0; k < fxi_json_array_size(cases); k++, n_case++)
             check_case(file, v, fxi_json_at(cases, k));
         fxi_vocab_free(v);
@@ -185,9 +174,6 @@ FX_TEST(test_other_formats)
 
 // ---- written and read again ---------------------------------------------------------------------
 
-#define VECTORS FX_SOURCE_DIR "/tests/vectors/tokenizers/"
-#define SCRATCH FX_BINARY_DIR "/test_vocab_write.tmp"
-
 static const char *const texts[] = {
     "Hello world",
     "  two  spaces ",
@@ -199,23 +185,8 @@ static const char *const texts[] = {
     "</s><s> <unk>",
 };
 
-static void copy_as(const char *from, const char *name)
-{
-    char path[512], block[4096];
-    size_t n;
-    snprintf(path, sizeof path, VECTORS "%s", from);
-    FILE *in = fopen(path, "rb");
-    mkdir(SCRATCH, 0755);
-    snprintf(path, sizeof path, SCRATCH "/%s", name);
-    FILE *out = fopen(path, "wb");
-    assert_true(in && out);
-    while ((n = fread(block, 1, sizeof block, in))) fwrite(block, 1, n, out);
-    fclose(in);
-    fclose(out);
-}
-
-// The vocabulary in scratch as the bytes of a GGUF file.
-static fxi_buf describe_scratch(size_t n_row)
+// The tokenizer of a file as the bytes of a GGUF file.
+static fxi_buf describe_file(const char *path, size_t n_row)
 {
     fx_error err;
     fxi_gguf_writer *w;
@@ -223,7 +194,7 @@ static fxi_buf describe_scratch(size_t n_row)
     int32_t end[] = {3, 2};
     const fxi_ids ends = {end, 2, 2, 0};
     assert_int_equal(fxi_gguf_writer_open_memory("head", &w, &err), FX_OK);
-    if (fxi_vocab_describe(SCRATCH, n_row, &ends, w, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_vocab_describe(path, n_row, &ends, w, &err) != FX_OK) fail_msg("%s", err.text);
     if (fxi_gguf_writer_take_head(w, &head, &err) != FX_OK) fail_msg("%s", err.text);
     return head;
 }
@@ -239,24 +210,16 @@ static fxi_vocab *load_head(const fxi_buf *head)
     return v;
 }
 
-static fxi_ids encode_text(const fxi_vocab *v, const char *text)
-{
-    fx_error err;
-    fxi_ids ids = {0};
-    const unsigned flags = FXI_ENCODE_SPACE | FXI_ENCODE_CONTROL;
-    if (fxi_vocab_encode(v, text, strlen(text), flags, &ids, &err) != FX_OK)
-        fail_msg("%s", err.text);
-    return ids;
-}
-
 enum { N_TEXT = sizeof texts / sizeof *texts };
 
 static void expect_same_ids(const char *file, const fxi_vocab *a, const fxi_vocab *b, size_t n_text)
 {
+    const unsigned flags = FXI_ENCODE_SPACE | FXI_ENCODE_CONTROL;
     assert_int_equal(fxi_vocab_adds_bos(a), fxi_vocab_adds_bos(b));
     assert_int_equal(fxi_vocab_bos(a), fxi_vocab_bos(b));
     for (size_t i = 0; i < n_text; i++) {
-        fxi_ids x = encode_text(a, texts[i]), y = encode_text(b, texts[i]);
+        const size_t n = strlen(texts[i]);
+        fxi_ids x = ids_of(a, texts[i], n, NULL, flags), y = ids_of(b, texts[i], n, NULL, flags);
         if (x.n != y.n || (x.n && memcmp(x.id, y.id, x.n * sizeof *x.id)))
             fail_msg("%s: other ids for '%s'", file, texts[i]);
         fxi_ids_free(&x);
@@ -272,19 +235,16 @@ FX_TEST(test_a_tokenizer_survives_its_way_through_a_file)
         "cased.json",       "classes.json",       "gemma.json", "split_marks.json",
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        fx_error err;
-        fxi_vocab *direct;
-        copy_as(cases[i], "tokenizer.json");
-        fxi_buf head = describe_scratch(0);
-        if (fxi_vocab_open(SCRATCH, NULL, NULL, &direct, &err) != FX_OK) fail_msg("%s", err.text);
-        fxi_vocab *read = load_head(&head);
+        char path[512];
+        snprintf(path, sizeof path, FOLDER "%s", cases[i]);
+        fxi_buf head = describe_file(path, 0);
+        fxi_vocab *direct = open_vocab(cases[i], NULL), *read = load_head(&head);
         assert_int_equal(fxi_vocab_size(read), fxi_vocab_size(direct));
         expect_same_ids(cases[i], direct, read, N_TEXT);
         assert_true(fxi_vocab_ends(read, 3) && fxi_vocab_ends(read, 2));
         fxi_vocab_free(direct);
         fxi_vocab_free(read);
         fxi_buf_free(&head);
-        remove(SCRATCH "/tokenizer.json");
     }
 }
 
@@ -299,18 +259,13 @@ static void hide_text(fxi_buf *head)
 
 FX_TEST(test_keys_that_other_programs_read)
 {
-    fx_error err;
-    fxi_vocab *direct;
-    copy_as("fallback.json", "tokenizer.json");
-    fxi_buf head = describe_scratch(0);
+    fxi_buf head = describe_file(FOLDER "fallback.json", 0);
     hide_text(&head);
-    if (fxi_vocab_open(SCRATCH, NULL, NULL, &direct, &err) != FX_OK) fail_msg("%s", err.text);
-    fxi_vocab *read = load_head(&head);
+    fxi_vocab *direct = open_vocab("fallback.json", NULL), *read = load_head(&head);
     expect_same_ids("fallback.json", direct, read, N_TEXT - 1);
     fxi_vocab_free(direct);
     fxi_vocab_free(read);
     fxi_buf_free(&head);
-    remove(SCRATCH "/tokenizer.json");
 }
 
 // Other programs expect a token for every row of the embedding.
@@ -319,8 +274,7 @@ FX_TEST(test_rows_without_a_token)
     fxi_gguf *g;
     fx_error err;
     const fxi_gguf_kv *kv, *types;
-    copy_as("plain.json", "tokenizer.json");
-    fxi_buf head = describe_scratch(5000);
+    fxi_buf head = describe_file(FOLDER "plain.json", 5000);
     assert_int_equal(fxi_gguf_parse(head.p, head.n, "head", &g, &err), FX_OK);
     assert_int_equal(fxi_gguf_array(g, "tokenizer.ggml.tokens", true, FXI_GGUF_STR, &kv, &err),
                      FX_OK);
@@ -335,7 +289,6 @@ FX_TEST(test_rows_without_a_token)
     assert_int_equal(fxi_gguf_int_at(types, 4999), 5);
     fxi_gguf_close(g);
     fxi_buf_free(&head);
-    remove(SCRATCH "/tokenizer.json");
 }
 
 // ---- names of pre-tokenizers --------------------------------------------------------------------
@@ -392,7 +345,7 @@ static const char three[] = "YQ== 0\nYg== 1\nYWI= 2\n"; // a, b, ab
 static fx_status read_ranks(const char *text, const char *pre, fxi_vocab_spec *s, fx_error *err)
 {
     fxi_vocab_spec_init(s, "t.tiktoken");
-    return fxi_vocab_read_ranks(text, strlen(text), pre, s, err);
+    return fxi_vocab_read_ranks(fxi_str_of(text), pre, s, err);
 }
 
 FX_TEST(test_ranks)
@@ -413,51 +366,55 @@ FX_TEST(test_ranks)
     }
 }
 
-static void expect_special(const fxi_vocab_spec *s, int32_t id, const char *piece)
+// The tokens after the ranks; one that has a rank already keeps its id.
+FX_TEST(test_special_tokens_of_ranks)
 {
-    assert_true(id < (int64_t)s->n_tok && fxi_str_is(s->tok[id].piece, piece));
-    assert_int_equal(s->tok[id].type, FXI_TOKEN_CONTROL);
-}
-
-FX_TEST(test_llama3)
-{
-    fxi_vocab_spec s;
-    assert_int_equal(read_ranks(three, "llama-bpe", &s, NULL), FX_OK);
-    assert_int_equal(s.n_tok, 3 + 256);
-    expect_special(&s, 3, "<|begin_of_text|>");
-    expect_special(&s, 4, "<|end_of_text|>");
-    expect_special(&s, 5, "<|reserved_special_token_0|>");
-    expect_special(&s, 9, "<|start_header_id|>");
-    expect_special(&s, 10, "<|end_header_id|>");
-    expect_special(&s, 11, "<|reserved_special_token_4|>");
-    expect_special(&s, 12, "<|eot_id|>");
-    expect_special(&s, 258, "<|reserved_special_token_250|>");
-    assert_true(s.bos == 3 && s.eos == 4 && s.adds_bos);
-    fxi_vocab_spec_free(&s);
-}
-
-FX_TEST(test_qwen)
-{
-    fxi_vocab_spec s;
-    assert_int_equal(read_ranks(three, "qwen2", &s, NULL), FX_OK);
-    assert_int_equal(s.n_tok, 3 + 208);
-    expect_special(&s, 3, "<|endoftext|>");
-    expect_special(&s, 4, "<|im_start|>");
-    expect_special(&s, 5, "<|im_end|>");
-    expect_special(&s, 210, "<|extra_204|>");
-    assert_true(s.bos == -1 && s.eos == 3 && !s.adds_bos);
-    fxi_vocab_spec_free(&s);
-}
-
-// A special token that has a rank already keeps its id.
-FX_TEST(test_special_among_ranks)
-{
-    fxi_vocab_spec s;
-    assert_int_equal(read_ranks("YQ== 0\nPHxlbmRvZnRleHR8Pg== 1\n", "gpt-2", &s, NULL), FX_OK);
-    assert_int_equal(s.n_tok, 2);
-    expect_special(&s, 1, "<|endoftext|>");
-    assert_int_equal(s.eos, 1);
-    fxi_vocab_spec_free(&s);
+    static const struct {
+        const char *ranks, *pre;
+        size_t n_tok;
+        int32_t bos, eos;
+        bool adds_bos;
+        struct {
+            int32_t id;
+            const char *piece;
+        } special[8];
+    } cases[] = {
+        {three,
+         "llama-bpe",
+         3 + 256,
+         3,
+         4,
+         true,
+         {{3, "<|begin_of_text|>"},
+          {4, "<|end_of_text|>"},
+          {5, "<|reserved_special_token_0|>"},
+          {9, "<|start_header_id|>"},
+          {10, "<|end_header_id|>"},
+          {11, "<|reserved_special_token_4|>"},
+          {12, "<|eot_id|>"},
+          {258, "<|reserved_special_token_250|>"}}},
+        {three,
+         "qwen2",
+         3 + 208,
+         -1,
+         3,
+         false,
+         {{3, "<|endoftext|>"}, {4, "<|im_start|>"}, {5, "<|im_end|>"}, {210, "<|extra_204|>"}}},
+        {"YQ== 0\nPHxlbmRvZnRleHR8Pg== 1\n", "gpt-2", 2, -1, 1, false, {{1, "<|endoftext|>"}}},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_vocab_spec s;
+        assert_int_equal(read_ranks(cases[i].ranks, cases[i].pre, &s, NULL), FX_OK);
+        assert_int_equal(s.n_tok, cases[i].n_tok);
+        for (size_t k = 0; k < COUNT(cases[i].special) && cases[i].special[k].piece; k++) {
+            const fxi_token *t = &s.tok[cases[i].special[k].id];
+            assert_true(fxi_str_is(t->piece, cases[i].special[k].piece));
+            assert_int_equal(t->type, FXI_TOKEN_CONTROL);
+        }
+        assert_true(s.bos == cases[i].bos && s.eos == cases[i].eos);
+        assert_int_equal(s.adds_bos, cases[i].adds_bos);
+        fxi_vocab_spec_free(&s);
+    }
 }
 
 FX_TEST(test_broken)

@@ -25,8 +25,7 @@ typedef struct parts {
 
 static void put_tokens(fxi_buf *b, const parts *p, bool bytes)
 {
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_SCORES);
     if (bytes) add_printable_bytes(&s);
     size_t n_more = 0;
     while (n_more < COUNT(p->more) && p->more[n_more]) n_more++;
@@ -280,17 +279,15 @@ FX_TEST(test_broken)
 
 static fxi_vocab *make_vocab(const fxi_json *merges, const char *pre)
 {
-    fxi_vocab_spec s;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_MERGES);
     fx_error err = {.text = ""};
-    fxi_vocab_spec_init(&s, "test");
-    s.kind = FXI_VOCAB_MERGES;
     add_printable_bytes(&s);
     for (size_t i = 0; i < fxi_json_array_size(merges); i++) {
         const fxi_json *m = fxi_json_at(merges, i);
         add_pair_of(&s, fxi_json_text(fxi_json_at(m, 0)), fxi_json_text(fxi_json_at(m, 1)));
     }
     if (fxi_spec_add_pre(&s, str_of(pre), &err) != FX_OK) fail_msg("%s", err.text);
-    return build_and_free(&s);
+    return build_spec(&s);
 }
 
 static void check_text(const char *pre, const fxi_vocab *v, const fxi_json *text, const char *want)

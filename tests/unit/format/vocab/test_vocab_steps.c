@@ -1,7 +1,6 @@
 // The steps before and after the model: norm steps, split steps, special tokens, decoding; and
 // specs that cannot be built.
 #include <math.h>
-#include <pthread.h>
 #include <utf8proc.h>
 
 #include "base/number/rng.h"
@@ -14,15 +13,16 @@
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
 // Every byte is a token and nothing merges: the ids are the bytes that the model sees.
-static void begin_bytes(fxi_vocab_spec *s)
+static fxi_vocab_spec byte_spec(void)
 {
-    fxi_vocab_spec_init(s, "test");
-    s->unit_bytes = true;
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_SCORES);
+    s.unit_bytes = true;
     for (int i = 0; i < 256; i++) {
         char byte = (char)i;
-        fxi_spec_token t = {.piece = {&byte, 1}, .type = FXI_TOKEN_NORMAL};
-        assert_true(fxi_spec_add_token(s, t));
+        fxi_token t = {.piece = {&byte, 1}, .type = FXI_TOKEN_NORMAL};
+        assert_true(fxi_spec_add_token(&s, t));
     }
+    return s;
 }
 
 static fxi_buf seen(const fxi_vocab *v, const char *text, size_t n, unsigned flags)
@@ -70,10 +70,9 @@ FX_TEST(test_norm_steps)
         {FXI_NORM_PREPEND_FIRST, "", "_", "a", "_a"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab_spec s;
-        begin_bytes(&s);
+        fxi_vocab_spec s = byte_spec();
         add_norm_of(&s, cases[i].kind, cases[i].from, cases[i].to);
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         fxi_buf got = seen(v, cases[i].text, strlen(cases[i].text), FXI_ENCODE_SPACE);
         if (strcmp(got.p, cases[i].want))
             fail_msg("case %zu: '%s' became '%s'", i, cases[i].text, got.p);
@@ -95,13 +94,12 @@ FX_TEST(test_steps_that_grow)
     memset(to, 'b', N_TO);
     to[N_TO] = 0;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab_spec s;
+        fxi_vocab_spec s = byte_spec();
         fxi_ids ids = {0};
         fx_error err;
-        begin_bytes(&s);
         add_norm_of(&s, cases[i].kind, cases[i].from, to);
         if (i) add_norm_of(&s, cases[i].kind, "b{4096}", "b"); // and shorter again
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         const size_t n = cases[i].kind == FXI_NORM_REPLACE ? N : 1000;
         fx_status st = fxi_vocab_encode(v, text, n, 0, &ids, &err);
         assert_int_equal(st, n == N ? FX_EINVAL : FX_OK);
@@ -148,10 +146,9 @@ FX_TEST(test_normal_forms_of_random_text)
     char text[4 * 40];
     for (size_t f = 0; f < COUNT(forms); f++) {
         uint64_t i = 0;
-        fxi_vocab_spec s;
-        begin_bytes(&s);
+        fxi_vocab_spec s = byte_spec();
         add_norm_of(&s, forms[f].kind, "", "");
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         for (int k = 0; k < 3000; k++) {
             utf8proc_uint8_t *want;
             size_t n = random_unicode(f, &i, text, 1 + fxi_rng_u64(f, 2, (uint64_t)k) % 40);
@@ -171,10 +168,9 @@ FX_TEST(test_normal_forms_of_random_text)
 FX_TEST(test_marks_in_wrong_order)
 {
     enum { N = 1 << 18 };
-    fxi_vocab_spec s;
-    begin_bytes(&s);
+    fxi_vocab_spec s = byte_spec();
     add_norm_of(&s, FXI_NORM_NFC, "", "");
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab *v = build_spec(&s);
     char *text = malloc(4 * N);
     for (size_t i = 0; i < N; i++) memcpy(text + 4 * i, "\u0301\u0316", 4);
     fxi_buf got = seen(v, text, 4 * N, 0);
@@ -206,12 +202,11 @@ FX_TEST(test_charsmap)
         {0, "xbcB"}, {3, "x\u00E9B"}, {4, "xAB"}, {99, "xAB"}, // inside a character; beyond the end
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab_spec s;
+        fxi_vocab_spec s = byte_spec();
         fxi_buf map = small_charsmap(cases[i].value), got;
-        begin_bytes(&s);
         assert_true(
             fxi_spec_add_norm(&s, (fxi_norm){.kind = FXI_NORM_CHARSMAP, .from = {map.p, map.n}}));
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         got = seen(v, "xAB", 3, 0);
         assert_string_equal(got.p, cases[i].want);
         fxi_buf_free(&got);
@@ -241,14 +236,13 @@ FX_TEST(test_broken_charsmaps)
 // Steps of a pre-tokenizer come after the tokens that are looked for normalized.
 FX_TEST(test_late_steps)
 {
-    fxi_vocab_spec s;
-    begin_bytes(&s);
+    fxi_vocab_spec s = byte_spec();
     const int32_t mark = add_piece(&s, "<M>", 0, FXI_TOKEN_USER);
     s.tok[mark].normalized = true;
     add_norm_of(&s, FXI_NORM_LOWERCASE, "", "");
     add_norm_of(&s, FXI_NORM_PREPEND_OTHER, "", "_");
     s.norm[1].late = true;
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab *v = build_spec(&s);
     fxi_buf got = seen(v, "A<m>B<M>", 8, FXI_ENCODE_SPACE);
     assert_string_equal(got.p, "_a<M>_b<M>");
     fxi_buf_free(&got);
@@ -276,12 +270,11 @@ static void expect_words(const char *const *pattern, fxi_split_how how, bool inv
                          const char *text, const char *want)
 {
     char word[MAX_WORD + 1];
-    fxi_vocab_spec s;
-    fxi_vocab_spec_init(&s, "test");
+    fxi_vocab_spec s = spec_of(FXI_VOCAB_SCORES);
     s.whole_words = true;
     add_words(&s, word, 0);
     for (; *pattern; pattern++) add_split_of(&s, *pattern, how, invert);
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab *v = build_spec(&s);
     fxi_buf got = pieces_of(v, ids_of(v, text, strlen(text), NULL, 0), "%.*s|", NULL);
     if (strncmp(got.p, want, got.n - 1) || want[got.n - 1])
         fail_msg("'%s', how %d%s: %s", text, (int)how, invert ? " inverted" : "", got.p);
@@ -331,7 +324,7 @@ static void expect_seen(const fxi_vocab *v, const char *text, const char *own, u
     fxi_buf_free(&got);
 }
 
-static fxi_spec_token *new_piece(fxi_vocab_spec *s, const char *piece, int type)
+static fxi_token *new_piece(fxi_vocab_spec *s, const char *piece, int type)
 {
     const int32_t id = add_piece(s, piece, 0, type);
     return &s->tok[id];
@@ -339,18 +332,17 @@ static fxi_spec_token *new_piece(fxi_vocab_spec *s, const char *piece, int type)
 
 FX_TEST(test_special_tokens)
 {
-    fxi_vocab_spec s;
-    begin_bytes(&s);
+    fxi_vocab_spec s = byte_spec();
     new_piece(&s, "<l>", FXI_TOKEN_USER)->eats_left = true;
     new_piece(&s, "<r>", FXI_TOKEN_CONTROL)->eats_right = true;
     new_piece(&s, "word", FXI_TOKEN_USER)->whole_word = true;
     new_piece(&s, "<N>", FXI_TOKEN_CONTROL)->normalized = true;
-    fxi_spec_token *tabs = new_piece(&s, "\t\t", FXI_TOKEN_USER);
+    fxi_token *tabs = new_piece(&s, "\t\t", FXI_TOKEN_USER);
     tabs->eats_left = tabs->eats_right = true;
     new_piece(&s, "<\uFF5Cuser\uFF5C>", FXI_TOKEN_USER); // looks like a mark of a template
     add_piece(&s, "<l", 0, FXI_TOKEN_USER);
     add_norm_of(&s, FXI_NORM_LOWERCASE, "", "");
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab *v = build_spec(&s);
     const unsigned control = FXI_ENCODE_CONTROL;
     expect_seen(v, "a \u3000<l> b", NULL, 0, "a{<l>} b");
     expect_seen(v, " <l> <l>", NULL, 0, "{<l>}{<l>}");
@@ -395,12 +387,11 @@ FX_TEST(test_decoder)
         {true, true, {"", " a"}, "a"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab_spec s;
+        fxi_vocab_spec s = byte_spec();
         fxi_buf out = {0};
-        begin_bytes(&s);
         s.spelling = cases[i].marks ? FXI_SPELL_MARKS : FXI_SPELL_PLAIN;
         s.strips_space = cases[i].strips;
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         fxi_decoder d = fxi_decoder_begin(v, true), copy = {0};
         for (const char *const *t = cases[i].token; *t; t++) {
             assert_true(fxi_decoder_add(&d, *t, strlen(*t), &out));
@@ -420,9 +411,8 @@ FX_TEST(test_decoder)
 FX_TEST(test_decode_random_bytes)
 {
     static const unsigned char often[] = {0x41, 0xC3, 0xA9, 0xE2, 0x82, 0xAC, 0xF0, 0x9F, 0x98};
-    fxi_vocab_spec s;
-    begin_bytes(&s);
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab_spec s = byte_spec();
+    fxi_vocab *v = build_spec(&s);
     for (uint64_t seed = 0; seed < 2000; seed++) {
         int32_t id[40];
         fxi_buf whole = {0}, parts = {0};
@@ -447,10 +437,9 @@ FX_TEST(test_decode_random_bytes)
 
 FX_TEST(test_decode_control_tokens)
 {
-    fxi_vocab_spec s;
-    begin_bytes(&s);
+    fxi_vocab_spec s = byte_spec();
     const int32_t id[] = {add_piece(&s, "<s>", 0, FXI_TOKEN_CONTROL), 'a', 9999, -1};
-    fxi_vocab *v = build_and_free(&s);
+    fxi_vocab *v = build_spec(&s);
     fxi_buf out = {0};
     assert_true(fxi_vocab_decode(v, id, COUNT(id), 0, &out));
     assert_true(fxi_vocab_decode(v, id, COUNT(id), FXI_DECODE_CONTROL, &out));
@@ -475,11 +464,10 @@ static const char known_pre[] =
 FX_TEST(test_pre_names)
 {
     for (const char *at = known_pre, *end; *at; at = end + (*end == ' ')) {
-        fxi_vocab_spec s;
+        fxi_vocab_spec s = byte_spec();
         end = at + strcspn(at, " ");
-        begin_bytes(&s);
         assert_int_equal(fxi_spec_add_pre(&s, (fxi_str){at, (size_t)(end - at)}, NULL), FX_OK);
-        fxi_vocab *v = build_and_free(&s);
+        fxi_vocab *v = build_spec(&s);
         fxi_buf got = seen(v, "It's 1234 \u3042\n", 14, 0);
         assert_string_equal(got.p, "It's 1234 \u3042\n");
         fxi_buf_free(&got);
@@ -487,9 +475,8 @@ FX_TEST(test_pre_names)
     }
     static const char *const unknown[] = {"gpt-3", "", "gpt", "qwen", "gpt-2 ", "no\n"};
     for (size_t i = 0; i < COUNT(unknown); i++) {
-        fxi_vocab_spec s;
+        fxi_vocab_spec s = byte_spec();
         fx_error err;
-        begin_bytes(&s);
         assert_int_equal(fxi_spec_add_pre(&s, str_of(unknown[i]), &err), FX_EFORMAT);
         assert_non_null(strstr(err.text, "unknown pre-tokenizer '"));
         fxi_vocab_spec_free(&s);
@@ -527,10 +514,9 @@ static void spoil_spec(fxi_vocab_spec *s, const spoilt_spec *c, char *many)
         must_be(fxi_spec_add_merge(s, (fxi_spec_merge){0, 1, c->merge_to}));
     }
     for (size_t i = 0; i < c->token.n; i++)
-        must_be(
-            fxi_spec_add_token(s, (fxi_spec_token){.piece = n ? (fxi_str){many, n} : str_of("x"),
-                                                   .score = c->token.score,
-                                                   .type = c->token.type}));
+        must_be(fxi_spec_add_token(s, (fxi_token){.piece = n ? (fxi_str){many, n} : str_of("x"),
+                                                  .score = c->token.score,
+                                                  .type = c->token.type}));
     if (c->n_to) norm.to = (fxi_str){many, c->n_to};
     if (c->has_norm) must_be(fxi_spec_add_norm(s, norm));
     if (c->split) add_split_of(s, c->split, FXI_SPLIT_ISOLATED, false);
@@ -571,57 +557,15 @@ FX_TEST(test_broken_specs)
     char many[MANY];
     memset(many, 'a', sizeof many);
     for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_vocab_spec s;
+        fxi_vocab_spec s = byte_spec();
         fxi_vocab *v = NULL;
         fx_error err;
-        begin_bytes(&s);
         spoil_spec(&s, &cases[i], many);
         assert_int_equal(fxi_vocab_build(&s, &v, &err), FX_EFORMAT);
         assert_null(v);
         if (strncmp(err.text, "test: ", 6) || !strstr(err.text, cases[i].says))
             fail_msg("\"%s\"", err.text);
-        fxi_vocab_spec_free(&s);
     }
-}
-
-//
-// Threads
-//
-
-static const char thread_text[] =
-    "It's a text, of 12 words or so: \u3042\u3044e\u0301 and <b> more.";
-
-static void *encode_often(void *arg)
-{
-    fxi_ids ids = {0};
-    for (int i = 0; i < 200; i++) {
-        ids.n = 0;
-        if (fxi_vocab_encode(arg, thread_text, sizeof thread_text - 1, 0, &ids, NULL) != FX_OK)
-            abort();
-    }
-    uint64_t sum = ids.n;
-    for (size_t i = 0; i < ids.n; i++) sum = sum * 31 + (uint64_t)ids.id[i];
-    fxi_ids_free(&ids);
-    return (void *)(uintptr_t)sum;
-}
-
-FX_TEST(test_threads_share_a_vocabulary)
-{
-    enum { N = 3 };
-    pthread_t thread[N];
-    fxi_vocab_spec s;
-    begin_bytes(&s);
-    add_piece(&s, "<b>", 0, FXI_TOKEN_USER);
-    assert_int_equal(fxi_spec_add_pre(&s, str_of("qwen2"), NULL), FX_OK);
-    fxi_vocab *v = build_and_free(&s);
-    void *want = encode_often(v), *got;
-    for (int i = 0; i < N; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, encode_often, v), 0);
-    for (int i = 0; i < N; i++) {
-        assert_int_equal(pthread_join(thread[i], &got), 0);
-        assert_ptr_equal(got, want);
-    }
-    fxi_vocab_free(v);
 }
 
 FX_RUN(test_vocab_steps)

@@ -233,17 +233,17 @@ FX_TEST(test_a_chunk_leaves_once_all_users_have_given_it_up)
     vti_pset_user_hold(&ps, c);
     vti_pset_user_hold(&ps, c);
     vti_pset_user_leave(&ps, c);
-    assert_int_equal(cls->n_leaving, 0);
+    assert_int_equal(cls->n_in[VTI_LEAVING], 0);
     vti_pset_user_leave(&ps, c);
-    assert_int_equal(cls->n_leaving, 1);
+    assert_int_equal(cls->n_in[VTI_LEAVING], 1);
     vti_pset_node_hold(&ps, c, false); // it will be cached
-    assert_int_equal(cls->n_leaving, 1);
+    assert_int_equal(cls->n_in[VTI_LEAVING], 1);
     vti_pset_user_stay(&ps, c);
-    assert_int_equal(cls->n_leaving, 0);
+    assert_int_equal(cls->n_in[VTI_LEAVING], 0);
     vti_pset_user_drop(&ps, c, VTI_IN_POOL, false);
-    assert_int_equal(cls->n_leaving, 1);
+    assert_int_equal(cls->n_in[VTI_LEAVING], 1);
     vti_pset_user_drop(&ps, c, VTI_IN_POOL, true);
-    assert_int_equal(cls->n_leaving, 0);
+    assert_int_equal(cls->n_in[VTI_LEAVING], 0);
     assert_int_equal(vti_pset_state(&ps, c), VT_CHUNK_CACHED);
 }
 
@@ -265,7 +265,7 @@ FX_TEST(test_bytes_are_sums_over_the_classes)
 static void expect_pool(uint32_t cls, const uint32_t *want, uint32_t n)
 {
     uint32_t at = ps.cls[cls].pool, before = VTI_NO_CHUNK;
-    assert_int_equal(ps.cls[cls].n_pool, n);
+    assert_int_equal(ps.cls[cls].n_in[VTI_POOLED], n);
     for (uint32_t i = 0; i < n; i++) {
         assert_int_equal(at, want[i]);
         assert_int_equal(vti_pset_chunk(&ps, at).prev, before);
@@ -306,20 +306,20 @@ FX_TEST(test_evictable_is_cached_and_not_kept)
     const vti_class *c = &ps.cls[0];
     uint32_t k = made(0, 5);
     vti_pset_node_hold(&ps, k, false);
-    assert_int_equal(c->n_evictable, 1);
+    assert_int_equal(c->n_in[VTI_EVICTABLE], 1);
     vti_pset_node_hold(&ps, k, true);
-    assert_int_equal(c->n_evictable, 0);
+    assert_int_equal(c->n_in[VTI_EVICTABLE], 0);
     vti_pset_node_keep(&ps, k, true); // the first node is guarded too
     vti_pset_node_drop(&ps, k, true);
-    assert_int_equal(c->n_evictable, 0);
+    assert_int_equal(c->n_in[VTI_EVICTABLE], 0);
     vti_pset_node_keep(&ps, k, false);
-    assert_int_equal(c->n_evictable, 1);
+    assert_int_equal(c->n_in[VTI_EVICTABLE], 1);
     vti_pset_user_hold(&ps, k);
-    assert_int_equal(c->n_evictable, 0);
+    assert_int_equal(c->n_in[VTI_EVICTABLE], 0);
     vti_pset_user_drop(&ps, k, VTI_IN_POOL, false);
-    assert_int_equal(c->n_evictable, 1);
+    assert_int_equal(c->n_in[VTI_EVICTABLE], 1);
     vti_pset_node_drop(&ps, k, false);
-    assert_int_equal(c->n_evictable, 0);
+    assert_int_equal(c->n_in[VTI_EVICTABLE], 0);
 }
 
 // ---- Anything, counted anew
@@ -345,10 +345,10 @@ static void count_class(uint32_t cls)
     for (uint32_t i = c->pool; i != VTI_NO_CHUNK; i = vti_pset_chunk(&ps, i).next) n_listed++;
     for (int st = VT_CHUNK_SPARE; st < VT_N_CHUNK_STATE; st++)
         assert_int_equal(c->n_in[st], n_in[st]);
-    assert_int_equal(c->n_pool, n_pool);
+    assert_int_equal(c->n_in[VTI_POOLED], n_pool);
     assert_int_equal(n_listed, n_pool);
-    assert_int_equal(c->n_evictable, n_evictable);
-    assert_int_equal(c->n_leaving, n_leaving);
+    assert_int_equal(c->n_in[VTI_EVICTABLE], n_evictable);
+    assert_int_equal(c->n_in[VTI_LEAVING], n_leaving);
 }
 
 static void change_holders(uint32_t i, uint64_t what, vti_place place)

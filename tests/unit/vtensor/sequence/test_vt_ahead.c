@@ -382,9 +382,9 @@ FX_TEST_WITH(test_memory_comes_first_from_where_no_job_is_on_its_way, owner, tea
     assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
     assert_int_equal(work(1), 1); // the newer one is wiped, the older one waits
     const vti_span *older = f.m->vset.in[VTI_SPAN_IDLE].oldest;
-    assert_true(older->lane[0].in_flight);
+    assert_true(older->lane[0].job.in_flight);
     assert_ok(family_grow(&f, 0, 2 * CHUNK_TOK));
-    assert_true(older->lane[0].in_flight);
+    assert_true(older->lane[0].job.in_flight);
     assert_int_equal(older->lane[0].n_mapped_free, 4);
     assert_int_equal(older->newer->lane[0].n_mapped_free, 2);
     assert_int_equal(work(9), 0);

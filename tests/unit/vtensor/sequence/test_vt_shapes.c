@@ -14,22 +14,25 @@
 #include "shapes.h"
 #include "suite.h"
 
-static void run_trace(const shape_setup *sh, shape_where at, vt_layout layout, uint64_t n_step,
+static family f;
+
+static void run_trace(uint32_t shape, shape_where at, vt_layout layout, uint64_t n_step,
                       bool faulty)
 {
     uint64_t seed = env_or("VT_TEST_SEED", 4711);
+    const family_setup setup = shape_setup(shape, at, layout, VT_MAPPER_OWNER);
     n_step = env_or("VT_TEST_STEPS", suite_is_long() ? n_step : n_step / 2);
-    print_message("%s, on %d, layout %d, seed %llu\n", sh->name, at, layout,
+    print_message("%s, on %d, layout %d, seed %llu\n", setup.name, at, layout,
                   (unsigned long long)seed);
-    shapes_open(sh, at, layout, VT_MAPPER_OWNER, seed);
+    family_open(&f, &setup, seed);
     for (uint64_t k = 0; k < n_step; k++) {
         if (faulty && k % 4 > 0)
-            vt_fault_arm_random(shapes_fault(), seed ^ (k << 20), 3 + (uint32_t)(k % 12));
-        shapes_step(faulty);
-        if (k % 4 == 0) shapes_verify();
+            vt_fault_arm_random(f.fault, seed ^ (k << 20), 3 + (uint32_t)(k % 12));
+        family_step(&f, faulty);
+        if (k % 4 == 0) family_verify(&f);
     }
-    shapes_verify();
-    shapes_close();
+    family_verify(&f);
+    family_close(&f);
 }
 
 typedef struct shapes_case {
@@ -42,9 +45,9 @@ typedef struct shapes_case {
 static void test_trace_against_reference(void **state)
 {
     const shapes_case *run = *state;
-    for (int k = 0; k < SHAPE_N_SETUP; k++)
+    for (uint32_t k = 0; k < SHAPE_N_SETUP; k++)
         for (int layout = VT_LAYOUT_SPLIT; layout <= VT_LAYOUT_PACKED; layout++)
-            run_trace(&shapes_all[k], run->at, (vt_layout)layout, run->n_step, run->faulty);
+            run_trace(k, run->at, (vt_layout)layout, run->n_step, run->faulty);
 }
 
 static const shapes_case runs[] = {
@@ -56,18 +59,19 @@ static const shapes_case runs[] = {
 
 // ---- Failing calls
 
-enum { N_PRELUDE = 60, MAX_CALL = 400 };
+enum { N_PRELUDE = 85, MAX_CALL = 400 };
 
 // The same state each time.
-static void set_stage(const shape_setup *sh, vt_layout layout)
+static void set_stage(uint32_t shape, vt_layout layout)
 {
-    shapes_open(sh, SHAPE_ON_FAKE, layout, VT_MAPPER_OWNER, 97);
-    for (int k = 0; k < N_PRELUDE; k++) shapes_step(false);
+    const family_setup setup = shape_setup(shape, SHAPE_ON_FAKE, layout, VT_MAPPER_OWNER);
+    family_open(&f, &setup, 97);
+    for (int k = 0; k < N_PRELUDE; k++) family_step(&f, false);
 }
 
 // Which operation on which sequence, and how it fails: calls i .. i + n_more.
 typedef struct failure {
-    const shape_setup *sh;
+    uint32_t shape;
     vt_layout layout;
     uint32_t op, place;
     uint64_t i, n_more;
@@ -76,13 +80,13 @@ typedef struct failure {
 
 static vt_status run_op(const failure *x)
 {
-    return shapes_run_op(x->op, x->place, x->op + 1);
+    return family_run_op(&f, x->op, x->place, x->op + 1);
 }
 
 static void retry(const failure *x)
 {
-    assert_ok(vt_step(shapes_manager(), VT_AHEAD_NONE, 0, 1000)); // the system may have room again
-    vt_work(shapes_manager(), 100, NULL);
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 1000)); // the system may have room again
+    vt_work(f.m, 100, NULL);
     vt_status st = run_op(x);
     if (st == VT_EDEVICE) st = run_op(x); // the first told how an earlier prepare went
     if (!vt_is_shortage(st) && st != VT_EINVAL) assert_ok(st);
@@ -91,21 +95,21 @@ static void retry(const failure *x)
 // False: the operation has no such call.
 static bool fail_call(const failure *x)
 {
-    set_stage(x->sh, x->layout);
-    vt_fault_arm(shapes_fault(), x->i, x->n_more, x->how);
+    set_stage(x->shape, x->layout);
+    vt_fault_arm(f.fault, x->i, x->n_more, x->how);
     vt_status st = run_op(x);
-    bool has_fired = vt_fault_fired(shapes_fault()) > 0;
-    vt_fault_disarm(shapes_fault());
+    bool has_fired = vt_fault_fired(f.fault) > 0;
+    vt_fault_disarm(f.fault);
     bool is_foreseen = st == VT_OK || st == VT_EDEVICE || st == VT_EINVAL || vt_is_shortage(st);
     if (!is_foreseen || (st == VT_EDEVICE && !has_fired))
-        fail_msg("%s, operation %u at %u, call %u: %s", x->sh->name, x->op, x->place,
+        fail_msg("%s, operation %u at %u, call %u: %s", f.setup.name, x->op, x->place,
                  (unsigned)x->i, vt_status_name(st));
-    shapes_verify();
-    bool is_lost = shapes_release_lost();
+    family_verify(&f);
+    bool is_lost = family_release_lost(&f);
     if (x->n_more == 0) assert_false(is_lost);
     if (st != VT_OK && !is_lost) retry(x);
-    shapes_verify();
-    shapes_close();
+    family_verify(&f);
+    family_close(&f);
     return has_fired;
 }
 
@@ -127,16 +131,16 @@ static void sweep_all(uint64_t n_more)
 {
     for (uint32_t k = 0; k < SHAPE_N_SETUP; k++) {
         uint64_t n_call = 0;
-        for (uint32_t op = 0; shapes_has_op(op); op++)
+        for (uint32_t op = 0; family_has_op(op); op++)
             for (uint32_t place = 0; place < SHAPE_N_SEQ; place++) {
                 if (n_more && !suite_takes(op + place + (n_more > 1), 2)) continue;
-                n_call += sweep_op((failure){.sh = &shapes_all[k],
+                n_call += sweep_op((failure){.shape = k,
                                              .layout = (vt_layout)((op + place) % 2),
                                              .op = op,
                                              .place = place,
                                              .n_more = n_more});
             }
-        print_message("%s: %u calls\n", shapes_all[k].name, (unsigned)n_call);
+        print_message("%s: %u calls\n", f.setup.name, (unsigned)n_call);
         assert_true(n_call > 10 || n_more); // or the stage shows too little
     }
 }

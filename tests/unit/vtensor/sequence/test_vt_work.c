@@ -134,10 +134,10 @@ static void step(vt_ahead policy, uint32_t n_tok)
 // Spans that a step looks at, of which the mapper then does all that it is given.
 static uint64_t looks(vt_ahead policy, uint32_t n_tok)
 {
-    const uint64_t had = m->tally.looks;
+    const uint64_t had = m->looks;
     step(policy, n_tok);
     assert_ok(vt_check(m, NULL));
-    return m->tally.looks - had;
+    return m->looks - had;
 }
 
 // Until a step finds nothing more to do.
@@ -301,7 +301,7 @@ FX_TEST_WITH(test_what_is_to_go_back_is_not_prepared, setup_tight, teardown)
     assert_ok(vt_seq_record(b, d, tok, 3 * CHUNK_TOK, NULL));
     vt_seq_release(b);
     for (uint64_t n = 3; n > 0; n--) assert_ok(vt_aim_budget(m, n * chunk_bytes));
-    assert_true(m->pset.cls[0].n_pool > 0);
+    assert_true(m->pset.cls[0].n_in[VTI_POOLED] > 0);
     assert_status(VT_NOSPACE, vt_seq_prepare(a, 2 * CHUNK_TOK, 1));
     for (int i = 0; i < 8; i++) step(VT_AHEAD_NEXT, 1);
     assert_int_equal(vt_seq_backed(a), CHUNK_TOK);

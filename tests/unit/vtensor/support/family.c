@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "family.h"
+#include "router.h"
 #include "standin_assert.h"
 #include "vtensor/core/manager.h"
+#include "walk.h"
 
 // splitmix64
 static uint64_t mix(uint64_t z)
@@ -42,15 +44,26 @@ static uint8_t byte_of(uint64_t path, uint32_t plane, size_t i)
     return (uint8_t)(mix(path + plane * 1000003u + i) >> 13) | 1; // never zero
 }
 
-static uint8_t *row_of(const kin *k, uint32_t plane, uint32_t tok)
+uint8_t *family_row(const family *f, const kin *k, uint32_t plane, uint32_t tok)
 {
-    return (uint8_t *)vt_seq_plane(k->s, plane) + tok * vt_seq_stride(k->s);
+    return (uint8_t *)vt_seq_plane(k->s, plane) + tok * vt_plane_stride(f->m, plane);
+}
+
+static bool is_state(const family *f, uint32_t plane)
+{
+    return f->of_plane[plane].kind == VT_GROUP_STATE;
+}
+
+uint32_t family_needed_from(const family *f, const kin *k, uint32_t plane)
+{
+    uint32_t window = f->of_plane[plane].window_tok;
+    return window > 0 && k->from_tok > window - 1 ? k->from_tok - (window - 1) : 0;
 }
 
 static void verify_row(const family *f, const kin *k, uint32_t plane, uint32_t tok, uint64_t path)
 {
-    const uint8_t *row = row_of(k, plane, tok);
-    for (size_t i = 0; i < f->setup.row_bytes; i++)
+    const uint8_t *row = family_row(f, k, plane, tok);
+    for (size_t i = 0; i < f->of_plane[plane].row_bytes; i++)
         if (row[i] != byte_of(path, plane, i))
             fail_msg("sequence %d, token %u of %u, plane %u, byte %zu", (int)(k - f->kin), tok,
                      k->len_tok, plane, i);
@@ -66,15 +79,23 @@ static void await_device(const family *f)
     assert_ok(f->inner->ops->passed(f->inner, ticket, true, &is_passed));
 }
 
+static void verify_plane(const family *f, const kin *k, uint32_t plane)
+{
+    uint32_t front = vt_seq_front(k->s, plane);
+    uint64_t path = path_of(k, 0);
+    assert_true(front <= family_needed_from(f, k, plane));
+    if (f->setup.backend == ON_FAKE || k->len_tok == 0) return;
+    if (is_state(f, plane)) verify_row(f, k, plane, 0, path_of(k, k->len_tok));
+    for (uint32_t t = 0; t < k->len_tok && !is_state(f, plane); t++) {
+        path = mix(path * 31 + k->tok[t] + 1);
+        if (t >= front) verify_row(f, k, plane, t, path);
+    }
+}
+
 static void verify_bytes(const family *f, const kin *k)
 {
-    if (f->setup.backend == ON_FAKE) return;
     await_device(f);
-    uint64_t path = path_of(k, 0);
-    for (uint32_t t = 0; t < k->len_tok; t++) {
-        path = mix(path * 31 + k->tok[t] + 1);
-        for (uint32_t p = 0; p < f->setup.n_plane; p++) verify_row(f, k, p, t, path);
-    }
+    for (uint32_t p = 0; p < f->n_plane; p++) verify_plane(f, k, p);
 }
 
 static bool reads_zero(const family *f, const uint8_t *at, size_t size_bytes)
@@ -87,25 +108,28 @@ static bool reads_zero(const family *f, const uint8_t *at, size_t size_bytes)
 
 static void write_row(const family *f, uint8_t *row, uint32_t plane, uint64_t path)
 {
-    if (f->setup.backend == ON_FAKE) {
-        vt_fake_touch(f->inner, (uintptr_t)row, f->setup.row_bytes);
-        return;
-    }
-    for (size_t i = 0; i < f->setup.row_bytes; i++) row[i] = byte_of(path, plane, i);
+    size_t row_bytes = f->of_plane[plane].row_bytes;
+    if (f->setup.backend == ON_FAKE) vt_fake_touch(f->inner, (uintptr_t)row, row_bytes);
+    for (size_t i = 0; i < row_bytes && f->setup.backend != ON_FAKE; i++)
+        row[i] = byte_of(path, plane, i);
 }
 
-// What was extended reads as zero, and is written.
+// What was extended, and a state that begins, reads as zero.
+static void verify_zero(const family *f, const kin *k, uint32_t plane, uint32_t first)
+{
+    for (uint32_t t = first; t < (is_state(f, plane) ? first == 0 : k->len_tok); t++)
+        if (!reads_zero(f, family_row(f, k, plane, t), f->of_plane[plane].row_bytes))
+            fail_msg("token %u, plane %u is not zero", t, plane);
+}
+
 static void write_rows(const family *f, const kin *k, uint32_t first)
 {
     await_device(f);
-    for (uint32_t t = first; t < k->len_tok; t++) {
-        uint64_t path = path_of(k, t + 1);
-        for (uint32_t p = 0; p < f->setup.n_plane; p++) {
-            uint8_t *row = row_of(k, p, t);
-            if (!reads_zero(f, row, f->setup.row_bytes))
-                fail_msg("token %u, plane %u is not zero", t, p);
-            write_row(f, row, p, path);
-        }
+    for (uint32_t p = 0; p < f->n_plane; p++) verify_zero(f, k, p, first);
+    for (uint32_t p = 0; p < f->n_plane; p++) {
+        if (is_state(f, p)) write_row(f, family_row(f, k, p, 0), p, path_of(k, k->len_tok));
+        for (uint32_t t = first; t < k->len_tok && !is_state(f, p); t++)
+            write_row(f, family_row(f, k, p, t), p, path_of(k, t + 1));
     }
 }
 
@@ -115,18 +139,20 @@ static void verify_clean(const family *f, const kin *k)
 {
     const vti_geo *geo = &f->m->geo;
     const vti_span *sp = k->s->span;
-    const vti_lane *l = &sp->lane[0];
-    size_t slice = geo->group[0].slice_bytes;
-    bool is_known = f->setup.mapper == VT_MAPPER_OWNER && !l->needs_zeroing &&
-                    !vt_seq_is_swapped(k->s) && !vt_seq_is_lost(k->s);
+    bool is_known =
+        f->setup.mapper == VT_MAPPER_OWNER && !vt_seq_is_swapped(k->s) && !vt_seq_is_lost(k->s);
     if (!is_known) return;
     await_device(f);
-    for (uint32_t p = l->n_owned; p < l->n_end; p++) {
-        size_t own = l->dirty_end > p * slice ? l->dirty_end - p * slice : 0;
-        if (l->at[p] == VTI_NO_CHUNK || own >= slice) continue;
-        for (uint32_t v = 0; v < geo->group[0].n_view; v++) {
-            const uint8_t *at = (const uint8_t *)vti_lane_addr(geo, sp, 0, v, p);
-            assert_true(reads_zero(f, at + own, slice - own));
+    for (uint32_t g = 0; g < geo->n_group; g++) {
+        const vti_lane *l = &sp->lane[g];
+        size_t slice = geo->group[g].slice_bytes;
+        for (uint32_t p = l->n_owned; p < l->n_end && !l->needs_zeroing; p++) {
+            size_t own = l->dirty_end > p * slice ? l->dirty_end - p * slice : 0;
+            if (l->at[p] == VTI_NO_CHUNK || own >= slice) continue;
+            for (uint32_t v = 0; v < geo->group[g].n_view; v++) {
+                const uint8_t *at = (const uint8_t *)vti_lane_addr(geo, sp, g, v, p);
+                assert_true(reads_zero(f, at + own, slice - own));
+            }
         }
     }
 }
@@ -167,22 +193,32 @@ static uint64_t times(uint64_t n, size_t chunk_bytes)
     return n == UINT64_MAX ? UINT64_MAX : n * chunk_bytes;
 }
 
-void family_open(family *f, const family_setup *setup, uint64_t seed)
+static void count_planes(family *f)
 {
-    static vt_vmm *(*const open[N_BACKEND])(family *) = {open_host, open_fake, open_cuda};
-    *f = (family){.setup = *setup, .rng = seed};
-    f->inner = open[setup->backend](f);
-    f->fault = vt_fault_open(f->inner);
-    assert_non_null(f->fault);
+    const family_setup *setup = &f->setup;
+    const vt_group plain = {.n_plane = setup->n_plane, .row_bytes = setup->row_bytes};
+    for (uint32_t g = 0; g < (setup->n_group ? setup->n_group : 1); g++) {
+        const vt_group *from = setup->n_group ? &setup->group[g] : &plain;
+        f->has_state |= from->kind == VT_GROUP_STATE;
+        f->has_window |= from->window_tok > 0;
+        for (uint32_t p = 0; p < from->n_plane; p++) f->of_plane[f->n_plane++] = *from;
+    }
+}
+
+static vt_config config_of(const family *f)
+{
+    const family_setup *setup = &f->setup;
     vt_config cfg = vt_config_default();
     cfg.n_plane = setup->n_plane;
     cfg.row_bytes = setup->row_bytes;
+    cfg.n_group = setup->n_group;
+    cfg.group = setup->group;
     cfg.max_tok = FAMILY_MAX_TOK;
     cfg.max_seq = setup->n_seq;
     cfg.layout = setup->layout;
+    cfg.view_planes = setup->view_planes;
     cfg.mapper = setup->mapper;
     cfg.slice_bytes = setup->slice_pages * f->inner->ops->granularity(f->inner);
-    f->chunk_bytes = cfg.slice_bytes * (setup->layout == VT_LAYOUT_SPLIT ? setup->n_plane : 1);
     cfg.budget_bytes = times(setup->budget_chunks, f->chunk_bytes);
     if (setup->plain && setup->budget_chunks != UINT64_MAX)
         cfg.budget_bytes += f->chunk_bytes / 2; // too little for one
@@ -191,16 +227,34 @@ void family_open(family *f, const family_setup *setup, uint64_t seed)
     if (setup->high_chunks == UINT64_MAX) cfg.spare_high_bytes = 0;
     cfg.swap_bytes = setup->swap_chunks * f->chunk_bytes;
     cfg.swap_dir = "/tmp";
+    cfg.n_event = setup->n_group ? ROUTER_N_EVENT : 0;
     cfg.vmm = f->fault;
+    return cfg;
+}
+
+void family_open(family *f, const family_setup *setup, uint64_t seed)
+{
+    static vt_vmm *(*const open[N_BACKEND])(family *) = {open_host, open_fake, open_cuda};
+    *f = (family){.setup = *setup, .rng = seed, .n_domain = setup->n_group ? 1 : FAMILY_N_DOMAIN};
+    f->inner = open[setup->backend](f);
+    f->fault = vt_fault_open(f->inner);
+    assert_non_null(f->fault);
+    count_planes(f);
+    const uint32_t n_view = setup->layout == VT_LAYOUT_SPLIT ? f->n_plane
+                            : setup->n_group                 ? setup->n_group
+                                                             : 1;
+    f->chunk_bytes = n_view * setup->slice_pages * f->inner->ops->granularity(f->inner);
+    const vt_config cfg = config_of(f);
     assert_status(VT_OK, vt_manager_create(&cfg, &f->m));
-    for (uint32_t d = 0; d < FAMILY_N_DOMAIN; d++)
+    if (setup->n_group) router_open(f->m, setup->n_group, setup->group);
+    for (uint32_t d = 0; d < f->n_domain; d++)
         assert_status(VT_OK, vt_domain_open(f->m, &d, sizeof d, &f->domain[d]));
 }
 
 void family_close(family *f)
 {
     vt_fault_disarm(f->fault);
-    for (uint32_t d = 0; d < FAMILY_N_DOMAIN; d++) vt_domain_close(f->domain[d]);
+    for (uint32_t d = 0; d < f->n_domain; d++) vt_domain_close(f->domain[d]);
     vt_manager_destroy(f->m);
     if (f->setup.backend == ON_CUDA) standin_assert_empty();
     if (f->setup.backend != ON_FAKE) return;
@@ -212,10 +266,10 @@ void family_close(family *f)
 
 // ---- Operations
 
-static void born(kin *k, uint32_t domain)
+static void born(kin *k, uint32_t domain, uint32_t len_tok)
 {
     k->domain = domain;
-    k->len_tok = 0;
+    k->len_tok = k->from_tok = len_tok;
     k->n_pending = 0;
     k->is_busy = false;
 }
@@ -227,7 +281,7 @@ vt_status family_create(family *f, uint32_t i, uint32_t expect_tok)
     vt_status st = vt_seq_create(f->m, expect_tok, &k->s);
     assert_true((st == VT_OK) == (k->s != NULL));
     if (st != VT_OK) return st;
-    born(k, i % FAMILY_N_DOMAIN);
+    born(k, i % f->n_domain, 0);
     verify_clean(f, k);
     return VT_OK;
 }
@@ -235,7 +289,7 @@ vt_status family_create(family *f, uint32_t i, uint32_t expect_tok)
 vt_status family_match(family *f, uint32_t i, const uint32_t *tok, uint32_t n_tok)
 {
     kin *k = &f->kin[i];
-    uint32_t n_hit = 0, domain = i % FAMILY_N_DOMAIN;
+    uint32_t n_hit = 0, domain = i % f->n_domain;
     assert_null(k->s);
     uint32_t expect = vt_match(f->domain[domain], tok, n_tok);
     vt_status st = vt_seq_match(f->domain[domain], tok, n_tok, 0, &k->s, &n_hit);
@@ -243,8 +297,7 @@ vt_status family_match(family *f, uint32_t i, const uint32_t *tok, uint32_t n_to
     if (st != VT_OK) return st;
     assert_int_equal(n_hit, expect);
     assert_int_equal(n_hit, vt_seq_len(k->s));
-    born(k, domain);
-    k->len_tok = n_hit;
+    born(k, domain, n_hit);
     memcpy(k->tok, tok, n_hit * sizeof *tok);
     verify_bytes(f, k);
     return VT_OK;
@@ -266,6 +319,8 @@ vt_status family_extend(family *f, uint32_t i, uint32_t len_tok)
     verify_clean(f, k);
     if (st != VT_OK) return st;
     assert_true(vt_seq_backed(k->s) >= len_tok);
+    if (len_tok <= had) return VT_OK;
+    k->from_tok = had;
     while (k->len_tok < len_tok) k->tok[k->len_tok++] = family_token(f);
     write_rows(f, k, had);
     return VT_OK;
@@ -289,8 +344,7 @@ vt_status family_fork(family *f, uint32_t i, uint32_t child, uint32_t len_tok)
     vt_status st = vt_seq_fork(k->s, len_tok, &c->s);
     assert_true((st == VT_OK) == (c->s != NULL));
     if (st != VT_OK) return st;
-    born(c, k->domain);
-    c->len_tok = len_tok;
+    born(c, k->domain, len_tok);
     memcpy(c->tok, k->tok, sizeof k->tok);
     verify_bytes(f, c);
     return VT_OK;
@@ -301,6 +355,7 @@ vt_status family_cut(family *f, uint32_t i, uint32_t len_tok)
     kin *k = &f->kin[i];
     vt_status st = vt_seq_truncate(k->s, len_tok);
     if (st == VT_OK && len_tok < k->len_tok) k->len_tok = len_tok;
+    if (k->from_tok > k->len_tok) k->from_tok = k->len_tok;
     if (k->n_pending > k->len_tok) k->n_pending = k->len_tok;
     assert_int_equal(vt_seq_len(k->s), k->len_tok);
     return st;
@@ -319,6 +374,7 @@ static size_t slice_bytes_of(const family *f)
 
 uint64_t family_chunks_for(const family *f, uint32_t len_tok)
 {
+    if (f->setup.n_group) return 0;
     return (len_tok * row_bytes_of(f) + slice_bytes_of(f) - 1) / slice_bytes_of(f);
 }
 
@@ -337,7 +393,7 @@ vt_status family_record(family *f, uint32_t i, uint32_t n_tok, const vt_retentio
     vt_status st = vt_seq_record(k->s, f->domain[k->domain], k->tok, n_tok, keep);
     if (st == VT_EINVAL || n_tok == 0) return st;
     k->n_pending = st == VT_OK ? n_tok : 0;
-    if (st != VT_OK) return st;
+    if (st != VT_OK || f->setup.n_group) return st;
     assert_true(vt_match(f->domain[k->domain], k->tok, n_tok) >= shared_at_once(f, k, n_tok));
     return st;
 }
@@ -347,7 +403,7 @@ static void verify_recorded(const family *f, const kin *k)
 {
     uint32_t n_hit = vt_match(f->domain[k->domain], k->tok, k->n_pending);
     vt_stats st = family_stats(f);
-    if (n_hit < k->n_pending && !f->faulty)
+    if (n_hit < k->n_pending && !f->faulty && !f->setup.n_group)
         fail_msg(
             "operation %u: the release of sequence %d, of %u tokens, recorded %u of %u; device "
             "errors: %d, quarantined spans: %d",
@@ -360,7 +416,12 @@ void family_release(family *f, uint32_t i)
     kin *k = &f->kin[i];
     bool is_whole = !vt_seq_is_swapped(k->s) && !vt_seq_is_lost(k->s);
     bool is_told = k->n_pending > 0 && is_whole;
-    if (is_told) family_tell(f, k->domain, k->tok, k->n_pending);
+    if (is_told) {
+        family_tell(f, k->domain, k->tok, k->n_pending);
+        tales *t = &f->told[k->domain];
+        if (!t->full)
+            t->at[t->n - 1].has_end = t->at[t->n - 1].is_sure = k->n_pending == k->len_tok;
+    }
     vt_seq_release(k->s);
     k->s = NULL;
     if (is_told) verify_recorded(f, k);
@@ -388,14 +449,26 @@ vt_stats family_stats(const family *f)
     return st;
 }
 
-static void verify_sums(const family *f, uint64_t n_seq, uint64_t n_tok, uint64_t n_chunk)
+// What a sequence has in planes without a window; of one that has one, it has at least nothing.
+static uint64_t live_bytes_of(const family *f, const kin *k)
+{
+    uint64_t n = 0;
+    for (uint32_t p = 0; p < f->n_plane && k->len_tok > 0; p++)
+        if (f->of_plane[p].window_tok == 0)
+            n += f->of_plane[p].row_bytes * (is_state(f, p) ? 1 : k->len_tok);
+    return n;
+}
+
+static void verify_sums(const family *f, uint64_t n_seq, uint64_t live_bytes, uint64_t n_chunk)
 {
     vt_stats st = family_stats(f);
     assert_int_equal(st.seqs, n_seq);
-    assert_int_equal(st.live_bytes, n_tok * f->setup.n_plane * f->setup.row_bytes);
+    assert_true(f->has_window ? st.live_bytes >= live_bytes : st.live_bytes == live_bytes);
     assert_int_equal(st.chunks_created,
                      st.chunks_owned + st.chunks_shared + st.chunks_cached + st.chunks_spare);
-    assert_int_equal(st.mapped_bytes, st.chunks_created * st.chunk_bytes);
+    assert_int_equal(st.mapped_bytes,
+                     st.owned_bytes + st.shared_bytes + st.cached_bytes + st.spare_bytes);
+    if (!f->setup.n_group) assert_int_equal(st.mapped_bytes, st.chunks_created * st.chunk_bytes);
     assert_true(st.mapped_bytes <= st.budget_bytes ||
                 st.mapped_bytes - st.budget_bytes <= st.returning_bytes);
     if (f->setup.plain && st.quarantined_spans == 0) {
@@ -416,22 +489,30 @@ void family_look(family *f)
         verify_bytes(f, k);
         verify_clean(f, k);
     }
+    if (f->setup.n_group) router_follow();
 }
 
 void family_verify(family *f)
 {
     const char *what = NULL;
-    uint64_t n_seq = 0, n_tok = 0, n_chunk = 0;
+    uint64_t n_seq = 0, live_bytes = 0, n_chunk = 0;
     for (uint32_t i = 0; i < FAMILY_MAX_SEQ; i++) {
         if (!f->kin[i].s) continue;
         n_seq++;
-        n_tok += f->kin[i].len_tok;
+        live_bytes += live_bytes_of(f, &f->kin[i]);
         n_chunk += family_chunks_for(f, f->kin[i].len_tok);
     }
     family_look(f);
+    if (f->setup.n_group) {
+        vt_snapshot *snap;
+        router_verify(f->domain[0]);
+        assert_ok(vt_snapshot_take(f->m, &snap));
+        walk_verify(f->m, snap);
+        vt_snapshot_free(snap);
+    }
     // What a failing device has left of released sequences is let go of now, and nothing else is.
     if (f->setup.plain) assert_ok(vt_trim(f->m, UINT64_MAX, NULL));
-    verify_sums(f, n_seq, n_tok, n_chunk);
+    verify_sums(f, n_seq, live_bytes, n_chunk);
     if (vt_check(f->m, &what) != VT_OK) fail_msg("vt_check: %s", what);
     if (f->setup.backend != ON_FAKE) return;
     vt_fake_report now = vt_fake_look(f->inner);

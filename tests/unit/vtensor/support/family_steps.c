@@ -1,8 +1,9 @@
 // family_steps.c - one step of a random trace over all operations, and what it may answer:
 //
 //   - VT_NOSPACE is wrong if what is held and what the step needs fit the budget together, or if
-//     the step needs no memory;
-//   - a match finds no more than was recorded, and all of it if nothing was evicted.
+//     the step needs no memory; with several groups, if memory has no limit;
+//   - a match finds no more than was recorded, and all of it if nothing was evicted; with several
+//     groups, what has ended with its sequence.
 #include "assert_vt.h"
 
 #include <string.h>
@@ -37,6 +38,10 @@ static void judge(const family *f, const before *b, vt_status st)
 {
     if (!vt_is_shortage(st) || f->faulty || f->setup.mapper == VT_MAPPER_THREAD) return;
     if (st == VT_BUSY && (f->setup.device || f->n_moving > 0)) return;
+    if (f->setup.n_group) {
+        assert_true(f->setup.budget_chunks != UINT64_MAX || f->setup.device);
+        return;
+    }
     if (fits(f, b)) fail_msg("no space, where %d chunks more had fit", (int)b->need);
 }
 
@@ -75,12 +80,45 @@ static void fail_hit(const family *f, const tale *like, uint32_t best, uint32_t 
              (int)st.prefix_evicted, (int)st.device_errors, (int)st.quarantined_spans);
 }
 
+// A node of the tree that has more tokens takes no chunk that lacks their rows, so where a window
+// has passed in the longer one, the shorter one cannot be matched.
+static bool is_continued(const tales *t, const tale *of)
+{
+    for (uint32_t k = 0; k < t->n; k++)
+        if (t->at[k].n_tok > of->n_tok &&
+            in_common(t->at[k].tok, t->at[k].n_tok, of->tok, of->n_tok) == of->n_tok)
+            return true;
+    return false;
+}
+
+// Without a limit of memory nothing is evicted: what ended with its sequence can be matched as long
+// as it is. With a state a match ends where some sequence did.
+static void foresee_shapes(const family *f, const tales *t, const uint32_t *tok, uint32_t n_tok,
+                           uint32_t n_hit)
+{
+    uint32_t least = 0;
+    bool has_end = n_hit == 0;
+    for (uint32_t k = 0; k < t->n; k++) {
+        const tale *of = &t->at[k];
+        uint32_t n = in_common(of->tok, of->n_tok, tok, n_tok);
+        has_end |= of->has_end && of->n_tok == n_hit && n == n_hit;
+        if (of->is_sure && n == of->n_tok && n > least && !(f->has_window && is_continued(t, of)))
+            least = n;
+    }
+    if (f->has_state && !has_end) fail_msg("a match of %u tokens, where no state was", n_hit);
+    if (f->setup.budget_chunks == UINT64_MAX && !f->faulty) assert_true(n_hit >= least);
+}
+
 static void foresee_hit(const family *f, uint32_t domain, const uint32_t *tok, uint32_t n_tok)
 {
     const tales *t = &f->told[domain];
     uint32_t best, n_hit = vt_match(f->domain[domain], tok, n_tok);
     const tale *like = best_tale(t, tok, n_tok, &best);
     if (t->full || n_hit == best) return;
+    if (f->setup.n_group && n_hit < best) {
+        foresee_shapes(f, t, tok, n_tok, n_hit);
+        return;
+    }
     bool may_be_gone = family_stats(f).prefix_evicted > t->had_evicted;
     if (n_hit > best || !may_be_gone) fail_hit(f, like, best, n_hit);
 }
@@ -153,15 +191,18 @@ static vt_status step_fork(family *f, uint32_t i)
 {
     uint32_t child = draw(f, f->setup.n_seq);
     if (f->kin[child].s) return VT_OK;
-    before b = look(f, 1); // a copy of the tail
-    vt_status st = family_fork(f, i, child, draw(f, f->kin[i].len_tok + 1));
+    before b = look(f, 1);                             // a copy of the tail
+    const bool whole = f->setup.n_group && draw(f, 2); // else windows and states rarely allow it
+    uint32_t len_tok = whole ? f->kin[i].len_tok : draw(f, f->kin[i].len_tok + 1);
+    vt_status st = family_fork(f, i, child, len_tok);
     judge(f, &b, st);
     return st;
 }
 
 static vt_status step_cut(family *f, uint32_t i)
 {
-    vt_status st = family_cut(f, i, draw(f, f->kin[i].len_tok + 1));
+    const bool all = f->setup.n_group && draw(f, 4) == 0;
+    vt_status st = family_cut(f, i, all ? 0 : draw(f, f->kin[i].len_tok + 1));
     assert_false(vt_is_shortage(st));
     return st;
 }
@@ -178,8 +219,15 @@ static vt_status step_record(family *f, uint32_t i)
     vt_status st = family_record(f, i, n_tok, plain ? NULL : &keep);
     uint32_t has = vt_match(f->domain[k->domain], k->tok, n_tok);
     if (st == VT_NOPINS) assert_true(!plain && keep.pinned);
-    assert_true(has >= had);
-    if (has > had) family_tell(f, k->domain, k->tok, has);
+    if (!f->setup.n_group) assert_true(has >= had);
+    if (f->setup.n_group) { // a part of it may be shared even after a failure
+        if (st == VT_EINVAL || n_tok == 0) return st;
+        family_tell(f, k->domain, k->tok, n_tok);
+        tales *t = &f->told[k->domain];
+        if (!t->full) t->at[t->n - 1].has_end = n_tok == k->len_tok;
+    } else if (has > had) {
+        family_tell(f, k->domain, k->tok, has);
+    }
     return st;
 }
 
@@ -393,6 +441,11 @@ static uint32_t weight_of(const family *f, const step *s)
 {
     bool is_plain = s->run == step_grow || s->run == step_release || s->run == step_trim ||
                     s->run == step_ahead;
+    bool sets_limit =
+        s->run == step_budget || s->run == step_aim || s->run == step_give_back ||
+        ((s->run == step_trim || s->run == step_evict) && f->setup.budget_chunks == UINT64_MAX);
+    // foresee_shapes relies on what the limit was, and a router on the counts of the domain.
+    if (f->setup.n_group && (sets_limit || s->run == step_reopen)) return 0;
     return is_plain || !f->setup.plain ? s->weight : 0;
 }
 
@@ -430,8 +483,8 @@ static vt_status come_to_life(family *f, uint32_t i)
     if (plain) {
         st = family_create(f, i, draw(f, FAMILY_MAX_TOK));
     } else {
-        uint32_t n_tok = draw_prompt(f, i % FAMILY_N_DOMAIN, tok);
-        foresee_hit(f, i % FAMILY_N_DOMAIN, tok, n_tok);
+        uint32_t n_tok = draw_prompt(f, i % f->n_domain, tok);
+        foresee_hit(f, i % f->n_domain, tok, n_tok);
         st = family_match(f, i, tok, n_tok);
     }
     judge(f, &b, st);
@@ -440,12 +493,15 @@ static vt_status come_to_life(family *f, uint32_t i)
 
 // ---- A device that runs beside
 
+// A kernel reads what a sequence may read.
 static void launch(family *f, const kin *k)
 {
-    bool split = f->setup.layout == VT_LAYOUT_SPLIT;
-    size_t size_bytes = k->len_tok * vt_seq_stride(k->s);
-    for (uint32_t p = 0; p < (split ? f->setup.n_plane : 1) && size_bytes > 0; p++)
-        vt_fake_run(f->inner, (uintptr_t)vt_seq_plane(k->s, p), size_bytes);
+    for (uint32_t p = 0; p < f->n_plane && k->len_tok > 0; p++) {
+        uint32_t from = family_needed_from(f, k, p);
+        size_t stride = vt_plane_stride(f->m, p);
+        size_t size_bytes = (k->len_tok - from - 1) * stride + f->of_plane[p].row_bytes;
+        vt_fake_run(f->inner, (uintptr_t)family_row(f, k, p, from), size_bytes);
+    }
 }
 
 // Kernels for one of the sequences, and now and then all are done.
@@ -485,7 +541,8 @@ static void print_condition(const char *when, const condition *c)
 static void verify_answer(const family *f, uint32_t i, vt_status st, const condition *was)
 {
     bool is_right = st != VT_ENOMEM && (f->faulty || st != VT_EDEVICE) &&
-                    (st != VT_EINVAL || was->swapped || f->setup.swap_chunks == 0);
+                    (st != VT_EINVAL || was->swapped || f->setup.swap_chunks == 0 || f->has_state ||
+                     f->has_window);
     if (is_right) return;
     const kin *k = &f->kin[i];
     const condition is = condition_of(k);
@@ -515,4 +572,36 @@ void family_step(family *f, bool faulty)
     vt_status st = was.lives ? run_drawn_step(f, i) : come_to_life(f, i);
     vt_fault_disarm(f->fault);
     verify_answer(f, i, st, &was);
+}
+
+// ---- One operation, for sweeps
+
+bool family_has_op(uint32_t op)
+{
+    return op <= N_STEP;
+}
+
+// Draws the same each time, so that a retry finds what the first try left undone.
+vt_status family_run_op(family *f, uint32_t op, uint32_t i, uint64_t seed)
+{
+    uint64_t rng = f->rng;
+    bool makes = op == N_STEP;
+    if (makes == (f->kin[i].s != NULL)) return VT_OK;
+    if (!makes && weight_of(f, &steps[op]) == 0) return VT_OK;
+    f->rng = seed;
+    f->faulty = true;
+    vt_status st = makes ? come_to_life(f, i) : steps[op].run(f, i);
+    f->rng = rng;
+    return st;
+}
+
+bool family_release_lost(family *f)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < FAMILY_MAX_SEQ; i++) {
+        if (!f->kin[i].s || !vt_seq_is_lost(f->kin[i].s)) continue;
+        family_release(f, i);
+        any = true;
+    }
+    return any;
 }

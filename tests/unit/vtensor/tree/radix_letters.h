@@ -15,7 +15,6 @@ enum { N_SERIES = 8, N_POSITION = 64, MAX_LETTER = 32 };
 
 extern vti_geo geo;
 extern vti_pset ps;
-extern vti_events *events;
 extern vti_radix *t;
 extern vt_domain *d; // open in it from the beginning
 

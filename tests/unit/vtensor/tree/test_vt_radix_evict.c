@@ -10,7 +10,8 @@
 // The leaf that goes next, by its last letter; '-' if there is none.
 static char next_leaf(uint64_t now_ms)
 {
-    vti_priority_expire(t, now_ms);
+    t->now_ms = now_ms;
+    vti_priority_expire(t);
     const vti_heap *h = &t->heap[VTI_BY_PRIORITY];
     return h->n > 0 ? last_letter(h->at[1]) : '-';
 }
@@ -23,11 +24,11 @@ static const char *evict_all(uint64_t now_ms)
     size_t n = 0;
     for (;; n++) {
         char leaf = next_leaf(now_ms);
-        uint64_t n_node = vti_radix_look(t).n_node, could = n_evictable();
-        if (!vti_radix_evict(t, now_ms)) break;
+        uint64_t n_node = t->n_node, could = n_evictable();
+        if (!vti_radix_evict(t)) break;
         verify();
         assert_true(n < sizeof order - 1);
-        order[n] = vti_radix_look(t).n_node < n_node ? leaf : '*';
+        order[n] = t->n_node < n_node ? leaf : '*';
         assert_true(n_evictable() <= could);
     }
     order[n] = 0;
@@ -51,7 +52,7 @@ FX_TEST_WITH(test_blocks_go_from_the_end_of_a_path, tree_setup, tree_teardown)
     (void)push("abcd", 'A');
     vti_node *f = push("abef", 'B');
     (void)push("xy", 'C');
-    assert_string_equal((vti_radix_evict(t, 0), tree_of(d)), "ab[B0](ef[B1]) xy[C0]");
+    assert_string_equal((vti_radix_evict(t), tree_of(d)), "ab[B0](ef[B1]) xy[C0]");
     vti_radix_touch(t, f);
     assert_string_equal(evict_all(0), "yfb"); // ab is worth what ef was
 }
@@ -61,11 +62,11 @@ FX_TEST_WITH(test_a_chunk_at_a_time_is_freed, tree_setup, tree_teardown)
     (void)push("abcdefgh", 'A');
     for (uint64_t n = 4; n > 0; n--) {
         assert_int_equal(n_in(VT_CHUNK_CACHED), n);
-        assert_true(vti_radix_evict(t, 0));
+        assert_true(vti_radix_evict(t));
         assert_int_equal(n_in(VT_CHUNK_CACHED), n - 1);
     }
-    assert_false(vti_radix_evict(t, 0));
-    assert_int_equal(vti_radix_look(t).n_evicted, 4);
+    assert_false(vti_radix_evict(t));
+    assert_int_equal(t->n_evicted, 4);
 }
 
 FX_TEST_WITH(test_low_priority_goes_first, tree_setup, tree_teardown)
@@ -127,7 +128,8 @@ FX_TEST_WITH(test_worth_ends_at_its_time, tree_setup, tree_teardown)
     assert_int_equal(next_leaf(50), '2');
     assert_string_equal(evict_all(99), "2453");
     assert_int_equal(next_leaf(99), '-');
-    vti_priority_expire(t, 100);
+    t->now_ms = 100;
+    vti_priority_expire(t);
     assert_int_equal(n_evictable(), 1);
     assert_string_equal(evict_all(100), "1");
 }
@@ -137,7 +139,7 @@ FX_TEST_WITH(test_what_ends_earlier_is_not_inherited, tree_setup, tree_teardown)
     vti_node *c = push("abc", 'A'), *b = c->parent;
     retain(c, 5, false, 10, 0);
     retain(b, 3, false, 0, 0);
-    assert_true(vti_radix_evict(t, 0));
+    assert_true(vti_radix_evict(t));
     verify();
     assert_int_equal(b->keep.priority, 3); // else it would be plain from 10 on
     assert_int_equal(b->keep.until_ms, 0);
@@ -149,10 +151,10 @@ FX_TEST_WITH(test_the_later_end_is_inherited, tree_setup, tree_teardown)
         vti_node *c = push("abc", 'A'), *b = c->parent;
         retain(c, 3, false, later ? 0 : 10, 0);
         retain(b, 3, false, 20, 0);
-        assert_true(vti_radix_evict(t, 0));
+        assert_true(vti_radix_evict(t));
         verify();
         assert_int_equal(b->keep.until_ms, later ? 0 : 20);
-        assert_true(vti_radix_evict(t, 0));
+        assert_true(vti_radix_evict(t));
     }
 }
 
@@ -166,7 +168,7 @@ FX_TEST_WITH(test_references_hold, tree_setup, tree_teardown)
     verify();
     assert_string_equal(evict_all(0), "x");
     vti_radix_unref(t, c);
-    assert_false(vti_radix_evict(t, 0));
+    assert_false(vti_radix_evict(t));
     vti_radix_unref(t, c);
     assert_string_equal(evict_all(0), "c");
     vti_radix_unref(t, b);
@@ -178,25 +180,28 @@ FX_TEST_WITH(test_pins_hold_so_many_bytes_at_most, tree_setup, tree_teardown)
     vt_retention pin = {.pinned = true, .until_ms = 10}, high = {.priority = 7};
     vti_node *f = push("abcdef", 'A'), *z = push("abcdyz", 'B');
     assert_tree("ab[B0](cd[B1](ef[A2] yz[B2]))"); // two bytes to a chunk
-    assert_int_equal(vti_radix_retain(t, f, &high, 0, 0), VT_OK);
-    assert_int_equal(vti_radix_retain(t, f, &pin, 5, 0), VT_NOPINS);
+    assert_int_equal(vti_radix_retain(t, f, &high, 0), VT_OK);
+    assert_int_equal(vti_radix_retain(t, f, &pin, 5), VT_NOPINS);
     assert_int_equal(f->keep.priority, 7);
-    assert_int_equal(vti_radix_retain(t, f, &pin, 6, 0), VT_OK);
-    assert_int_equal(vti_radix_retain(t, f, &pin, 6, 0), VT_OK);
-    assert_int_equal(vti_radix_retain(t, z, &pin, 7, 0), VT_NOPINS);
-    assert_int_equal(vti_radix_retain(t, z, &high, 0, 0), VT_OK);
-    assert_int_equal(vti_radix_retain(t, z, &pin, 8, 0), VT_OK); // what is above counts once
+    assert_int_equal(vti_radix_retain(t, f, &pin, 6), VT_OK);
+    assert_int_equal(vti_radix_retain(t, f, &pin, 6), VT_OK);
+    assert_int_equal(vti_radix_retain(t, z, &pin, 7), VT_NOPINS);
+    assert_int_equal(vti_radix_retain(t, z, &high, 0), VT_OK);
+    assert_int_equal(vti_radix_retain(t, z, &pin, 8), VT_OK); // what is above counts once
     verify();
     assert_int_equal(t->pinned_bytes, 8);
     assert_int_equal(n_evictable(), 0);
-    assert_int_equal(vti_radix_retain(t, d->root, &pin, 0, 0), VT_OK); // nothing to pin
+    assert_int_equal(vti_radix_retain(t, d->root, &pin, 0), VT_OK); // nothing to pin
     vt_retention ended = {.pinned = true, .until_ms = 3};
-    assert_int_equal(vti_radix_retain(t, z, &ended, 0, 3), VT_OK);
+    t->now_ms = 3;
+    assert_int_equal(vti_radix_retain(t, z, &ended, 0), VT_OK);
     assert_int_equal(t->pinned_bytes, 6);
     vti_node *q = push("q", 'C');
-    assert_int_equal(vti_radix_retain(t, q, &pin, 7, 9), VT_NOPINS);
+    t->now_ms = 9;
+    assert_int_equal(vti_radix_retain(t, q, &pin, 7), VT_NOPINS);
     pin.until_ms = 20;
-    assert_int_equal(vti_radix_retain(t, q, &pin, 2, 10), VT_OK); // the others have ended
+    t->now_ms = 10;
+    assert_int_equal(vti_radix_retain(t, q, &pin, 2), VT_OK); // the others have ended
     verify();
     assert_int_equal(n_evictable(), 4);
 }
@@ -271,7 +276,7 @@ FX_TEST_WITH(test_a_closed_domain_may_have_no_quota_left, tree_setup, tree_teard
     vt_domain_set_quota(e, 0);
     assert_string_equal(tree_of(e), "");
     vt_domain_close(e);
-    assert_int_equal(vti_radix_look(t).n_domain, 1);
+    assert_int_equal(t->n_domain, 1);
 }
 
 // ---- Beside
@@ -288,12 +293,12 @@ FX_TEST_WITH(test_windows_that_nobody_needs_go_before_leaves, window_setup, tree
     (void)push("abcdefgh", 'A'); // row 8 sees g and h
     assert_int_equal(n_evictable(), 16);
     (void)push("x", 'B');
-    assert_true(vti_radix_evict(t, 0));
+    assert_true(vti_radix_evict(t));
     assert_tree("ab[A0 A1|A0 A1](cd[A2 A3|A2 A3](ef[A4 A5|- -](gh[A6 A7|A6 A7]))) x[B0|B0]");
     assert_int_equal(match("abcdef").n_tok, 4); // of those used together the last goes first
-    assert_true(vti_radix_evict(t, 0) && vti_radix_evict(t, 0));
+    assert_true(vti_radix_evict(t) && vti_radix_evict(t));
     verify();
-    assert_int_equal(vti_radix_look(t).n_window, 3);
+    assert_int_equal(t->n_window, 3);
     assert_int_equal(match("abcdefgh").n_tok, 8);
     assert_int_equal(match("abcdef").n_tok, 0);
     assert_string_equal(evict_all(0), "hfdbx");
@@ -307,8 +312,8 @@ FX_TEST_WITH(test_windows_in_use_are_as_used_as_the_end, window_setup, tree_tear
     (void)push("q", 'C');
     vti_radix_touch(t, e);
     (void)f;
-    assert_true(vti_radix_evict(t, 0)); // ab's
-    assert_true(vti_radix_evict(t, 0)); // f, older than e and its window
+    assert_true(vti_radix_evict(t)); // ab's
+    assert_true(vti_radix_evict(t)); // f, older than e and its window
     assert_tree("ab[B0 B1|- -](cd[B2 B3|B2 B3](x[B4|B4])) q[C0|C0]");
     assert_string_equal(evict_all(0), "qxdb");
     e = push("abcdx", 'B');
@@ -323,7 +328,7 @@ FX_TEST_WITH(test_what_sequences_hold_beside_stays, window_setup, tree_teardown)
     (void)push("x", 'B');
     vti_pset_user_hold(&ps, chunk_named(1, 'A', 0));
     vti_pset_user_hold(&ps, chunk_named(1, 'A', 1));
-    assert_true(vti_radix_evict(t, 0)); // cd: ab's are in use, and count as used now
+    assert_true(vti_radix_evict(t)); // cd: ab's are in use, and count as used now
     assert_tree("ab[A0 A1|A0 A1] x[B0|B0]");
     verify();
     vti_pset_user_drop(&ps, chunk_named(1, 'A', 0), VTI_IN_POOL, false);
@@ -379,7 +384,7 @@ FX_TEST_WITH(test_states_are_held_beside, tree_setup, tree_teardown)
     assert_tree("ab[C0|C0 C1](cd[B1|B0 B1])");
     vti_radix_ref(t, n);
     assert_int_equal(n_evictable(), 4);
-    assert_true(vti_radix_evict(t, 0));
+    assert_true(vti_radix_evict(t));
     assert_tree("ab[C0|C0 C1](cd[B1|- -])");
     assert_int_equal(match("abcd").n_tok, 2);
     assert_string_equal(evict_all(0), "*");
@@ -401,7 +406,7 @@ FX_TEST_WITH(test_evicting_does_not_walk, window_setup, tree_teardown)
     }
     for (uint32_t p = 0; p < 4; p++) vti_pset_user_hold(&ps, chunk_named(1, 'A', p));
     uint64_t clock = t->clock;
-    for (int i = 0; i < N - N_PINNED; i++) assert_true(vti_radix_evict(t, 0));
+    for (int i = 0; i < N - N_PINNED; i++) assert_true(vti_radix_evict(t));
     verify();
     assert_in_range(t->clock - clock, 0, N - N_PINNED);
     for (uint32_t p = 0; p < 4; p++)

@@ -53,7 +53,7 @@ typedef struct model {
     uint64_t quota[N_DOMAIN];
     bool is_plain; // no windows, no states
     uint32_t n_letter;
-    uint64_t now_ms, random;
+    uint64_t random;
 } model;
 
 static model m;
@@ -258,7 +258,7 @@ static void step_end(seq *s)
 
 static bool has_ended(const vti_node *n)
 {
-    return n->keep.until_ms != 0 && n->keep.until_ms <= m.now_ms;
+    return n->keep.until_ms != 0 && n->keep.until_ms <= m.t->now_ms;
 }
 
 static bool is_pinned(const vti_node *n)
@@ -316,7 +316,7 @@ static uint64_t foresee_evictable(void)
 static uint64_t n_evictable(void)
 {
     uint64_t n = 0;
-    for (uint32_t g = 0; g < m.geo.n_group; g++) n += m.ps.cls[g].n_evictable;
+    for (uint32_t g = 0; g < m.geo.n_group; g++) n += m.ps.cls[g].n_in[VTI_EVICTABLE];
     return n;
 }
 
@@ -345,13 +345,13 @@ static bool evict_one(void)
     string path = leaf ? path_of(leaf) : (string){0};
     uint32_t in = 0, start = leaf ? leaf->start : 0;
     while (leaf && m.domain[in] != leaf->domain) in++;
-    uint64_t n_node = vti_radix_look(m.t).n_node, n_was = m.domain[in]->stats.prefix_nodes;
-    if (!vti_radix_evict(m.t, m.now_ms)) {
+    uint64_t n_node = m.t->n_node, n_was = m.domain[in]->stats.prefix_nodes;
+    if (!vti_radix_evict(m.t)) {
         assert_null(leaf);
         assert_int_equal(n_evictable(), 0);
         return false;
     }
-    if (vti_radix_look(m.t).n_node == n_node) { // chunks beside
+    if (m.t->n_node == n_node) { // chunks beside
         assert_false(m.is_plain);
         return true;
     }
@@ -365,7 +365,7 @@ static bool evict_one(void)
 // Evicting all there is sets free what was foreseen.
 static void step_evict_all(void)
 {
-    vti_priority_expire(m.t, m.now_ms);
+    vti_priority_expire(m.t);
     uint64_t n_before = n_cached(), n_foreseen = n_evictable();
     while (evict_one()) continue;
     assert_int_equal(n_before - n_cached(), n_foreseen);
@@ -379,9 +379,9 @@ static void step_retain(void)
     vt_retention keep = {
         .priority = (uint8_t)draw(4),
         .pinned = draw(4) == 0,
-        .until_ms = draw(2) * (m.now_ms + draw(60)),
+        .until_ms = draw(2) * (m.t->now_ms + draw(60)),
     };
-    vt_status st = vti_radix_retain(m.t, n, &keep, 600, m.now_ms);
+    vt_status st = vti_radix_retain(m.t, n, &keep, 600);
     assert_true(st == VT_OK || (st == VT_NOPINS && keep.pinned));
 }
 
@@ -415,7 +415,7 @@ static void step(void)
 {
     seq *s = &m.seq[draw(N_SEQ)];
     uint32_t what = draw(100);
-    m.now_ms += draw(4);
+    m.t->now_ms += draw(4);
     if (what < 8)
         for (uint32_t n = 1 + draw(6); n > 0 && evict_one();) n--;
     else if (what < 9)
@@ -567,7 +567,7 @@ static void count_reference(void *ctx, uint32_t chunk, bool is_kept)
 
 static void look_at_counts(void)
 {
-    vti_priority_expire(m.t, m.now_ms);
+    vti_priority_expire(m.t);
     memset(m.counted, 0, sizeof m.counted);
     const char *wrong = vti_radix_check(m.t, count_reference, NULL);
     if (wrong) fail_msg("%s", wrong);
@@ -626,7 +626,7 @@ static void trace(const vt_group *group, uint32_t n_group, uint32_t block_tok, u
     m.n_letter = 2 + (uint32_t)seed % 2;
     m.random = seed;
     vti_pset_init(&m.ps, &m.geo);
-    assert_int_equal(vti_radix_new(&m.geo, &m.ps, NULL, NULL, &m.t), VT_OK);
+    assert_int_equal(vti_radix_new(&m.geo, &m.ps, NULL, 0, &m.t), VT_OK);
     for (uint32_t i = 0; i < N_DOMAIN; i++) {
         assert_int_equal(vti_radix_open(m.t, &i, sizeof i, &m.domain[i]), VT_OK);
         m.quota[i] = UINT64_MAX;
@@ -639,7 +639,7 @@ static void trace(const vt_group *group, uint32_t n_group, uint32_t block_tok, u
         if (m.seq[i].alive) step_end(&m.seq[i]);
     vti_radix_free(m.t);
     for (uint32_t g = 0; g < n_group; g++)
-        assert_int_equal(m.ps.cls[g].n_pool, m.n_made[g]); // nothing is held any more
+        assert_int_equal(m.ps.cls[g].n_in[VTI_POOLED], m.n_made[g]); // nothing is held any more
     vti_pset_free(&m.ps);
 }
 
