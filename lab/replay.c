@@ -9,6 +9,13 @@
 
 #include <stdlib.h>
 
+// Virtual time: the passes so far and the memory calls that a step waited for.
+static double replay_now_us(const void *replay)
+{
+    const fxi_replay *r = replay;
+    return r->model->clock_us + r->memory->owner_us;
+}
+
 // ---- what the engine reports --------------------------------------------------------------------
 
 // The KV memory and the sequences now.
@@ -47,14 +54,9 @@ static void note_pass(void *replay)
 
 static const char what[] = "replay";
 
-static double replay_clock_us(const void *replay)
-{
-    return fxi_replay_now_us(replay);
-}
-
 static uint64_t look_at_clock(void *replay)
 {
-    return (uint64_t)fxi_replay_now_us(replay);
+    return (uint64_t)replay_now_us(replay);
 }
 
 // ---- a vocabulary of one token -----------------------------------------------------------------
@@ -113,11 +115,6 @@ static fx_options engine_options(const fxi_replay *r, uint64_t kv_bytes)
     return o;
 }
 
-static uint64_t n_calls(const fxi_simulated_memory *m)
-{
-    return m->n_create + m->n_destroy + m->n_map + m->n_unmap + m->n_protect + m->n_swap;
-}
-
 static fxi_replay *replay_of(const fxi_kv *kv)
 {
     return (fxi_replay *)((char *)kv->ops - offsetof(fxi_replay, kv_ops));
@@ -128,16 +125,16 @@ static fxi_replay *replay_of(const fxi_kv *kv)
 static void step_beside(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
     fxi_replay *r = replay_of(kv);
-    const double now_us = fxi_replay_now_us(r), end_us = now_us + r->model->pass_us;
+    const double now_us = replay_now_us(r), end_us = now_us + r->model->pass_us;
     bool goes_on = true;
     if (r->mapper_us < now_us) r->mapper_us = now_us;
     r->memory->is_beside = true;
     while (goes_on) {
         const double before_us = r->memory->beside_us;
-        const uint64_t before = n_calls(r->memory);
+        const uint64_t n_before = r->memory->n_call;
         r->real_ops->step(kv, ahead_tok, now_ms);
         r->mapper_us += r->memory->beside_us - before_us;
-        goes_on = n_calls(r->memory) > before && r->mapper_us < end_us;
+        goes_on = r->memory->n_call > n_before && r->mapper_us < end_us;
     }
     r->memory->is_beside = false;
 }
@@ -254,9 +251,9 @@ static fx_status run_iteration(fxi_replay *r, int *n_empty, fx_error *err)
 // Nothing runs until the next arrival.
 static void sleep_until(fxi_replay *r, double us)
 {
-    if (us <= fxi_replay_now_us(r)) return;
+    if (us <= replay_now_us(r)) return;
     (void)fxi_iteration_run(r->eng); // idle from now on
-    if (us > fxi_replay_now_us(r)) r->model->clock_us += us - fxi_replay_now_us(r);
+    if (us > replay_now_us(r)) r->model->clock_us += us - replay_now_us(r);
     r->memory->is_beside = true; // what is given back was given back meanwhile
     (void)fxi_iteration_run(r->eng);
     r->memory->is_beside = false;
@@ -269,7 +266,7 @@ static fx_status run_all(fxi_replay *r, fx_error *err)
     const size_t n_row = fxi_load_n_row(&opt->load, r->run.t);
     size_t next = 0, next_step = 0;
     int n_empty = 0;
-    const double start_us = fxi_replay_now_us(r);
+    const double start_us = replay_now_us(r);
     double after_us = 0; // of row `next`, from the start
     while (next < n_row || r->run.n_open > 0) {
         const size_t n_done = r->run.out->n_done + r->run.out->n_refused + r->run.n_failed;
@@ -279,7 +276,7 @@ static fx_status run_all(fxi_replay *r, fx_error *err)
                 return fxi_fail(err, FX_ECLOSED, "stopped");
         }
         if (r->run.n_open == 0) sleep_until(r, start_us + after_us);
-        while (next < n_row && start_us + after_us <= fxi_replay_now_us(r)) {
+        while (next < n_row && start_us + after_us <= replay_now_us(r)) {
             uint64_t id;
             FX_TRY(fxi_run_submit(&r->run, next, start_us + after_us, &id, err));
             if (++next < n_row) after_us = fxi_arrival_us(&opt->load, r->run.t, next, after_us);
@@ -306,7 +303,7 @@ fx_status fxi_replay_run(const fxi_trace *t, const fxi_replay_options *opt, fxi_
     FX_TRY(fxi_replay_open(&r, err));
     const double open_us = r.memory->owner_us;
     r.run = (fxi_trace_run){
-        .t = t, .opt = &opt->run, .eng = r.eng, .now_us = replay_clock_us, .clock = &r};
+        .t = t, .opt = &opt->run, .eng = r.eng, .now_us = replay_now_us, .clock = &r};
     fxi_run_begin(&r.run, out);
     fx_status st = run_all(&r, err);
     fxi_iteration_end_all(r.eng, FX_FINISH_ABORT);

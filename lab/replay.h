@@ -49,12 +49,6 @@ struct fxi_replay {
     fxi_trace_run run;
 };
 
-// Virtual time: the passes so far and the memory calls that a step waited for.
-static inline double fxi_replay_now_us(const fxi_replay *r)
-{
-    return r->model->clock_us + r->memory->owner_us;
-}
-
 // An engine over a simulated model and simulated memory; *r holds the options. Errors: as
 // fxi_replay_run.
 fx_status fxi_replay_open(fxi_replay *r, fx_error *err);

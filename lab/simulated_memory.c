@@ -83,9 +83,7 @@ static vt_status simulated_create(vt_vmm *vmm, uint64_t index, uint64_t n)
     simulated_vmm *p = simulated_of(vmm);
     const vt_vmm_class *c = simulated_class(p, index);
     p->seen.created_bytes += n * chunk_bytes(c);
-    if (p->seen.created_bytes > p->seen.peak_created_bytes)
-        p->seen.peak_created_bytes = p->seen.created_bytes;
-    p->seen.n_create += n;
+    p->seen.n_call++;
     add_cost(p, (double)(n * c->n_slice) * p->costs.create_us);
     return VT_OK;
 }
@@ -94,7 +92,7 @@ static vt_status simulated_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
 {
     simulated_vmm *p = simulated_of(vmm);
     p->seen.created_bytes -= n * chunk_bytes(simulated_class(p, index));
-    p->seen.n_destroy += n;
+    p->seen.n_call++;
     return VT_OK;
 }
 
@@ -104,7 +102,7 @@ static vt_status simulated_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint
     (void)addr, (void)slice, (void)use;
     simulated_vmm *p = simulated_of(vmm);
     p->seen.mapped_bytes += n * simulated_class(p, index)->slice_bytes;
-    p->seen.n_map++;
+    p->seen.n_call++;
     add_cost(p, (double)n * p->costs.map_us + p->costs.protect_us); // access is set once for a run
     return VT_OK;
 }
@@ -120,7 +118,7 @@ static vt_status simulated_protect(vt_vmm *vmm, uintptr_t addr, size_t size_byte
 {
     (void)addr, (void)size_bytes, (void)use;
     simulated_vmm *p = simulated_of(vmm);
-    p->seen.n_protect++;
+    p->seen.n_call++;
     add_cost(p, p->costs.protect_us);
     return VT_OK;
 }
@@ -130,7 +128,7 @@ static vt_status simulated_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
     (void)addr;
     simulated_vmm *p = simulated_of(vmm);
     p->seen.mapped_bytes -= size_bytes;
-    p->seen.n_unmap++;
+    p->seen.n_call++;
     add_cost(p, p->costs.unmap_us);
     return VT_OK;
 }
@@ -185,7 +183,7 @@ static vt_status simulated_swap_open(vt_vmm *vmm, const char *dir, uint64_t size
 
 static vt_status swap_bytes(vt_vmm *vmm, size_t size_bytes, uint64_t *sum)
 {
-    simulated_of(vmm)->seen.n_swap++;
+    simulated_of(vmm)->seen.n_call++;
     simulated_of(vmm)->seen.swapped_bytes += size_bytes;
     add_cost(simulated_of(vmm), (double)size_bytes / 1e9 * simulated_of(vmm)->costs.swap_us_per_gb);
     *sum = 0;

@@ -1,8 +1,8 @@
 // simulated_memory.h - a backend of libvtensor (vtensor/vmm.h) without memory: addresses are
 // numbers, and chunks are counted. So a manager runs with budgets of any size, and what its calls
 // would have cost on a device is added up.
-#ifndef FXI_LAB_PAPER_MEMORY_H
-#define FXI_LAB_PAPER_MEMORY_H
+#ifndef FXI_LAB_SIMULATED_MEMORY_H
+#define FXI_LAB_SIMULATED_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,12 +18,11 @@ typedef struct fxi_memory_costs {
 
 typedef struct fxi_simulated_memory {
     uint64_t created_bytes, mapped_bytes; // now
-    uint64_t peak_created_bytes;
-    uint64_t n_create, n_destroy, n_map, n_unmap, n_protect, n_swap; // calls so far
-    uint64_t swapped_bytes;                                          // so far, out and in
-    double owner_us;  // of the calls that a step waited for
-    double beside_us; // of the others
-    bool is_beside;   // the calls from now on run in parallel with the pass: no step waits
+    uint64_t n_call;                      // calls that change something, so far
+    uint64_t swapped_bytes;               // so far, out and in
+    double owner_us;                      // of the calls that a step waited for
+    double beside_us;                     // of the others
+    bool is_beside; // the calls from now on run in parallel with the pass: no step waits
 } fxi_simulated_memory;
 
 // `costs` is copied. NULL: no memory.

@@ -104,7 +104,6 @@ static fx_status simulated_forward(fxi_model *model, const fxi_batch *batch, flo
     m->pass_us = fxi_pass_us(&m->geometry, &m->device, batch->n_tok, n_seen, kv_tok);
     m->clock_us += m->pass_us;
     m->n_pass++;
-    m->n_tok += (uint64_t)batch->n_tok;
     return FX_OK;
 }
 

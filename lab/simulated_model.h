@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "lab/simulated_memory.h"
-#include "model/model_base.h"
+#include "model/model.h"
 
 typedef struct fxi_geometry {
     const char *name; // "opt-13b"
@@ -56,10 +56,10 @@ typedef struct fxi_simulated_model {
     double clock_us;               // of the replay
     void (*before_pass)(void *ud); // called when a pass begins; may be NULL
     void *ud;
-    int n_candidate;        // tokens of a row of logits that beams choose from; at least 1
-    uint64_t n_pass, n_tok; // so far
-    double pass_us;         // of the last pass
-    int n_seq;              // of the pass that begins, or was last
+    int n_candidate; // tokens of a row of logits that beams choose from; at least 1
+    uint64_t n_pass; // so far
+    double pass_us;  // of the last pass
+    int n_seq;       // of the pass that begins, or was last
 } fxi_simulated_model;
 
 // Freed with fxi_model_free. NULL: no memory.

@@ -128,7 +128,7 @@ LAW = {
     "cli/top": ["cli/terminal", "base/...", "include/flexinfer"],
     "cli": ["cli/top", "cli/terminal", "server/server.h", "server/guard/origin.h", "server/log/log.h",
             "server/trace/chrome_trace.h", "format", "base/...", "include/flexinfer"],
-    "lab": ["cli", "cli/terminal", "engine/engine.h", "engine/iteration.h", "kv/kv.h", "kv/kv_snapshot.h", "kv/kv_pool.h", "model/model_base.h", "model/model.h",
+    "lab": ["cli", "cli/terminal", "engine/engine.h", "engine/iteration.h", "kv/kv.h", "kv/kv_snapshot.h", "kv/kv_pool.h", "model/model.h",
             "format/gguf/gguf_made.h", "format", *PORT, "base/...", "include/flexinfer"],
 }
 

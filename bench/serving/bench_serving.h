@@ -10,7 +10,7 @@
 #include "bench_program.h"
 #include "engine/iteration.h"
 #include "engine/memory/kv_memory.h"
-#include "model/model_base.h"
+#include "model/model.h"
 
 #include <math.h>
 #include <stdlib.h>

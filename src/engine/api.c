@@ -332,7 +332,7 @@ static void fill_abilities(fx_model_info *info, const fxi_model_shape *s)
 
 void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, const char *path)
 {
-    const fxi_model_shape *s = fxi_model_get_shape(m);
+    const fxi_model_shape *s = &m->shape;
     fxi_str arch = {"", 0};
     (void)fxi_gguf_str(g, "general.architecture", false, &arch, NULL);
     // general.name, or the file's name without its extension.
@@ -346,8 +346,8 @@ void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, c
     snprintf(info->name, sizeof info->name, "%.*s", name.n < 127 ? (int)name.n : 127, name.p);
     snprintf(info->arch, sizeof info->arch, "%.*s", arch.n < 31 ? (int)arch.n : 31, arch.p);
     snprintf(info->type, sizeof info->type, "%s", s->type->name);
-    snprintf(info->kernel_path, sizeof info->kernel_path, "%s", fxi_model_kernel_path(m));
-    snprintf(info->kv_type, sizeof info->kv_type, "%s", fxi_model_kv_type_name(m));
+    snprintf(info->kernel_path, sizeof info->kernel_path, "%s", m->path);
+    snprintf(info->kv_type, sizeof info->kv_type, "%s", fxi_dtype_find(m->kv_type)->name);
     info->file_bytes = fxi_gguf_size(g);
     info->n_param = s->n_param;
     info->mul_per_prompt_tok = s->layer_mul;
@@ -366,18 +366,15 @@ void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, c
     info->kv_bytes_per_tok = fxi_kv_tok_bytes(&s->kv);
 }
 
-// ---- without loading ---------------------------------------------------------------------------
-
-static fx_status check_vocab(const fxi_gguf *g, const fx_model_info *info, fx_error *err)
+fx_status fxi_info_check_vocab(const fx_model_info *info, const fxi_vocab *v, const char *path,
+                               fx_error *err)
 {
-    fxi_vocab *v;
-    FX_TRY(fxi_vocab_load(g, &v, err));
-    const int n = fxi_vocab_size(v);
-    fxi_vocab_free(v);
-    if (n <= info->n_vocab) return FX_OK;
+    if (fxi_vocab_size(v) <= info->n_vocab) return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: the vocabulary has %d tokens, the embedding %d rows",
-                    fxi_gguf_name(g), n, info->n_vocab);
+                    path, fxi_vocab_size(v), info->n_vocab);
 }
+
+// ---- without loading ---------------------------------------------------------------------------
 
 static fx_status inspect_opened(const fxi_gguf *g, const char *kv_type, fx_model_info *out,
                                 fx_error *err)
@@ -390,7 +387,11 @@ static fx_status inspect_opened(const fxi_gguf *g, const char *kv_type, fx_model
     fxi_info_fill(out, g, m, fxi_gguf_name(g));
     out->has_chat_template = fxi_gguf_find(g, "tokenizer.chat_template") != NULL;
     fxi_model_free(m);
-    return check_vocab(g, out, err);
+    fxi_vocab *v;
+    FX_TRY(fxi_vocab_load(g, &v, err));
+    const fx_status st = fxi_info_check_vocab(out, v, fxi_gguf_name(g), err);
+    fxi_vocab_free(v);
+    return st;
 }
 
 fx_status fx_model_inspect(const char *model_path, const char *kv_type, fx_model_info *out,

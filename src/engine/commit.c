@@ -244,10 +244,8 @@ static void end_search(fx_engine *eng, fxi_live_request *r, int n, const char *e
     b->is_over = true;
     for (int k = 0; k < n; k++) fxi_seq_clear(&b->next[k]);
     fxi_cache_release_all(&eng->memory, r);
-    if (error)
-        fxi_request_fail(r, FX_EINTERNAL, error);
-    else
-        fxi_request_fail(r, FX_EINVAL, "the search has found fewer answers");
+    fxi_request_fail(r, error ? FX_EINTERNAL : FX_EINVAL,
+                     error ? error : "the search has found fewer answers");
 }
 
 static void commit_beams(fx_engine *eng, fxi_live_request *r, const fxi_sample *x, int n_sample)

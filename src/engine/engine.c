@@ -176,11 +176,8 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     eng->info.warning = fxi_vocab_warning(eng->vocab);
     eng->info.bos_id = fxi_vocab_bos(eng->vocab);
     eng->info.eos_id = fxi_vocab_eos(eng->vocab);
-    if (fxi_vocab_size(eng->vocab) > eng->info.n_vocab)
-        return fxi_fail(err, FX_EFORMAT, "%s: the vocabulary has %d tokens, the embedding %d rows",
-                        o->tokenizer_path ? o->tokenizer_path : o->model_path,
-                        fxi_vocab_size(eng->vocab), eng->info.n_vocab);
-    return FX_OK;
+    return fxi_info_check_vocab(&eng->info, eng->vocab,
+                                o->tokenizer_path ? o->tokenizer_path : o->model_path, err);
 }
 
 static fx_status open_kv(fx_engine *eng, fx_error *err)
@@ -192,15 +189,17 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
         o->kv_memory_bytes = m.free_bytes / 10 * (m.is_host ? HOST_TENTHS : DEVICE_TENTHS);
         if (!o->kv_memory_bytes) o->kv_memory_bytes = 1; // no memory is free: refused below
     }
-    const uint64_t for_drafts = fxi_draft_model_bytes(eng->draft_model, o->kv_memory_bytes);
-    if (for_drafts) FX_TRY(fxi_draft_model_open_kv(eng->draft_model, for_drafts, err));
+    uint64_t for_drafts;
+    double draft_share;
+    FX_TRY(fxi_draft_model_open_kv(eng->draft_model, o->kv_memory_bytes, &for_drafts, &draft_share,
+                                   err));
     fxi_kv_shape shape = {
-        .layout = fxi_model_get_shape(eng->model)->kv,
+        .layout = eng->model->shape.kv,
         .ctx_tok = eng->info.ctx_tok,
         .step_tok = o->step_tok,
         .max_seq = 2 * o->max_seq, // max_seq that run, and as many in the swap
         .run_seq = o->max_seq,
-        .run_share = 1 - fxi_draft_model_run_share(eng->draft_model),
+        .run_share = 1 - draft_share,
         .block_tok = o->kv_block_tok,
         .tile_tok = eng->hooks.tile_tok,
         .budget_bytes = o->kv_memory_bytes - for_drafts,
@@ -224,7 +223,7 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
                         (unsigned long long)fxi_budget_least_bytes(&eng->service), least_tok);
     eng->info.ctx_tok = n_tok;
     // A model that reads in both directions computes a text in one pass.
-    const bool is_whole = !fxi_model_get_shape(eng->model)->is_causal;
+    const bool is_whole = !eng->model->shape.is_causal;
     if (!eng->info.embeds) return FX_OK;
     eng->info.embd_tok = is_whole && n_tok > o->step_tok ? o->step_tok : n_tok;
     return FX_OK;
@@ -264,7 +263,7 @@ static fx_status open_drafting(fx_engine *eng, fx_error *err)
 static void connect_parts(fx_engine *eng)
 {
     eng->service.info = &eng->info;
-    eng->service.shape = fxi_model_get_shape(eng->model);
+    eng->service.shape = &eng->model->shape;
     eng->service.vocab = eng->vocab;
     eng->service.max_seq = eng->opt.max_seq;
     eng->service.grammars = &eng->grammars;
@@ -321,12 +320,11 @@ static fx_status load_draft_model(fx_engine *eng, fx_error *err)
     const fxi_draft_model_options opt = {.path = eng->opt.draft_path,
                                          .pool = eng->pool,
                                          .vocab = eng->vocab,
-                                         .shape = fxi_model_get_shape(eng->model),
+                                         .shape = &eng->model->shape,
                                          .kv_type = eng->opt.kv_type,
                                          .ctx_tok = eng->info.ctx_tok,
                                          .max_seq = eng->opt.max_seq,
                                          .step_tok = eng->opt.step_tok,
-                                         .n_vocab = eng->info.n_vocab,
                                          .tile_tok = eng->hooks.tile_tok,
                                          .single_thread = eng->hooks.single_thread,
                                          .clock = {&eng->journal, eng->is_on_host},
@@ -383,13 +381,12 @@ static fx_status check_model_text(fx_engine *eng, const fx_model_info *info, fx_
     fxi_gguf_close(g);
     if (st == FX_OK && eng->opt.draft_path)
         st = fxi_draft_model_check(eng->opt.draft_path, eng->vocab, err);
-    if (st == FX_OK && fxi_vocab_size(eng->vocab) > info->n_vocab)
-        st = fxi_fail(err, FX_EFORMAT, "the vocabulary has %d tokens, the embedding %d rows",
-                      fxi_vocab_size(eng->vocab), info->n_vocab);
-    return st;
+    return st == FX_OK ? fxi_info_check_vocab(info, eng->vocab, eng->opt.model_path, err) : st;
 }
 
-fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info *out, fx_error *err)
+// Checks options and files without loading weights.
+static fx_status check_engine(fx_engine *eng, const fx_options *opt, fx_model_info *out,
+                              fx_error *err)
 {
     FX_TRY(take_engine_options(eng, opt, err));
     FX_TRY(fx_model_inspect(opt->model_path, opt->kv_type, out, err));
@@ -481,7 +478,7 @@ fx_status fx_options_check(const fx_options *opt, fx_model_info *out, fx_error *
     fx_engine *eng = calloc(1, sizeof *eng);
     if (!eng) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
     fx_status st = fxi_engine_init(eng, err);
-    if (st == FX_OK) st = fxi_engine_check(eng, opt, out, err);
+    if (st == FX_OK) st = check_engine(eng, opt, out, err);
     fxi_engine_unload(eng);
     return st;
 }

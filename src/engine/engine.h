@@ -123,15 +123,15 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err);
 fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err);
 // The last part of that, once model and vocabulary are loaded: end tokens, KV manager, scratch.
 fx_status fxi_engine_fit(fx_engine *eng, fx_error *err);
-// Checks options and files without loading weights. Errors: those of fx_engine_open.
-fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info *out,
-                           fx_error *err);
 // Frees an engine, including one that is only partly initialised or loaded.
 void fxi_engine_unload(fx_engine *eng);
 
 // ---- api.c ------------------------------------------------------------------------------
 
 // Fills what follows from the file and the model, loaded or not; the context is the trained one.
+// FX_EFORMAT: the vocabulary, which lies in `path`, has more tokens than the embedding rows.
+fx_status fxi_info_check_vocab(const fx_model_info *info, const fxi_vocab *v, const char *path,
+                               fx_error *err);
 void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, const char *path);
 
 #endif

@@ -117,7 +117,7 @@ static void end_embedding(fxi_seq *s, const fxi_model_shape *shape)
 // rows of the last norm instead; they come last.
 int fxi_forward_n_row(const fx_engine *eng, const fxi_seq *s)
 {
-    if (s->embd) return embedding_rows(s, fxi_model_get_shape(eng->model));
+    if (s->embd) return embedding_rows(s, &eng->model->shape);
     if (s->n_draft) return 1 + s->n_draft;
     return fxi_seq_emits_prompt(s) ? s->n_planned : s->n_computed + s->n_planned == s->n_tok;
 }
@@ -184,7 +184,7 @@ static void reach_end(fx_engine *eng, fxi_seq *s, int row)
     fxi_live_request *r = s->request;
     const bool is_unforked = !r->beam && r->n_seq > 1 && r->seq[1].state == FXI_SEQ_UNBORN;
     if (s->embd) {
-        end_embedding(s, fxi_model_get_shape(eng->model));
+        end_embedding(s, &eng->model->shape);
     } else if (!r->max_tok) {
         fxi_request_finish(r, FX_FINISH_LENGTH);
     } else if (!is_unforked) {
@@ -197,7 +197,7 @@ static void reach_end(fx_engine *eng, fxi_seq *s, int row)
 static void advance_seq(fx_engine *eng, int i)
 {
     fxi_forward *p = eng->pass;
-    const fxi_model_shape *shape = fxi_model_get_shape(eng->model);
+    const fxi_model_shape *shape = &eng->model->shape;
     fxi_seq *s = p->seq[i];
     const int first_pos = s->n_computed, row = p->row[i];
     const int n_row = p->batch[i].n_logit - s->n_draft;

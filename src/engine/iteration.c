@@ -43,20 +43,13 @@ static void end_what_is_decided(fx_engine *eng, fxi_live_request *r)
     if (fxi_request_is_done(r)) retire_request(eng, r);
 }
 
-static void end_decided(fx_engine *eng, const fxi_request_list *l)
+// cancels: those that were cancelled, too, one by one, since a callback may cancel requests that
+// come later in the list.
+static void end_requests(fx_engine *eng, const fxi_request_list *l, bool cancels)
 {
     for (fxi_live_request *r = l->head, *next; r; r = next) {
         next = r->next;
-        end_what_is_decided(eng, r);
-    }
-}
-
-// One by one, since a callback may cancel requests that come later in the list.
-static void end_cancelled(fx_engine *eng, const fxi_request_list *l)
-{
-    for (fxi_live_request *r = l->head, *next; r; r = next) {
-        next = r->next;
-        fxi_request_finish_cancelled(r);
+        if (cancels) fxi_request_finish_cancelled(r);
         end_what_is_decided(eng, r);
     }
 }
@@ -67,11 +60,11 @@ static void end_early(fx_engine *eng)
 {
     fxi_sched *d = &eng->sched;
     bool some = atomic_exchange(&eng->mailbox.some_cancelled, false);
-    end_cancelled(eng, &d->running);
+    end_requests(eng, &d->running, true);
     some |= d->some_wait_decided || atomic_load(&eng->mailbox.some_cancelled); // by a callback
-    if (some) end_cancelled(eng, &d->waiting);
+    if (some) end_requests(eng, &d->waiting, true);
     some |= d->some_wait_decided || atomic_load(&eng->mailbox.some_cancelled);
-    if (some) end_cancelled(eng, &d->aside);
+    if (some) end_requests(eng, &d->aside, true);
     d->some_wait_decided = false;
 }
 
@@ -206,8 +199,8 @@ bool fxi_iteration_run(fx_engine *eng)
         fxi_kv_tick(eng->kv, fxi_now_ms(eng));
         eng->n_planned_tok = fxi_plan_pass(eng);
         if (eng->n_planned_tok) fxi_forward_run(eng);
-        end_decided(eng, &d->running);
-        if (!d->running.head) end_decided(eng, &d->waiting); // one may have failed to start
+        end_requests(eng, &d->running, false);
+        if (!d->running.head) end_requests(eng, &d->waiting, false); // one may have failed to start
     } else {
         act_idle(eng);
     }
@@ -231,7 +224,7 @@ void fxi_iteration_end_all(fx_engine *eng, fx_finish why)
                                            &eng->sched.aside};
     for (int i = 0; i < 3; i++) {
         for (fxi_live_request *r = all[i]->head; r; r = r->next) fxi_request_finish(r, why);
-        end_decided(eng, all[i]);
+        end_requests(eng, all[i], false);
     }
     tell_step(eng);
 }

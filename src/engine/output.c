@@ -20,14 +20,13 @@ static const char no_text_memory[] = "no memory for the text";
 // A sequence, and the number of the choice that its tokens are emitted as.
 typedef struct emitter {
     const fx_engine *eng;
-    fxi_live_request *request;
     fxi_seq *s;
     int choice;
 } emitter;
 
 static void emit_event(const emitter *e, fx_event ev)
 {
-    const fxi_live_request *r = e->request;
+    const fxi_live_request *r = e->s->request;
     fxi_text *text = &e->s->text;
     const uint64_t now = fxi_now_us(e->eng), admit = r->admit_us ? r->admit_us : now,
                    first = r->first_us ? r->first_us : now;
@@ -54,7 +53,7 @@ static void emit_token(const emitter *e, int position, size_t show, const fx_tok
                              .stop_token = -1,
                              .stop_string = -1,
                              .gap_us = gap_us,
-                             .n_generated = position + 1 - (int)e->request->spec.n_prompt});
+                             .n_generated = position + 1 - (int)e->s->request->spec.n_prompt});
 }
 
 static int n_discarded_tok(const fxi_live_request *r)
@@ -70,7 +69,7 @@ static void emit_end(const emitter *e, double score)
     fxi_seq *s = e->s;
     size_t show = 0;
     if (!fxi_text_end(&s->text, &show)) fxi_seq_fail(s, FX_EINTERNAL, no_text_memory);
-    const bool last = --e->request->n_left == 0;
+    const bool last = --e->s->request->n_left == 0;
     const bool has_failed = s->finish == FX_FINISH_ERROR, has_stopped = s->finish == FX_FINISH_STOP;
     emit_event(e, (fx_event){.text_bytes = show,
                              .token = -1,
@@ -85,18 +84,18 @@ static void emit_end(const emitter *e, double score)
                              .embedding = has_stopped ? s->embd : NULL,
                              .n_embd = has_stopped ? s->n_embd : 0,
                              .n_generated = fxi_seq_n_generated(s),
-                             .n_discarded = last ? n_discarded_tok(e->request) : 0});
+                             .n_discarded = last ? n_discarded_tok(e->s->request) : 0});
 }
 
 void fxi_output_end(const fx_engine *eng, fxi_seq *s)
 {
-    emit_end(&(emitter){eng, s->request, s, s->choice}, 0);
+    emit_end(&(emitter){eng, s, s->choice}, 0);
 }
 
 void fxi_output_prompt_prob(const fx_engine *eng, fxi_seq *s, int position,
                             const fx_token_prob *prob)
 {
-    const emitter e = {eng, s->request, s, 0};
+    const emitter e = {eng, s, 0};
     emit_event(&e, (fx_event){.token = s->tok[position],
                               .position = position,
                               .prob = prob,
@@ -175,7 +174,7 @@ static void decide_finish(fxi_seq *s, int32_t tok, bool ends)
 void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_token_prob *prob)
 {
     fxi_live_request *r = s->request;
-    const emitter e = {eng, r, s, s->choice};
+    const emitter e = {eng, s, s->choice};
     const uint64_t now = fxi_now_us(eng), gap_us = s->last_us ? now - s->last_us : 0;
     s->last_us = now;
     if (!r->first_us) r->first_us = now;
@@ -206,11 +205,11 @@ void fxi_output_add(const fx_engine *eng, fxi_seq *s, int32_t tok, const fx_toke
 static void emit_answer(const emitter *e, double score)
 {
     fxi_seq *s = e->s;
-    const bool has_probs = e->request->spec.logprobs;
-    const int n_prompt = (int)e->request->spec.n_prompt;
+    const bool has_probs = e->s->request->spec.logprobs;
+    const int n_prompt = (int)e->s->request->spec.n_prompt;
     size_t show = 0;
     fxi_text_restart(&s->text);
-    s->text.bytes.strip_space = e->request->begins.strip_space;
+    s->text.bytes.strip_space = e->s->request->begins.strip_space;
     for (int i = n_prompt; i < s->n_tok; i++) {
         fx_token_prob p;
         if (has_probs) p = fxi_prob_log_at(&s->prob, i - n_prompt);
@@ -254,6 +253,6 @@ void fxi_output_deferred(const fx_engine *eng, fxi_live_request *r)
         const bool has_hypothesis = b && b->is_over && k < b->n_done; // not cut short
         fxi_seq *s = has_hypothesis ? &b->done[k].s : take_best(r);
         const double score = has_hypothesis ? b->done[k].score : mean_logprob(s);
-        emit_answer(&(emitter){eng, r, s, k}, fxi_seq_ended_well(s) ? score : 0);
+        emit_answer(&(emitter){eng, s, k}, fxi_seq_ended_well(s) ? score : 0);
     }
 }

@@ -160,12 +160,6 @@ static inline fxi_gpu *fxi_gpu_of(fxi_device *d)
     return (fxi_gpu *)d;
 }
 
-// An array of the batch on the device.
-static inline void *fxi_gpu_array(const fxi_gpu *g, size_t at)
-{
-    return g->block + at;
-}
-
 // ---- gpu_memory.c ------------------------------------------------------------------------------
 
 fx_status fxi_gpu_take(fxi_device *d, size_t size_bytes, uint64_t more_bytes, void **out,

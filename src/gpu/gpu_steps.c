@@ -4,10 +4,15 @@
 
 // ---- shared by all steps -----------------------------------------------------------------------
 
+static void *device_array(const fxi_gpu *g, size_t at) // of the batch
+{
+    return g->block + at;
+}
+
 // Where kernels read how many rows, tiles or places there are now.
 static const int32_t *live_number(const fxi_gpu *g, fxi_gpu_count which)
 {
-    return (const int32_t *)fxi_gpu_array(g, g->pass.at.count) + which;
+    return (const int32_t *)device_array(g, g->pass.at.count) + which;
 }
 
 static const int32_t *live_rows(const fxi_gpu *g)
@@ -96,7 +101,7 @@ static fxi_cuda_add_norm_args stream_args(fxi_gpu *g, fxi_cuda_stream kind,
         .dim = m->model.shape.dim,
         .live = live_rows(g),
         .x = g->s.x,
-        .x_row = g->pass.kept ? fxi_gpu_array(g, g->pass.at.wanted) : NULL,
+        .x_row = g->pass.kept ? device_array(g, g->pass.at.wanted) : NULL,
         .embd_scale = 1,
         .residual_scale = 1,
         .norm = norm_of(g, next->norm),
@@ -113,7 +118,7 @@ fx_status fxi_gpu_embed(fxi_device *d, const fxi_next_norm *next, fx_error *err)
     const bool narrow = m->embd_in.data != NULL;
     const fxi_cuda_embed_args look_up = {
         .table = m->embd.data ? rows_matrix(&m->embd) : matrix_of(&m->tied),
-        .token = fxi_gpu_array(g, g->pass.at.token),
+        .token = device_array(g, g->pass.at.token),
         .out = narrow ? forms_read(g, &g->s.narrow, reads_bit(&m->embd_in))
                       : (fxi_cuda_act){.x = g->s.x},
         .n_row = g->pass.n_row,
@@ -125,7 +130,7 @@ fx_status fxi_gpu_embed(fxi_device *d, const fxi_next_norm *next, fx_error *err)
     args.embd_scale = m->rules.embd_scale;
     args.token_type = m->token_type;
     if (m->positions.data) args.positions = rows_matrix(&m->positions);
-    args.pos = fxi_gpu_array(g, g->pass.at.pos);
+    args.pos = device_array(g, g->pass.at.pos);
     return fxi_gpu_launch(g, FXI_CUDA_ADD_NORM, &args, err);
 }
 
@@ -249,12 +254,12 @@ fx_status fxi_gpu_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err)
         .v_bias = l->v.b,
         .q_norm = norm_of(g, &l->q_norm),
         .k_norm = norm_of(g, &l->k_norm),
-        .cos = l->rope ? fxi_gpu_array(g, at->cos[r]) : NULL,
-        .sin = l->rope ? fxi_gpu_array(g, at->sin[r]) : NULL,
-        .q_scale = g->plan->rules.log_scale != 0 ? fxi_gpu_array(g, at->gain) : NULL,
-        .seq = fxi_gpu_array(g, at->seq),
-        .row_seq = fxi_gpu_array(g, at->row_seq),
-        .pos = fxi_gpu_array(g, at->pos),
+        .cos = l->rope ? device_array(g, at->cos[r]) : NULL,
+        .sin = l->rope ? device_array(g, at->sin[r]) : NULL,
+        .q_scale = g->plan->rules.log_scale != 0 ? device_array(g, at->gain) : NULL,
+        .seq = device_array(g, at->seq),
+        .row_seq = device_array(g, at->row_seq),
+        .pos = device_array(g, at->pos),
         .n_row = g->pass.n_row,
         .n_head = s->n_head,
         .n_kv_head = s->n_kv_head,
@@ -302,8 +307,8 @@ fx_status fxi_gpu_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
     const bool w = l->is_windowed;
     const fxi_cuda_plan *plan = p->kept ? &p->last : &p->plan[w];
     const fxi_cuda_attn_args args = {
-        .seq = fxi_gpu_array(g, p->at.seq),
-        .tile = fxi_gpu_array(g, p->kept ? p->at.last : p->at.tile[w]),
+        .seq = device_array(g, p->at.seq),
+        .tile = device_array(g, p->kept ? p->at.last : p->at.tile[w]),
         .n_tile = plan->n_tile,
         .max_range = plan->max_range,
         .live = live_number(g, p->kept ? FXI_GPU_LAST_TILES
@@ -326,7 +331,7 @@ fx_status fxi_gpu_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
     // The rows of the result that remain, in the form that o reads.
     const fxi_cuda_rows_args form = {
         .x = g->s.att,
-        .from = p->kept ? fxi_gpu_array(g, p->at.wanted) : NULL,
+        .from = p->kept ? device_array(g, p->at.wanted) : NULL,
         .n_row = p->n_row,
         .live = live_rows(g),
         .n = l->o.w.n_in,

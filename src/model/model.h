@@ -9,6 +9,7 @@
 #ifndef FXI_MODEL_H
 #define FXI_MODEL_H
 
+#include "base/number/dtype.h"
 #include "base/system/pool.h"
 #include "format/gguf.h"
 #include "kernels/kv_view.h"
@@ -73,6 +74,24 @@ typedef struct fxi_batch {
     float *best_logit; // [n] that number; NULL: not wanted
 } fxi_batch;
 
+// ---- a model ------------------------------------------------------------------------------------
+
+// There is one in the product, the transformer of plan.h; tests put others in its place.
+typedef struct fxi_model_ops {
+    void (*free)(fxi_model *m);
+    fx_status (*submit)(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err);
+    fx_status (*wait)(fxi_model *m, fx_error *err); // NULL: submit has computed everything
+} fxi_model_ops;
+
+// The first member of every model.
+struct fxi_model {
+    const fxi_model_ops *ops;
+    fxi_model_shape shape;
+    const char *path; // its kernels
+    fxi_pool *pool;
+    fxi_dtype kv_type;
+};
+
 // Checks the file against its architecture and packs the weights; the file may be closed
 // afterwards. Errors: FX_EFORMAT (names the key or tensor), FX_ENOMEM, FX_EINVAL (an option is out
 // of range).
@@ -84,10 +103,6 @@ fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_mo
 fx_status fxi_model_inspect(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
                             fx_error *err);
 void fxi_model_free(fxi_model *m); // NULL is allowed
-
-const fxi_model_shape *fxi_model_get_shape(const fxi_model *m);
-const char *fxi_model_kernel_path(const fxi_model *m);
-const char *fxi_model_kv_type_name(const fxi_model *m); // "F16"
 
 // Begins a forward pass. logits: [n] rows of n_vocab, those that the sequences want, in batch
 // order; NULL: they are not wanted, or batch->best suffices. Of sequences that embed, all rows may

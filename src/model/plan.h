@@ -30,7 +30,7 @@
 #include "base/system/pool.h"
 #include "base/system/regions.h"
 #include "kernels/kernels.h"
-#include "model/model_base.h"
+#include "model/model.h"
 
 // ---- rotary position embedding ------------------------------------------------------------------
 //

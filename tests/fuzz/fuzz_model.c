@@ -40,9 +40,9 @@ static void no_close(void *ud)
 
 static bool is_small(const fxi_model *m)
 {
-    const fxi_model_shape *s = fxi_model_get_shape(m);
+    const fxi_model_shape *s = &m->shape;
     return s->n_layer <= MAX_LAYER && s->n_vocab <= MAX_VOCAB && s->n_param < 1 << 18 &&
-           fxi_model_get_shape(m)->kv.group[0].row_bytes < MAX_ROW_BYTES;
+           m->shape.kv.group[0].row_bytes < MAX_ROW_BYTES;
 }
 
 // The groups of planes one after the other.
@@ -59,8 +59,8 @@ static fxi_kv_views views_of(char *cache, const fxi_model_shape *s, size_t plane
 
 static void run_pass(fxi_model *m)
 {
-    const fxi_model_shape *s = fxi_model_get_shape(m);
-    const size_t row = fxi_model_get_shape(m)->kv.group[0].row_bytes, plane = N_TOK * row;
+    const fxi_model_shape *s = &m->shape;
+    const size_t row = m->shape.kv.group[0].row_bytes, plane = N_TOK * row;
     const int32_t tok[N_TOK] = {0, s->n_vocab - 1, s->n_vocab / 2};
     char *cache = calloc(2 * (size_t)s->n_layer, plane);
     const int n_out = s->generates ? s->n_vocab : s->dim;

@@ -12,7 +12,7 @@
 
 enum { STALE_RUNS = 256 }; // a slot that no run has used for so long is freed
 
-typedef struct draft_slot {
+typedef struct fxi_draft_slot {
     uint64_t request_id; // 0: it is free
     int choice;
     fxi_kv_seq *kv;
@@ -20,19 +20,17 @@ typedef struct draft_slot {
     int n_tail; // tokens that were drafted:
     int32_t tail[FX_MAX_DRAFT];
     uint64_t used; // the run that used it last
-} draft_slot;
+} fxi_draft_slot;
 
 struct fxi_draft_model {
     fxi_draft_model_options opt;
     fxi_device *device;
     fxi_model *model;
     fxi_kv *kv;
-    int n_vocab, n_known; // in a row of logits; in the vocabulary
-    draft_slot *slot;     // [max_seq]
-    draft_slot **of;      // [max_seq] of the sequences of a run
-    int32_t *token;       // [step_tok]
-    fxi_batch_seq *batch; // [max_seq]
-    int *wish;            // [max_seq] which each element of the batch belongs to
+    fxi_draft_slot *slot;  // [max_seq]
+    int32_t *token;        // [step_tok]
+    fxi_batch_seq *batch;  // [max_seq]
+    fxi_draft_wish **wish; // [max_seq] of each element of the batch
     float *logits;
     fxi_sample_scratch scratch; // for the vocabulary of both
     uint64_t n_run;
@@ -97,20 +95,18 @@ static fx_status load_weights(fxi_draft_model *m, const fxi_gguf *g, fx_error *e
                                    .max_batch_logit = o->max_seq,
                                    .kv_type = o->kv_type};
     FX_TRY(fxi_model_load(g, &opt, &m->model, err));
-    const fxi_model_shape *shape = fxi_model_get_shape(m->model);
-    m->n_vocab = shape->n_vocab;
-    m->n_known = fxi_vocab_size(o->vocab);
-    if (m->n_known > m->n_vocab)
+    const fxi_model_shape *shape = &m->model->shape;
+    if (fxi_vocab_size(o->vocab) > shape->n_vocab)
         return fxi_fail(err, FX_EFORMAT, "draft model: %d tokens, and %d rows of its embedding",
-                        m->n_known, m->n_vocab);
+                        fxi_vocab_size(o->vocab), shape->n_vocab);
     if (!shape->generates || !shape->is_causal)
         return fxi_fail(err, FX_EINVAL, "draft model: it generates no text");
     void *logits;
-    FX_TRY(m->device->ops->take_host(
-        m->device, (size_t)o->max_seq * (size_t)m->n_vocab * sizeof(float), &logits, err));
+    const size_t n = (size_t)shape->n_vocab, n_other = (size_t)o->shape->n_vocab;
+    FX_TRY(
+        m->device->ops->take_host(m->device, (size_t)o->max_seq * n * sizeof(float), &logits, err));
     m->logits = logits;
-    const size_t n = (size_t)(m->n_vocab > m->opt.n_vocab ? m->n_vocab : m->opt.n_vocab);
-    if (fxi_sample_scratch_make(&m->scratch, n)) return FX_OK;
+    if (fxi_sample_scratch_make(&m->scratch, n > n_other ? n : n_other)) return FX_OK;
     return fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
 }
 
@@ -121,11 +117,10 @@ static fxi_draft_model *make_draft_model(const fxi_draft_model_options *opt)
     if (!m) return NULL;
     m->opt = *opt;
     m->slot = calloc(n, sizeof *m->slot);
-    m->of = calloc(n, sizeof(draft_slot *));
     m->token = calloc((size_t)opt->step_tok, sizeof *m->token);
     m->batch = calloc(n, sizeof *m->batch);
-    m->wish = calloc(n, sizeof *m->wish);
-    if (m->slot && m->of && m->token && m->batch && m->wish) return m;
+    m->wish = calloc(n, sizeof(fxi_draft_wish *));
+    if (m->slot && m->token && m->batch && m->wish) return m;
     fxi_draft_model_close(m);
     return NULL;
 }
@@ -150,30 +145,24 @@ fx_status fxi_draft_model_load(const fxi_draft_model_options *opt, fxi_draft_mod
 }
 
 // Both caches hold the same number of tokens.
-uint64_t fxi_draft_model_bytes(const fxi_draft_model *m, uint64_t budget_bytes)
+fx_status fxi_draft_model_open_kv(fxi_draft_model *m, uint64_t budget_bytes, uint64_t *own_bytes,
+                                  double *own_share, fx_error *err)
 {
-    if (!m) return 0;
-    const double own = (double)fxi_kv_tok_bytes(&fxi_model_get_shape(m->model)->kv);
-    const double others = (double)fxi_kv_tok_bytes(&m->opt.shape->kv);
-    return (uint64_t)((double)budget_bytes * own / (own + others));
-}
-
-double fxi_draft_model_run_share(const fxi_draft_model *m)
-{
-    if (!m) return 0;
-    const double own = fxi_kv_n_plane(&fxi_model_get_shape(m->model)->kv);
-    return own / (own + fxi_kv_n_plane(&m->opt.shape->kv));
-}
-
-fx_status fxi_draft_model_open_kv(fxi_draft_model *m, uint64_t budget_bytes, fx_error *err)
-{
-    const fxi_kv_shape shape = {.layout = fxi_model_get_shape(m->model)->kv,
+    *own_bytes = 0;
+    *own_share = 0;
+    if (!m) return FX_OK;
+    const fxi_kv_layout *own = &m->model->shape.kv, *others = &m->opt.shape->kv;
+    const double tok_bytes = (double)fxi_kv_tok_bytes(own), n_plane = fxi_kv_n_plane(own);
+    *own_bytes = (uint64_t)((double)budget_bytes * tok_bytes /
+                            (tok_bytes + (double)fxi_kv_tok_bytes(others)));
+    *own_share = n_plane / (n_plane + fxi_kv_n_plane(others));
+    const fxi_kv_shape shape = {.layout = *own,
                                 .ctx_tok = m->opt.ctx_tok,
                                 .step_tok = m->opt.step_tok,
                                 .max_seq = m->opt.max_seq,
-                                .run_share = fxi_draft_model_run_share(m),
+                                .run_share = *own_share,
                                 .tile_tok = m->opt.tile_tok,
-                                .budget_bytes = budget_bytes,
+                                .budget_bytes = *own_bytes,
                                 .single_thread = m->opt.single_thread};
     return fxi_kv_open(NULL, &shape, &m->kv, err);
 }
@@ -185,7 +174,6 @@ void fxi_draft_model_close(fxi_draft_model *m)
     fxi_model_free(m->model);
     if (m->device) m->device->ops->close(m->device);
     free(m->slot);
-    free(m->of);
     free(m->token);
     free(m->batch);
     free(m->wish);
@@ -195,18 +183,18 @@ void fxi_draft_model_close(fxi_draft_model *m)
 
 // ---- slots -------------------------------------------------------------------------------------
 
-static void free_slot(fxi_draft_model *m, draft_slot *slot)
+static void free_slot(fxi_draft_model *m, fxi_draft_slot *slot)
 {
     if (slot->kv) fxi_kv_release(m->kv, slot->kv);
-    *slot = (draft_slot){0};
+    *slot = (fxi_draft_slot){0};
 }
 
 // The slot of s, or the one used longest ago.
-static draft_slot *slot_of(fxi_draft_model *m, const fxi_seq *s)
+static fxi_draft_slot *slot_of(fxi_draft_model *m, const fxi_seq *s)
 {
-    draft_slot *oldest = &m->slot[0];
+    fxi_draft_slot *oldest = &m->slot[0];
     for (int i = 0; i < m->opt.max_seq; i++) {
-        draft_slot *slot = &m->slot[i];
+        fxi_draft_slot *slot = &m->slot[i];
         if (slot->request_id == s->request->id && slot->choice == s->choice) return slot;
         if (slot->used < oldest->used) oldest = slot;
     }
@@ -229,7 +217,7 @@ static bool free_unused(fxi_draft_model *m, uint64_t older_than)
 }
 
 // Truncates its cache to what is still a part of s. False: s has no cache.
-static bool fit_slot(fxi_draft_model *m, draft_slot *slot, const fxi_seq *s)
+static bool fit_slot(fxi_draft_model *m, fxi_draft_slot *slot, const fxi_seq *s)
 {
     int n = slot->n_base, i = 0;
     while (i < slot->n_tail && n < s->n_tok - 1 && s->tok[n] == slot->tail[i]) i++, n++;
@@ -244,7 +232,7 @@ static bool fit_slot(fxi_draft_model *m, draft_slot *slot, const fxi_seq *s)
 
 // ---- a run -------------------------------------------------------------------------------------
 
-static int cached_tok(const draft_slot *slot)
+static int cached_tok(const fxi_draft_slot *slot)
 {
     return slot->n_base + slot->n_tail;
 }
@@ -252,10 +240,9 @@ static int cached_tok(const draft_slot *slot)
 // Adds n more tokens of a sequence and its draft to the batch. Memory for the whole draft comes
 // with that for its last known token: a window then passes nothing that is still needed if none of
 // it is accepted. False: there is no memory.
-static bool batch_tokens(fxi_draft_model *m, fxi_batch *b, const fxi_draft_wish *w, int which,
-                         int n)
+static bool batch_tokens(fxi_draft_model *m, fxi_batch *b, fxi_draft_wish *w, int n)
 {
-    draft_slot *slot = m->of[which];
+    const fxi_draft_slot *slot = w->slot;
     const int from = cached_tok(slot), end = from + n, known = w->s->n_tok;
     const int len_tok = end < known ? end : known + w->most - 1;
     fx_status st = fxi_kv_extend(m->kv, slot->kv, len_tok);
@@ -267,16 +254,15 @@ static bool batch_tokens(fxi_draft_model *m, fxi_batch *b, const fxi_draft_wish 
                                          .pos = from,
                                          .n_tok = n,
                                          .n_logit = end == known + w->n_tok};
-    m->wish[b->n_seq++] = which;
+    m->wish[b->n_seq++] = w;
     return true;
 }
 
 // Tokens of a sequence for this batch. A cache that is far behind reads as many as there is room
 // for, and drafts in a later run; so one run reads no more than a step.
-static int tokens_for(const fxi_draft_model *m, fxi_draft_wish *w, const draft_slot *slot, int left,
-                      int *n_read)
+static int tokens_for(const fxi_draft_model *m, fxi_draft_wish *w, int left, int *n_read)
 {
-    int n = w->s->n_tok + w->n_tok - cached_tok(slot);
+    int n = w->s->n_tok + w->n_tok - cached_tok(w->slot);
     const bool reads = n > FX_MAX_DRAFT + 1;
     if (n > left) n = left;
     if (reads && left < m->opt.step_tok / 2) {
@@ -287,17 +273,21 @@ static int tokens_for(const fxi_draft_model *m, fxi_draft_wish *w, const draft_s
     return n;
 }
 
+static void drop_slot(fxi_draft_model *m, fxi_draft_wish *w)
+{
+    free_slot(m, w->slot);
+    w->slot = NULL;
+}
+
 // The next tokens of all that want some more; *n_read: those that are read.
 static fxi_batch next_batch(fxi_draft_model *m, fxi_draft_wish *w, int n, int *n_read)
 {
     fxi_batch b = {.token = m->token, .seq = m->batch};
     *n_read = 0;
     for (int i = 0; i < n; i++) {
-        if (!m->of[i] || w[i].n_tok >= w[i].most) continue;
-        const int more = tokens_for(m, &w[i], m->of[i], m->opt.step_tok - b.n_tok, n_read);
-        if (more == 0 || batch_tokens(m, &b, &w[i], i, more)) continue;
-        free_slot(m, m->of[i]);
-        m->of[i] = NULL;
+        if (!w[i].slot || w[i].n_tok >= w[i].most) continue;
+        const int more = tokens_for(m, &w[i], m->opt.step_tok - b.n_tok, n_read);
+        if (more && !batch_tokens(m, &b, &w[i], more)) drop_slot(m, &w[i]);
     }
     return b;
 }
@@ -324,18 +314,18 @@ static int32_t sample_next(fxi_draft_model *m, fxi_draft_wish *w, const float *r
     const bool is_known = is_forced || fxi_seq_allowed(&s, m->scratch.allowed, &error);
     w->place = s.place;
     if (is_forced || !is_known) return is_forced ? tok : -1;
-    const float *ruled = fxi_rules_apply(&v, row, m->n_known, &m->scratch);
-    return ruled ? fxi_sampler_draw(v.rule, ruled, m->n_known, s.choice, s.n_tok, m->scratch.cand)
-                 : -1;
+    const int n = fxi_vocab_size(m->opt.vocab);
+    const float *ruled = fxi_rules_apply(&v, row, n, &m->scratch);
+    return ruled ? fxi_sampler_draw(v.rule, ruled, n, s.choice, s.n_tok, m->scratch.cand) : -1;
 }
 
 // A row's token is the draft's next; a cache that is still behind has none, and waits.
-static void apply_rows(fxi_draft_model *m, fxi_draft_wish *wishes, const fxi_batch *b)
+static void apply_rows(fxi_draft_model *m, const fxi_batch *b)
 {
     const float *row = m->logits;
     for (int k = 0; k < b->n_seq; k++) {
-        fxi_draft_wish *w = &wishes[m->wish[k]];
-        draft_slot *slot = m->of[m->wish[k]];
+        fxi_draft_wish *w = m->wish[k];
+        fxi_draft_slot *slot = w->slot;
         for (int t = 0; t < m->batch[k].n_tok; t++) {
             const int at = cached_tok(slot);
             if (at < w->s->n_tok)
@@ -344,7 +334,7 @@ static void apply_rows(fxi_draft_model *m, fxi_draft_wish *wishes, const fxi_bat
                 slot->tail[slot->n_tail++] = w->tok[at - w->s->n_tok];
         }
         const int32_t tok = m->batch[k].n_logit ? sample_next(m, w, row) : -1;
-        if (m->batch[k].n_logit) row += m->n_vocab;
+        if (m->batch[k].n_logit) row += m->model->shape.n_vocab;
         if (tok < 0) {
             w->most = w->n_tok;
             continue;
@@ -361,14 +351,12 @@ static void begin_run(fxi_draft_model *m, fxi_draft_wish *w, int n)
     if (m->n_run > STALE_RUNS) (void)free_unused(m, m->n_run - STALE_RUNS);
     for (int i = 0; i < n; i++) {
         w[i].place = w[i].s->place;
-        m->of[i] = slot_of(m, w[i].s);
-        m->of[i]->used = m->n_run;
+        w[i].slot = slot_of(m, w[i].s);
+        w[i].slot->used = m->n_run;
     }
     for (int i = 0; i < n; i++) {
         const int room = w[i].s->n_tok + FX_MAX_DRAFT;
-        if (fxi_seq_reserve(w[i].s, room) && fit_slot(m, m->of[i], w[i].s)) continue;
-        free_slot(m, m->of[i]);
-        m->of[i] = NULL;
+        if (!fxi_seq_reserve(w[i].s, room) || !fit_slot(m, w[i].slot, w[i].s)) drop_slot(m, &w[i]);
     }
 }
 
@@ -384,7 +372,7 @@ double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n)
             (void)free_unused(m, m->n_run + 1); // what the caches hold is undefined
             return sum_us;
         }
-        apply_rows(m, w, &b);
+        apply_rows(m, &b);
         const double us = (double)(fxi_draft_clock_us(&m->opt.clock) - start_us);
         sum_us += us * (b.n_tok - n_read) / b.n_tok;
     }

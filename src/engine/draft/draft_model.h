@@ -34,7 +34,7 @@ typedef struct fxi_draft_model_options {
     const fxi_vocab *vocab;       // of the model
     const fxi_model_shape *shape; // the same
     const char *kv_type;
-    int ctx_tok, max_seq, step_tok, n_vocab;
+    int ctx_tok, max_seq, step_tok;
     int tile_tok;       // of the KV manager
     bool single_thread; // the same
     fxi_draft_clock clock;
@@ -44,10 +44,12 @@ typedef struct fxi_draft_model_options {
 // A sequence that a draft is wanted for.
 typedef struct fxi_draft_wish {
     fxi_seq *s;
-    int most;              // tokens wanted
-    int32_t *tok;          // [most] the draft
-    int n_tok;             // fxi_draft_model_run: how many there are
-    fxi_match_state place; // of s and them in the grammar
+    int most;     // tokens wanted
+    int32_t *tok; // [most] the draft
+    // Of fxi_draft_model_run:
+    int n_tok;                   // how many there are
+    fxi_match_state place;       // of s and them in the grammar
+    struct fxi_draft_slot *slot; // NULL: there is no memory for its cache
 } fxi_draft_wish;
 
 // Errors: FX_EIO, FX_EFORMAT, FX_ENOMEM, FX_EINVAL (it generates nothing, or its vocabulary is
@@ -56,13 +58,11 @@ fx_status fxi_draft_model_load(const fxi_draft_model_options *opt, fxi_draft_mod
                                fx_error *err);
 // Checks the file without its weights.
 fx_status fxi_draft_model_check(const char *path, const fxi_vocab *vocab, fx_error *err);
-// The share of a budget for both models that its caches get, in bytes. m NULL: none.
-uint64_t fxi_draft_model_bytes(const fxi_draft_model *m, uint64_t budget_bytes);
-// And the share of the process's mappings that its caches may take, which the model's leave to
-// them.
-double fxi_draft_model_run_share(const fxi_draft_model *m);
-// Opens its caches over so many bytes. Errors: FX_ENOSPACE, FX_ENOMEM, FX_EIO.
-fx_status fxi_draft_model_open_kv(fxi_draft_model *m, uint64_t budget_bytes, fx_error *err);
+// Opens its caches over a share of the budget for both models, *own_bytes. *own_share: of the
+// process's mappings, which the model's caches leave to them. m NULL: both are 0. Errors:
+// FX_ENOSPACE, FX_ENOMEM, FX_EIO.
+fx_status fxi_draft_model_open_kv(fxi_draft_model *m, uint64_t budget_bytes, uint64_t *own_bytes,
+                                  double *own_share, fx_error *err);
 void fxi_draft_model_close(fxi_draft_model *m); // NULL is allowed
 
 // Drafts for n sequences together, at most max_seq of them. Returns the time that the drafts took,

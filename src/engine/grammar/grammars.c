@@ -317,7 +317,6 @@ static fx_status make_grammar(fxi_grammars *v, const fx_part *root, fx_grammar *
     fx_grammar *g = calloc(1, sizeof *g);
     if (!g) return fxi_fail(err, FX_ENOMEM, "no memory for a grammar");
     g->home = v;
-    g->worker = &v->worker;
     atomic_init(&g->n_ref, 1);
     fx_status st = make_request_matcher(v, root, &g->matcher, err);
     // What an answer may begin with, forced or not, is found out before the first one begins.

@@ -12,13 +12,11 @@
 #include "grammar/matcher/gram_tokens.h"
 
 struct fxi_vocab;
-struct fxi_grammars;
 
 struct fx_grammar {
     atomic_int n_ref;
-    const struct fxi_grammars *home;
-    fxi_gram_matcher *matcher; // with a lock of its own
-    struct fxi_grammar_worker *worker;
+    struct fxi_grammars *home;
+    fxi_gram_matcher *matcher;    // with a lock of its own
     fxi_buf key;                  // what it was compiled from
     struct fx_grammar *next_work; // guarded by the worker's mu
     bool is_queued;               // the same

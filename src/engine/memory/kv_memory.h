@@ -101,8 +101,8 @@ bool fxi_preempt_drop_late(fxi_memory *m);
 // The swapped request served last loses its caches, which frees what they shared in memory. False:
 // no request is swapped.
 bool fxi_preempt_drop_swapped(fxi_memory *m);
-// The next of these that frees memory, of one request at a time: what it frees may suffice. False:
-// it is on its way, or there is nothing left to free.
+// Call when memory is short: drops a late request, or else preempts the last one, unless another is
+// SWAPPING_OUT, since what that frees may suffice. False: nothing was freed.
 bool fxi_preempt_free(fxi_memory *m, bool may_be_only);
 uint64_t fxi_preempt_bytes(const fxi_memory *m,
                            const fxi_live_request *r); // of its caches, in the swap

@@ -35,7 +35,7 @@ int fxi_ids_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Of a set of ids a sorted copy without repetitions: what is done for each of them takes no longer
+// A sorted copy of a set of ids, without repetitions: what is done for each of them takes no longer
 // than for each of the vocabulary.
 static const int32_t *copy_set(copy_area *a, const int32_t *set, size_t *n)
 {

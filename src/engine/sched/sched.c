@@ -111,6 +111,65 @@ void fxi_sched_init(fxi_sched *d, const fxi_journal *journal, uint64_t seed)
         c->turn[i] = (fxi_treap){.before = by_turn, .seed = seed};
 }
 
+// ---- lines and turns ---------------------------------------------------------------------------
+
+static fxi_treap *turns_at(fxi_clients *c, int priority)
+{
+    return &c->turn[priority + FX_MAX_PRIORITY];
+}
+
+static bool is_same_line(const fxi_live_request *a, const fxi_live_request *b)
+{
+    return a && a->spec.priority == b->spec.priority;
+}
+
+fxi_live_request *fxi_clients_after(const fxi_live_request *r)
+{
+    fxi_live_request *next = FXI_TREAP_OF(fxi_treap_next(&r->line_at), fxi_live_request, line_at);
+    return is_same_line(next, r) ? next : NULL;
+}
+
+static void take_turns(fxi_clients *c, fxi_live_request *r)
+{
+    r->turn_served = r->client->served;
+    fxi_treap_add(turns_at(c, r->spec.priority), &r->turn_at);
+}
+
+static void line_up(fxi_clients *c, fxi_live_request *r)
+{
+    fxi_treap_add(&r->client->line, &r->line_at);
+    const fxi_live_request *before =
+        FXI_TREAP_OF(fxi_treap_prev(&r->line_at), fxi_live_request, line_at);
+    if (is_same_line(before, r)) return;
+    fxi_live_request *next = fxi_clients_after(r);
+    if (next) fxi_treap_remove(turns_at(c, r->spec.priority), &next->turn_at);
+    take_turns(c, r);
+}
+
+static void leave_line(fxi_clients *c, fxi_live_request *r)
+{
+    fxi_live_request *next = fxi_clients_after(r);
+    const bool is_first = fxi_treap_has(&r->turn_at);
+    fxi_treap_remove(&r->client->line, &r->line_at);
+    if (!is_first) return;
+    fxi_treap_remove(turns_at(c, r->spec.priority), &r->turn_at);
+    if (next) take_turns(c, next);
+}
+
+// The first request in line of the least served client of those that wait with this priority. NULL:
+// there is none. Counters grow while their clients wait: a request that gets to the front with an
+// old one is put back to its place.
+static fxi_live_request *least_served(fxi_clients *c, int priority)
+{
+    fxi_treap *turns = turns_at(c, priority);
+    for (;;) {
+        fxi_live_request *r = FXI_TREAP_OF(fxi_treap_first(turns), fxi_live_request, turn_at);
+        if (!r || r->turn_served == r->client->served) return r;
+        fxi_treap_remove(turns, &r->turn_at);
+        take_turns(c, r);
+    }
+}
+
 // ---- lists -------------------------------------------------------------------------------------
 
 static void link_request(fxi_request_list *l, fxi_live_request *r)
@@ -144,10 +203,10 @@ static void change_list(fxi_sched *d, fxi_live_request *r, const struct state_ro
     fxi_request_list *from = list_for(d, old), *into = list_for(d, new);
     const bool waited = old->in_line || old->aside, waits = new->in_line || new->aside;
     if (from == into) return;
-    if (old->in_line) fxi_clients_leave_line(&d->clients, r);
+    if (old->in_line) leave_line(&d->clients, r);
     if (from) unlink_request(from, r);
     if (into) link_request(into, r);
-    if (new->in_line) fxi_clients_line_up(&d->clients, r);
+    if (new->in_line) line_up(&d->clients, r);
     d->some_wait_decided |= waits && fxi_request_is_decided(r);
     r->client->n_waiting += waits - waited;
 }
@@ -198,18 +257,18 @@ void fxi_sched_move(fxi_sched *d, fxi_live_request *r, fxi_request_state to)
 fxi_live_request *fxi_sched_first(fxi_sched *d)
 {
     const fxi_live_request *head = d->waiting.head;
-    return head ? fxi_clients_least(&d->clients, head->spec.priority) : NULL;
+    return head ? least_served(&d->clients, head->spec.priority) : NULL;
 }
 
 void fxi_sched_pick(fxi_sched *d, fxi_live_request *r)
 {
     const fxi_live_request *head = d->waiting.head;
     if (r == head) return;
-    fxi_clients_leave_line(&d->clients, r);
+    leave_line(&d->clients, r);
     unlink_request(&d->waiting, r);
     r->order_ms = head->order_ms - (r->id > head->id);
     link_request(&d->waiting, r);
-    fxi_clients_line_up(&d->clients, r);
+    line_up(&d->clients, r);
 }
 
 // ---- waiting for a prefix ----------------------------------------------------------------------
@@ -371,7 +430,7 @@ void fxi_clients_collect(fxi_clients *c, fxi_live_request *r)
     c->n_collected += !x->n_collected++;
     // x begins to wait with this priority.
     if (!x->n_waiting) {
-        const fxi_live_request *least = fxi_clients_least(c, r->spec.priority);
+        const fxi_live_request *least = least_served(c, r->spec.priority);
         if (least && c->time < least->client->served) c->time = least->client->served;
         if (x->served < c->time) x->served = c->time;
         if (least && x->served > least->client->served + SPREAD)
@@ -384,62 +443,4 @@ void fxi_clients_serve(fxi_clients *c, fxi_client *to, int n_prompt_tok, int n_g
     const uint64_t n = (uint64_t)n_prompt_tok + 2 * (uint64_t)n_generated_tok;
     to->served += n * TOKEN;
     c->time += n * TOKEN / (uint64_t)c->n_collected;
-}
-
-// ---- lines and turns ---------------------------------------------------------------------------
-
-static fxi_treap *turns_at(fxi_clients *c, int priority)
-{
-    return &c->turn[priority + FX_MAX_PRIORITY];
-}
-
-static bool is_same_line(const fxi_live_request *a, const fxi_live_request *b)
-{
-    return a && a->spec.priority == b->spec.priority;
-}
-
-fxi_live_request *fxi_clients_after(const fxi_live_request *r)
-{
-    fxi_live_request *next = FXI_TREAP_OF(fxi_treap_next(&r->line_at), fxi_live_request, line_at);
-    return is_same_line(next, r) ? next : NULL;
-}
-
-static void take_turns(fxi_clients *c, fxi_live_request *r)
-{
-    r->turn_served = r->client->served;
-    fxi_treap_add(turns_at(c, r->spec.priority), &r->turn_at);
-}
-
-void fxi_clients_line_up(fxi_clients *c, fxi_live_request *r)
-{
-    fxi_treap_add(&r->client->line, &r->line_at);
-    const fxi_live_request *before =
-        FXI_TREAP_OF(fxi_treap_prev(&r->line_at), fxi_live_request, line_at);
-    if (is_same_line(before, r)) return;
-    fxi_live_request *next = fxi_clients_after(r);
-    if (next) fxi_treap_remove(turns_at(c, r->spec.priority), &next->turn_at);
-    take_turns(c, r);
-}
-
-void fxi_clients_leave_line(fxi_clients *c, fxi_live_request *r)
-{
-    fxi_live_request *next = fxi_clients_after(r);
-    const bool is_first = fxi_treap_has(&r->turn_at);
-    fxi_treap_remove(&r->client->line, &r->line_at);
-    if (!is_first) return;
-    fxi_treap_remove(turns_at(c, r->spec.priority), &r->turn_at);
-    if (next) take_turns(c, next);
-}
-
-// Counters grow while their clients wait: a request that gets to the front with an old one is put
-// back to its place.
-fxi_live_request *fxi_clients_least(fxi_clients *c, int priority)
-{
-    fxi_treap *turns = turns_at(c, priority);
-    for (;;) {
-        fxi_live_request *r = FXI_TREAP_OF(fxi_treap_first(turns), fxi_live_request, turn_at);
-        if (!r || r->turn_served == r->client->served) return r;
-        fxi_treap_remove(turns, &r->turn_at);
-        take_turns(c, r);
-    }
 }

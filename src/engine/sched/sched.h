@@ -107,12 +107,7 @@ void fxi_clients_collect(fxi_clients *c, fxi_live_request *r);      // r was tak
 // So many tokens of prompts are computed for it, or were generated.
 void fxi_clients_serve(fxi_clients *c, fxi_client *to, int n_prompt_tok, int n_generated_tok);
 
-void fxi_clients_line_up(fxi_clients *c, fxi_live_request *r); // r gets into sched.waiting
-void fxi_clients_leave_line(fxi_clients *c, fxi_live_request *r);
 fxi_live_request *fxi_clients_after(
     const fxi_live_request *r); // next in line, of one client and priority
-// The first request in line of the least served client of those that wait with this priority. NULL:
-// there is none.
-fxi_live_request *fxi_clients_least(fxi_clients *c, int priority);
 
 #endif

@@ -65,7 +65,8 @@ void fxi_compute_rows(const fxi_compute *c, int n_row, fxi_row_fn *fn, void *arg
 
 // ---- linear layers -----------------------------------------------------------------------------
 
-fxi_act fxi_act_from(const fxi_act *a, int row, int n_in)
+// The activations from row `row` on, of rows of n_in numbers.
+static fxi_act act_from(const fxi_act *a, int row, int n_in)
 {
     const size_t at = (size_t)row * (size_t)n_in;
     return (fxi_act){a->x + at, a->q + at, a->d + at / FXI_Q8_0_ELEMS, a->sum + at / 16};
@@ -95,7 +96,7 @@ static void linear_task(void *arg, int task)
             n = job_panels(job);
             const int from = first > base ? first - base : 0, to = end < base + n ? end - base : n;
             if (from >= to) continue;
-            const fxi_act a = fxi_act_from(p->a, job->row0, job->w->n_in);
+            const fxi_act a = act_from(p->a, job->row0, job->w->n_in);
             p->c->k->linear[job->w->type](job->w, &a, job->n_tok, from, to, job->y,
                                           (size_t)job->w->n_out);
         }
@@ -150,7 +151,7 @@ static void compute_layer(const ffn_job *job, const ffn_chunk *part, const fxi_l
                           const float *bias, float *y)
 {
     const fxi_kernels *k = job->c->k;
-    const fxi_act tokens = fxi_act_from(job->pass->a, part->of->row0 + part->tok0, w->n_in);
+    const fxi_act tokens = act_from(job->pass->a, part->of->row0 + part->tok0, w->n_in);
     const fxi_linear panels = fxi_linear_part(w, part->out0, part->n_out);
     k->linear[w->type](&panels, &tokens, part->n_tok, 0, fxi_linear_n_panel(part->n_out), y,
                        (size_t)part->n_out);

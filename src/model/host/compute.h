@@ -30,9 +30,6 @@ typedef struct fxi_linear_job {
     int n_tok; // 0: nothing to do
 } fxi_linear_job;
 
-// The activations from row `row` on, of rows of n_in numbers.
-fxi_act fxi_act_from(const fxi_act *a, int row, int n_in);
-
 void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, const fxi_linear_job *job,
                         int n_job);
 

@@ -266,18 +266,3 @@ fx_status fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits,
     FX_TRY(fxi_model_submit(m, batch, logits, err));
     return fxi_model_wait(m, err);
 }
-
-const fxi_model_shape *fxi_model_get_shape(const fxi_model *m)
-{
-    return &m->shape;
-}
-
-const char *fxi_model_kernel_path(const fxi_model *m)
-{
-    return m->path;
-}
-
-const char *fxi_model_kv_type_name(const fxi_model *m)
-{
-    return fxi_dtype_find(m->kv_type)->name;
-}

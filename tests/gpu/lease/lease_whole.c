@@ -185,8 +185,7 @@ static void run_decode(fx_engine *eng, const char *manager, const whole_sizes *z
     fxi_kv_get_stats(eng->kv, &s);
     printf("decode,%s,%d,%d,%.1f,%.1f,%.1f,%.1f,%.1f\n", manager, batch, z->n_prompt,
            (tokens_of(batch) - from) / (t2 - t1), batch * z->n_prompt / (t1 - t0),
-           mib_of(s.mapped_bytes), mib_of(s.live_bytes),
-           mib_of(fxi_model_get_shape(eng->model)->pass_bytes));
+           mib_of(s.mapped_bytes), mib_of(s.live_bytes), mib_of(eng->model->shape.pass_bytes));
     fflush(stdout);
     while (!all_ended(batch)) (void)fxi_iteration_run(eng);
 }

@@ -2,7 +2,7 @@
 // they concern end with an error that says so; others, and later ones, are served.
 #include "unit/cmocka_all.h"
 
-#include "model/model_base.h"
+#include "model/model.h"
 #include "unit/engine/support/bits.h"
 #include "unit/engine/support/unthreaded.h"
 

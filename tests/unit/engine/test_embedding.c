@@ -1,9 +1,8 @@
 // test_embedding.c - texts become vectors through the engine: those of the reference, with the same
 // bits whatever else the engine does; what is refused; what ends with an error.
-#include "json_doc.h"
-#include "unit/cmocka_all.h"
+#include "unit/json_cases.h"
 
-#include "model/model_base.h"
+#include "model/model.h"
 #include "unit/engine/support/unthreaded.h"
 
 #include <math.h>
@@ -105,8 +104,7 @@ static void check_reference(const fxi_json *c)
     snprintf(path, sizeof path, MODELS "%s", fxi_json_text(fxi_json_get(c, "file")));
     fx_engine *eng = unthreaded_open(path, (fx_options){.n_thread = 2, .kv_type = "f32"});
     const fx_model_info *info = fx_engine_info(eng);
-    const size_t n = fxi_json_array_size(prompt);
-    for (size_t i = 0; i < n; i++) tok[i] = (int32_t)fxi_json_int(fxi_json_at(prompt, i));
+    const size_t n = (size_t)json_read_tokens(prompt, tok, 1024);
     assert_true(info->embeds);
     assert_int_equal(info->n_embd, fxi_json_array_size(want));
     const answer a = embed(eng, tok, n);
@@ -119,11 +117,7 @@ static void check_reference(const fxi_json *c)
 
 FX_TEST(test_vectors_of_the_reference)
 {
-    fxi_json_doc root_doc = json_doc_file(MODELS "models.json");
-    const fxi_json *root = root_doc.root;
-    const fxi_json *cases = fxi_json_get(root, "cases");
-    for (size_t i = 0; i < fxi_json_array_size(cases); i++) check_reference(fxi_json_at(cases, i));
-    fxi_json_doc_free(&root_doc);
+    json_each_case(MODELS "models.json", 30, check_reference);
 }
 
 // A folder's text: the ids of its own tokenizer with the tokens around them, and the vector.
@@ -153,13 +147,7 @@ static void check_text(const fxi_json *c)
 
 FX_TEST(test_texts_of_the_reference)
 {
-    fxi_json_doc root_doc = json_doc_file(MODELS "texts.json");
-    const fxi_json *root = root_doc.root;
-    assert_non_null(root);
-    const fxi_json *cases = fxi_json_get(root, "cases");
-    assert_true(fxi_json_array_size(cases) >= 20);
-    for (size_t i = 0; i < fxi_json_array_size(cases); i++) check_text(fxi_json_at(cases, i));
-    fxi_json_doc_free(&root_doc);
+    json_each_case(MODELS "texts.json", 20, check_text);
 }
 
 // ---- the same bits -----------------------------------------------------------------------------

@@ -11,7 +11,7 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "model/model_base.h"
+#include "model/model.h"
 #include "unit/engine/support/company.h"
 #include "unit/engine/support/unthreaded.h"
 

@@ -29,6 +29,21 @@ static fx_engine *open_with(fx_options opt)
     return eng;
 }
 
+// With a subscriber.
+static fx_engine *open_seen(fx_options opt)
+{
+    fx_engine *eng = open_with(opt);
+    fx_snapshot_subscribe(eng);
+    return eng;
+}
+
+static void close_seen(fx_engine *eng, const fx_snapshot *p)
+{
+    fx_snapshot_unref(p);
+    fx_snapshot_unsubscribe(eng);
+    unthreaded_close(eng);
+}
+
 static void note_last(void *ud, const fx_event *ev)
 {
     if (ev->last) *(bool *)ud = true;
@@ -114,6 +129,14 @@ static void check_bytes(const fx_snapshot *p)
     assert_in_range(p->stats.kv_spare_bytes - spare, 0, rest);
 }
 
+static const fx_snapshot *look_checked(fx_engine *eng)
+{
+    const fx_snapshot *p = look(eng);
+    check_form(p);
+    check_bytes(p);
+    return p;
+}
+
 // ---- tests -------------------------------------------------------------------------------------
 
 FX_TEST(test_nothing_is_taken_without_subscribers)
@@ -145,15 +168,12 @@ FX_TEST(test_nothing_is_taken_without_subscribers)
 // Two choices of a prompt: two spans that begin with the same chunks.
 static void shows_forks(const char *manager)
 {
-    fx_engine *eng = open_with((fx_options){.max_seq = 4, .kv_manager = manager});
+    fx_engine *eng = open_seen((fx_options){.max_seq = 4, .kv_manager = manager});
     prompt a = make_prompt(0);
     bool last;
-    fx_snapshot_subscribe(eng);
     const uint64_t id = ask(eng, &a, 2, &last);
     iterations(eng, 4);
-    const fx_snapshot *p = look(eng);
-    check_form(p);
-    check_bytes(p);
+    const fx_snapshot *p = look_checked(eng);
     assert_string_equal(p->manager, manager);
     assert_int_equal(p->n_span, 2);
     for (uint32_t i = 0; i < 2; i++) {
@@ -171,15 +191,11 @@ static void shows_forks(const char *manager)
     assert_true(p->n_node > 0);
     fx_snapshot_unref(p);
     while (!last) iterations(eng, 1);
-    p = look(eng);
-    check_form(p);
-    check_bytes(p);
+    p = look_checked(eng);
     assert_int_equal(p->n_span + p->n_request, 0);
     assert_int_equal(bytes_in(p, FX_CHUNK_owned) + bytes_in(p, FX_CHUNK_shared), 0);
     assert_true(bytes_in(p, FX_CHUNK_cached) > 0);
-    fx_snapshot_unref(p);
-    fx_snapshot_unsubscribe(eng);
-    unthreaded_close(eng);
+    close_seen(eng, p);
 }
 
 FX_TEST(test_forks_share_chunks)
@@ -191,32 +207,26 @@ FX_TEST(test_forks_share_chunks)
 // A second prompt that begins like the first shares its first chunks while both run.
 FX_TEST(test_a_shared_prefix_is_seen)
 {
-    fx_engine *eng = open_with((fx_options){.max_seq = 4});
+    fx_engine *eng = open_seen((fx_options){.max_seq = 4});
     prompt a = make_prompt(0);
     bool last[2];
-    fx_snapshot_subscribe(eng);
     ask(eng, &a, 1, &last[0]);
     iterations(eng, 2);
     ask(eng, &a, 1, &last[1]);
     iterations(eng, 2);
-    const fx_snapshot *p = look(eng);
-    check_form(p);
-    check_bytes(p);
+    const fx_snapshot *p = look_checked(eng);
     assert_int_equal(p->n_span, 2);
     assert_int_equal(first_chunk(p, 0), first_chunk(p, 1));
     assert_true(p->request[1].n_cached >= 64);
-    fx_snapshot_unref(p);
-    fx_snapshot_unsubscribe(eng);
-    unthreaded_close(eng);
+    close_seen(eng, p);
 }
 
 // The tree's tokens are those of the prompt recorded, each node after its parent.
 FX_TEST(test_the_tree_has_the_prompts)
 {
-    fx_engine *eng = open_with((fx_options){.max_seq = 2});
+    fx_engine *eng = open_seen((fx_options){.max_seq = 2});
     prompt a = make_prompt(0);
     bool last;
-    fx_snapshot_subscribe(eng);
     ask(eng, &a, 1, &last);
     while (!last) iterations(eng, 1);
     const fx_snapshot *p = look(eng);
@@ -229,19 +239,16 @@ FX_TEST(test_the_tree_has_the_prompts)
         n_tok += node->n_tok;
     }
     assert_int_equal(n_tok, PROMPT_TOK + ANSWER_TOK - 1);
-    fx_snapshot_unref(p);
-    fx_snapshot_unsubscribe(eng);
-    unthreaded_close(eng);
+    close_seen(eng, p);
 }
 
 // Out in the swap: the request says so, and its segments are there.
 static void shows_swap(const char *manager)
 {
     fx_engine *eng =
-        open_with((fx_options){.max_seq = 4, .swap_bytes = 16 << 20, .kv_manager = manager});
+        open_seen((fx_options){.max_seq = 4, .swap_bytes = 16 << 20, .kv_manager = manager});
     prompt p[2] = {make_prompt(0), make_prompt(1)};
     bool last[2];
-    fx_snapshot_subscribe(eng);
     for (int i = 0; i < 2; i++) ask(eng, &p[i], 1, &last[i]);
     iterations(eng, 2);
     fxi_preempt_request(&eng->memory, eng->sched.running.tail, FXI_SWAP);
@@ -261,9 +268,7 @@ static void shows_swap(const char *manager)
     assert_true(first_chunk(seen, 0) < FX_SWAP_CHUNK);
     const fx_span *out = &seen->span[1];
     assert_true(seen->segment[out->first_run + out->n_run - 1].chunk >= FX_SWAP_CHUNK);
-    fx_snapshot_unref(seen);
-    fx_snapshot_unsubscribe(eng);
-    unthreaded_close(eng);
+    close_seen(eng, seen);
 }
 
 FX_TEST(test_the_swap_is_seen)
@@ -276,10 +281,9 @@ FX_TEST(test_the_swap_is_seen)
 FX_TEST(test_the_queue_is_seen)
 {
     enum { N = 4 };
-    fx_engine *eng = open_with((fx_options){.max_seq = 1});
+    fx_engine *eng = open_seen((fx_options){.max_seq = 1});
     prompt p[N];
     bool last[N];
-    fx_snapshot_subscribe(eng);
     for (int i = 0; i < N; i++) {
         p[i] = make_prompt(i);
         ask(eng, &p[i], 1, &last[i]);
@@ -292,9 +296,7 @@ FX_TEST(test_the_queue_is_seen)
         assert_int_equal(seen->request[i].state, i ? FX_REQUEST_waiting : FX_REQUEST_running);
     }
     assert_int_equal(seen->stats.n_waiting, N - 1);
-    fx_snapshot_unref(seen);
-    fx_snapshot_unsubscribe(eng);
-    unthreaded_close(eng);
+    close_seen(eng, seen);
 }
 
 static uint64_t positions_of(const fx_snapshot *p, const fx_span *span)
@@ -323,10 +325,9 @@ static void check_span(const fx_snapshot *p)
 FX_TEST(test_every_manager_has_spans)
 {
     for (int i = 0; fx_kv_manager_name(i); i++) {
-        fx_engine *eng = open_with((fx_options){.max_seq = 2, .kv_manager = fx_kv_manager_name(i)});
+        fx_engine *eng = open_seen((fx_options){.max_seq = 2, .kv_manager = fx_kv_manager_name(i)});
         prompt a = make_prompt(0);
         bool last;
-        fx_snapshot_subscribe(eng);
         ask(eng, &a, 1, &last);
         iterations(eng, 3);
         const fx_snapshot *p = look(eng);
@@ -351,17 +352,14 @@ FX_TEST(test_every_manager_has_spans)
         p = look(eng);
         assert_int_equal(p->n_span, 0);
         assert_int_equal(bytes_in(p, FX_CHUNK_owned), 0);
-        fx_snapshot_unref(p);
-        fx_snapshot_unsubscribe(eng);
-        unthreaded_close(eng);
+        close_seen(eng, p);
     }
 }
 
 // Not before a tenth of a second has passed; then what has changed is owed.
 FX_TEST(test_snapshots_keep_their_distance)
 {
-    fx_engine *eng = open_with((fx_options){.max_seq = 2});
-    fx_snapshot_subscribe(eng);
+    fx_engine *eng = open_seen((fx_options){.max_seq = 2});
     fx_snapshot_unref(look(eng));
     const fx_snapshot *p = fx_snapshot_get(eng, 0);
     assert_int_equal(p->number, 1);
@@ -376,9 +374,7 @@ FX_TEST(test_snapshots_keep_their_distance)
     p = fx_snapshot_get(eng, 1);
     assert_non_null(p);
     assert_int_equal(p->number, 2);
-    fx_snapshot_unref(p);
-    fx_snapshot_unsubscribe(eng);
-    unthreaded_close(eng);
+    close_seen(eng, p);
 }
 
 // Whatever publishing each snapshot costs, and however many subscribe: taking and publishing
@@ -423,9 +419,8 @@ FX_TEST(test_lists_have_limits)
 {
     enum { N = FX_MAX_REQUEST_VIEW + 50 };
     static bool last[N];
-    fx_engine *eng = open_with((fx_options){.max_seq = 2, .max_queue = 2 * N});
+    fx_engine *eng = open_seen((fx_options){.max_seq = 2, .max_queue = 2 * N});
     prompt a = make_prompt(0);
-    fx_snapshot_subscribe(eng);
     for (int i = 0; i < N; i++) ask(eng, &a, 1, &last[i]);
     iterations(eng, 2);
     const fx_snapshot *p = look(eng);
@@ -433,9 +428,7 @@ FX_TEST(test_lists_have_limits)
     assert_int_equal(p->n_all_request, N);
     assert_int_equal(p->request[0].state, FX_REQUEST_running);
     for (size_t i = 1; i < p->n_request; i++) assert_true(p->request[i].id > p->request[i - 1].id);
-    fx_snapshot_unref(p);
-    fx_snapshot_unsubscribe(eng);
-    unthreaded_close(eng);
+    close_seen(eng, p);
 }
 
 FX_TEST(test_a_managers_lists_have_limits)

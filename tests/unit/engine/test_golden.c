@@ -1,7 +1,6 @@
 // test_golden.c - greedy continuations that other programs computed: of our own storyteller
 // (PyTorch), and of a model trained by others where its file is present.
-#include "json_doc.h"
-#include "unit/cmocka_all.h"
+#include "unit/json_cases.h"
 
 #include "unit/engine/support/client.h"
 
@@ -9,14 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static int read_ids(const fxi_json *list, int32_t *out, int max)
-{
-    int n = (int)fxi_json_array_size(list);
-    assert_in_range(n, 1, max);
-    for (int i = 0; i < n; i++) out[i] = (int32_t)fxi_json_int(fxi_json_at(list, (size_t)i));
-    return n;
-}
 
 static fx_engine *open_engine(const char *path)
 {
@@ -31,7 +22,7 @@ static fx_engine *open_engine(const char *path)
 static void check_greedy(fx_engine *eng, const fxi_json *prompt, const fxi_json *golden)
 {
     int32_t p[512], want[512];
-    int n_prompt = read_ids(prompt, p, 512), n = read_ids(golden, want, 512);
+    int n_prompt = json_read_tokens(prompt, p, 512), n = json_read_tokens(golden, want, 512);
     client c;
     client_init(&c, eng, p, (size_t)n_prompt, n);
     assert_int_equal(client_submit(&c, NULL), FX_OK);

@@ -3,7 +3,7 @@
 #include "unit/cmocka_all.h"
 
 #include "engine/record/record.h"
-#include "model/model_base.h"
+#include "model/model.h"
 #include "unit/engine/support/company.h"
 #include "unit/engine/support/unthreaded.h"
 

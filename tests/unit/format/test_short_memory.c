@@ -68,8 +68,8 @@ static bool fails_now(size_t n_bytes)
     return yes;
 }
 
-// What libc allocates for its callers, and what fails in its place; the names with _chk are those of
-// fortified builds.
+// What libc allocates for its callers, and what fails in its place; the names with _chk are those
+// of fortified builds.
 #define FAILING(type, name, params, args)                \
     type __real_##name params;                           \
     type __wrap_##name params;                           \
@@ -116,7 +116,7 @@ static fx_status open_json(const char *path, const char *pre, fxi_vocab **out, f
 {
     fxi_vocab_spec s;
     fxi_vocab_spec_init(&s, path);
-    fx_status st = fxi_vocab_read_hf(pre, strlen(pre), &s, err);
+    fx_status st = fxi_vocab_read_hf(fxi_str_of(pre), &s, err);
     if (st == FX_OK) st = fxi_vocab_build(&s, out, err);
     fxi_vocab_spec_free(&s);
     return st;

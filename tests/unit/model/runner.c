@@ -50,7 +50,7 @@ static bool load_on(runner *r, fxi_device *device, runner_model m, const variant
 bool runner_open_on(runner *r, fxi_device *device, runner_model m, const variant *v, fx_error *err)
 {
     if (!load_on(r, device, m, v, err)) return false;
-    const fxi_model_shape *s = fxi_model_get_shape(r->model);
+    const fxi_model_shape *s = &r->model->shape;
     fxi_kv_shape shape = {.layout = s->kv,
                           .ctx_tok = s->train_ctx_tok,
                           .max_seq = 8,
@@ -100,7 +100,7 @@ void runner_pass(runner *r, const variant *v, int from, int n, int n_row, float 
 float *runner_run(runner *r, const variant *v, int n_tok)
 {
     float *out = malloc((size_t)r->n_out * sizeof *out);
-    const int chunk = fxi_model_get_shape(r->model)->is_causal ? v->chunk : n_tok;
+    const int chunk = r->model->shape.is_causal ? v->chunk : n_tok;
     for (int from = 0; from < n_tok; from += chunk) {
         int n = n_tok - from < chunk ? n_tok - from : chunk;
         runner_pass(r, v, from, n, from + n == n_tok, out); // chunks before the last want none

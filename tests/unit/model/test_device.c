@@ -56,7 +56,7 @@ static void open_pool(rig *r, bool is_hidden)
 
 static void open_caches(rig *r)
 {
-    r->shape = fxi_model_get_shape(r->model);
+    r->shape = &r->model->shape;
     const fxi_kv_shape shape = {
         .layout = r->shape->kv, .ctx_tok = CTX_TOK, .max_seq = N_SEQ, .budget_bytes = 64 << 20};
     assert_int_equal(fxi_kv_open("vtensor", &shape, &r->kv, NULL), FX_OK);

@@ -6,9 +6,8 @@
 // are, so the bound is that of sums in another order. Layers of block types round their activations
 // to 8 bits: such a model has a bound of its own (test_vectors.c derives one), and its tokens are
 // those of the reference.
-#include "json_doc.h"
 #include "suite.h"
-#include "unit/cmocka_all.h"
+#include "unit/json_cases.h"
 
 #include "model/pooling.h"
 #include "unit/model/runner.h"
@@ -46,7 +45,7 @@ static void run_open(family_run *r, const char *path, int ctx_tok)
                                    .kv_type = "f32"};
     if (fxi_model_load(g, &opt, &r->model, &err) != FX_OK) fail_msg("%s", err.text);
     fxi_gguf_close(g);
-    const fxi_model_shape *s = fxi_model_get_shape(r->model);
+    const fxi_model_shape *s = &r->model->shape;
     const fxi_kv_shape shape = {
         .layout = s->kv, .ctx_tok = MAX_TOK, .max_seq = 1, .budget_bytes = 64 << 20};
     assert_int_equal(fxi_kv_open("vtensor", &shape, &r->kv, &err), FX_OK);
@@ -98,14 +97,6 @@ static int32_t likeliest(const family_run *r)
     return best;
 }
 
-static int read_ints(const fxi_json *list, int32_t *out)
-{
-    const int n = (int)fxi_json_array_size(list);
-    assert_in_range(n, 1, MAX_TOK / 2 + MAX_TOK / 4);
-    for (int i = 0; i < n; i++) out[i] = (int32_t)fxi_json_int(fxi_json_at(list, (size_t)i));
-    return n;
-}
-
 static double check_prompt(family_run *r, const fxi_json *c, const int32_t *tok)
 {
     const fxi_json *at = fxi_json_get(c, "at"), *logits = fxi_json_get(c, "logits");
@@ -130,8 +121,9 @@ static void check_case(const fxi_json *c)
     const double bound = wide ? fxi_json_number(wide) : BOUND;
     snprintf(path, sizeof path, MODELS "%s", fxi_json_text(fxi_json_get(c, "file")));
     run_open(&r, path, (int)fxi_json_int(fxi_json_get(c, "ctx")));
-    const int n_prompt = read_ints(fxi_json_get(c, "prompt"), tok);
-    const int n_greedy = read_ints(fxi_json_get(c, "greedy"), tok + n_prompt);
+    const int n_prompt = json_read_tokens(fxi_json_get(c, "prompt"), tok, MAX_TOK * 3 / 4);
+    const int n_greedy =
+        json_read_tokens(fxi_json_get(c, "greedy"), tok + n_prompt, MAX_TOK - n_prompt);
     const double in_prompt = check_prompt(&r, c, tok);
     print_message("%-22s prompt %.1e", name, in_prompt);
     for (int i = 0; i < n_greedy; i++) {
@@ -151,7 +143,7 @@ static void check_case(const fxi_json *c)
 // The embedding of a text that comes in chunks.
 static void embed(family_run *r, const int32_t *tok, int n_tok, int chunk, float *out)
 {
-    const fxi_model_shape *s = fxi_model_get_shape(r->model);
+    const fxi_model_shape *s = &r->model->shape;
     float *rows = malloc((size_t)chunk * (size_t)s->dim * sizeof *rows);
     memset(out, 0, (size_t)s->dim * sizeof *out);
     for (int at = 0, n; at < n_tok; at += n) {
@@ -178,9 +170,10 @@ static void check_embedding(const fxi_json *c)
     if (!want) return;
     snprintf(path, sizeof path, MODELS "%s", fxi_json_text(fxi_json_get(c, "file")));
     run_open(&r, path, 0);
-    const int n = read_ints(fxi_json_get(c, "prompt"), tok), dim = (int)fxi_json_array_size(want);
-    assert_int_equal(dim, fxi_model_get_shape(r.model)->dim);
-    is_causal = fxi_model_get_shape(r.model)->is_causal;
+    const int n = json_read_tokens(fxi_json_get(c, "prompt"), tok, MAX_TOK * 3 / 4),
+              dim = (int)fxi_json_array_size(want);
+    assert_int_equal(dim, r.model->shape.dim);
+    is_causal = r.model->shape.is_causal;
     embed(&r, tok, n, is_causal ? 64 : n, got);
     embed(&r, tok, n, is_causal ? 7 : n, again);
     assert_memory_equal(got, again, (size_t)dim * sizeof *got);
@@ -195,25 +188,14 @@ static void check_embedding(const fxi_json *c)
     run_close(&r);
 }
 
-static void for_each_case(void (*check)(const fxi_json *c))
-{
-    fxi_json_doc root_doc = json_doc_file(MODELS "models.json");
-    const fxi_json *root = root_doc.root;
-    assert_non_null(root);
-    const fxi_json *cases = fxi_json_get(root, "cases");
-    assert_true(fxi_json_array_size(cases) >= 30);
-    for (size_t i = 0; i < fxi_json_array_size(cases); i++) check(fxi_json_at(cases, i));
-    fxi_json_doc_free(&root_doc);
-}
-
 FX_TEST(test_reference_logits_and_tokens)
 {
-    for_each_case(check_case);
+    json_each_case(MODELS "models.json", 30, check_case);
 }
 
 FX_TEST(test_reference_embeddings)
 {
-    for_each_case(check_embedding);
+    json_each_case(MODELS "models.json", 30, check_embedding);
 }
 
 static void same_bits_of(const fxi_json *c)
@@ -225,7 +207,7 @@ static void same_bits_of(const fxi_json *c)
 
 FX_TEST(test_same_bits)
 {
-    for_each_case(same_bits_of);
+    json_each_case(MODELS "models.json", 30, same_bits_of);
 }
 
 FX_RUN(test_families)

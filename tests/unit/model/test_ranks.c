@@ -192,7 +192,7 @@ FX_TEST(test_devices_may_have_the_same_kv_head)
     check_ways(file, N_DEV, four, n_out);
     free(whole), free(four);
     open_hosts(&v, &m, "f32", N_DEV);
-    const fxi_model_shape *s = fxi_model_get_shape(v.r.model);
+    const fxi_model_shape *s = &v.r.model->shape;
     assert_int_equal(s->n_kv_head, N_KV); // the model's, but the caches of all devices
     assert_int_equal(s->kv.group[0].row_bytes, N_DEV * HEAD * sizeof(float));
     close_hosts(&v);

@@ -174,7 +174,7 @@ static void check_published(const published *m)
     fxi_gguf *g = present(m);
     if (fxi_model_inspect(g, &(fxi_model_options){.kv_type = "f16"}, &model, &err) != FX_OK)
         fail_msg("%s: %s", m->name, err.text);
-    const fxi_model_shape *s = fxi_model_get_shape(model);
+    const fxi_model_shape *s = &model->shape;
     assert_int_equal(s->n_layer, m->n_layer);
     assert_int_equal(s->n_vocab, m->n_vocab);
     assert_int_equal(s->head_dim, m->head_dim);

@@ -10,9 +10,8 @@
 //     so the error of a number, and of a sum of products, is 2.5 / 127 / sqrt(12) = 0.57 % of
 //     sigma. About 15 such roundings follow each other through two layers and the output: 0.57 % x
 //     sqrt(15) = 2.2 % (measured: 2.4 %). The bound is 3 %, and twice that for the largest.
-#include "json_doc.h"
 #include "suite.h"
-#include "unit/cmocka_all.h"
+#include "unit/json_cases.h"
 
 #include "kv/kv.h"
 #include "model/model.h"
@@ -50,7 +49,7 @@ static void rig_open(rig *r, const char *model_path, const char *kernel_path)
     fxi_model_options opt = {
         .pool = r->pool, .max_batch_tok = 64, .max_batch_logit = 4, .kernel_path = kernel_path};
     if (fxi_model_load(r->g, &opt, &r->model, &err) != FX_OK) fail_msg("%s", err.text);
-    const fxi_model_shape *s = fxi_model_get_shape(r->model);
+    const fxi_model_shape *s = &r->model->shape;
     fxi_kv_shape shape = {
         .layout = s->kv, .ctx_tok = s->train_ctx_tok, .max_seq = 2, .budget_bytes = 64 << 20};
     assert_int_equal(fxi_kv_open("vtensor", &shape, &r->kv, &err), FX_OK);
@@ -105,18 +104,10 @@ static void widen(distance *d, distance more)
     d->sum_want += more.sum_want;
 }
 
-static int read_tokens(const fxi_json *list, int32_t *tok, int max)
-{
-    int n = (int)fxi_json_array_size(list);
-    assert_in_range(n, 1, max);
-    for (int i = 0; i < n; i++) tok[i] = (int32_t)fxi_json_int(fxi_json_at(list, (size_t)i));
-    return n;
-}
-
 static distance run_case(rig *r, const fxi_json *c, bool exact)
 {
     int32_t tok[256];
-    read_tokens(fxi_json_get(c, "tokens"), tok, 256);
+    (void)json_read_tokens(fxi_json_get(c, "tokens"), tok, 256);
     const fxi_json *positions = fxi_json_get(c, "positions"), *logits = fxi_json_get(c, "logits");
     distance worst = {0};
     int done = 0;
@@ -147,8 +138,7 @@ static void check_file(const vector_file *f, const char *kernel_path)
         widen(&worst, run_case(&r, fxi_json_at(cases, i), f->max_bound < 1e-3));
     double rms = sqrt(worst.sum_diff / worst.sum_want);
     print_message("%s: worst difference %.2e (bound %.0e), rms %.2e (bound %.0e), path %s\n",
-                  f->model, worst.max, f->max_bound, rms, f->rms_bound,
-                  fxi_model_kernel_path(r.model));
+                  f->model, worst.max, f->max_bound, rms, f->rms_bound, r.model->path);
     assert_true(worst.max <= f->max_bound);
     assert_true(rms <= f->rms_bound);
     rig_close(&r);

@@ -117,7 +117,7 @@ FX_TEST(test_ledger_finds_a_byte)
     while (got.choice[0].n_tok < 2) (void)fxi_iteration_run(eng);
     const fxi_seq *s = &bits_live_request(eng, id)->seq[0];
     const int n = s->n_computed, n_plane = 2 * eng->info.n_layer;
-    const int last_byte = (int)fxi_model_get_shape(eng->model)->kv.group[0].row_bytes - 1;
+    const int last_byte = (int)eng->model->shape.kv.group[0].row_bytes - 1;
     for (int plane = 0; plane < n_plane; plane++) {
         expect_found(r, s, 0, plane, 0);
         expect_found(r, s, n / 2, plane, last_byte / 2);

@@ -13,7 +13,7 @@
 
 #include "engine/iteration.h"
 #include "engine/memory/kv_memory.h"
-#include "model/model_base.h"
+#include "model/model.h"
 #include "unit/engine/sim/sim_law.h"
 
 #include "vtensor/vmm.h"

@@ -159,7 +159,7 @@ bits_ledger *bits_ledger_make(const fx_engine *eng)
 {
     bits_ledger *l = calloc(1, sizeof *l);
     assert_non_null(l);
-    l->layout = fxi_model_get_shape(eng->model)->kv;
+    l->layout = eng->model->shape.kv;
     l->n_rank = eng->device->ranks ? eng->device->ranks->n : 1;
     l->tok_bytes = fxi_kv_tok_bytes(&l->layout);
     return l;

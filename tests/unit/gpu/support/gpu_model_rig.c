@@ -36,7 +36,7 @@ static fx_status open_memory(fxi_device *d, fxi_kv_shape *shape, fx_error *err)
 
 static fx_status open_cache(gpu_model_rig *g, const gpu_way *way, fx_error *err)
 {
-    const fxi_model_shape *s = fxi_model_get_shape(g->r.model);
+    const fxi_model_shape *s = &g->r.model->shape;
     fxi_kv_shape shape = {.layout = s->kv,
                           .ctx_tok = s->train_ctx_tok < 1024 ? s->train_ctx_tok : 1024,
                           .max_seq = 8,
@@ -73,7 +73,7 @@ fx_status gpu_model_try(gpu_model_rig *g, runner_model m, const gpu_way *way, fx
                                  .no_graphs = way->no_graphs};
     FX_TRY((way->ranks ? fxi_gpu_ranks_open : fxi_gpu_open)(&opt, &g->device, err));
     FX_TRY(open_model(g, m, err));
-    const fxi_model_shape *s = fxi_model_get_shape(g->r.model);
+    const fxi_model_shape *s = &g->r.model->shape;
     g->r.n_vocab = s->n_vocab;
     g->r.embeds = !s->generates;
     g->r.n_out = g->r.embeds ? s->dim : s->n_vocab;
@@ -98,7 +98,7 @@ void gpu_model_close(gpu_model_rig *g)
 
 void gpu_model_run(gpu_model_rig *g, const gpu_way *way, int n_tok)
 {
-    const bool whole = !fxi_model_get_shape(g->r.model)->is_causal;
+    const bool whole = !g->r.model->shape.is_causal;
     const int n_prompt = whole || way->n_prompt > n_tok ? n_tok : way->n_prompt;
     const int chunk = whole ? n_tok : way->chunk;
     for (int from = 0; from < n_tok;) {
