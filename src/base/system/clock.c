@@ -42,3 +42,12 @@ struct timespec fxi_clock_after(double s)
     t.tv_nsec = ns % 1000000000;
     return t;
 }
+
+void fxi_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
