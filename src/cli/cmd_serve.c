@@ -161,11 +161,12 @@ static void say_start(const serve_run *r, const fx_engine *eng)
 static void say_address(const serve_run *r)
 {
     const fxi_server_options *opt = &r->opt;
-    const fxi_key_facts keys = fxi_server_look_at_keys(r->srv);
+    bool is_exposed;
+    const int n_key = fxi_server_count_keys(r->srv, &is_exposed);
     const bool v6 = strchr(opt->host, ':');
     const bool is_open = strncmp(opt->host, "127.", 4) != 0 && strcmp(opt->host, "::1") != 0 &&
                          strcmp(opt->host, "localhost") != 0;
-    if (is_open && !keys.n_key)
+    if (is_open && !n_key)
         say_warning(r,
                     "%.100s can be reached from other machines, and no API key is needed "
                     "(--api-key-file)",
@@ -175,9 +176,9 @@ static void say_address(const serve_run *r)
                     "%.100s can be reached from other machines, and keys and texts are sent as "
                     "plain text (--tls-cert)",
                     opt->host);
-    if (fxi_name_list_has(&opt->cors, "*") && !keys.n_key)
+    if (fxi_name_list_has(&opt->cors, "*") && !n_key)
         say_warning(r, "any web page may use this server (--cors)");
-    if (keys.is_exposed)
+    if (is_exposed)
         say_warning(r, "%.200s can be read or changed by users other than its owner",
                     opt->key_file);
     say_event(r, FXI_LEVEL_INFO, "listening", "listening on %s://%s%.100s%s:%d",
@@ -242,10 +243,10 @@ static uint64_t count_dropped(void *ud)
 
 static void reload_keys(const serve_run *r)
 {
-    int n_key = 0;
     fx_error err;
-    if (fxi_server_reload_keys(r->srv, &n_key, &err) == FX_OK)
-        say_event(r, FXI_LEVEL_INFO, "keys", "%d API keys read", n_key);
+    if (fxi_server_reload_keys(r->srv, &err) == FX_OK)
+        say_event(r, FXI_LEVEL_INFO, "keys", "%d API keys read",
+                  fxi_server_count_keys(r->srv, NULL));
     else
         say_event(r, FXI_LEVEL_WARN, "keys", "the API keys stay as they were: %s", err.text);
 }

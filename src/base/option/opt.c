@@ -12,6 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text/str.h"
+
 enum { MAX_NAME = 32, WHERE_BYTES = 160 };
 
 // ---- the text of a value becomes a value: one parser for each type -----------------------------
@@ -115,10 +117,7 @@ static bool parse_str(const fxi_opt *o, const char *s, void *field)
 // One of the words in "a|b|c", in letters of any case.
 static bool parse_choice(const fxi_opt *o, const char *s, void *field)
 {
-    const size_t n = strlen(s);
-    for (const char *w = o->arg; n && *w; w += strcspn(w, "|"), w += *w == '|')
-        if (strcspn(w, "|") == n && strncasecmp(w, s, n) == 0) return parse_str(o, s, field);
-    return false;
+    return fxi_list_has(o->arg, "|", s) && parse_str(o, s, field);
 }
 
 static bool parse_ints(const fxi_opt *o, const char *s, void *field)

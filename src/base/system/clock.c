@@ -41,3 +41,12 @@ struct timespec fxi_clock_after(double s)
     const uint64_t ns = fxi_now_ns() + (uint64_t)(s * 1e9);
     return (struct timespec){(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};
 }
+
+void fxi_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
