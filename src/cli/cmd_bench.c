@@ -213,19 +213,20 @@ static fx_status measure_batch(bench *b, int i_batch, int n_tok, fx_error *err)
         decode_s[i] = r.end_s - r.started_s;
         n_ahead += (double)r.n_ahead / n;
     }
-    for (int phase = 0; st == FX_OK && phase < N_PHASE; phase++) {
-        const int at = index_of(&b->length[phase], n_tok);
-        bench_row row = {.batch = batch,
-                         .n_tok = n_tok,
-                         .tok_s = (double)batch * n_tok / median_of(prompt_s, n)};
-        if (phase == DECODE)
-            row = (bench_row){.batch = batch,
-                              .n_tok = n_gen,
-                              .context = n_tok,
-                              .mean_ctx = n_tok + 0.5 * n_gen + n_ahead / batch,
-                              .tok_s = (double)batch * n_gen / median_of(decode_s, n)};
-        if (at >= 0) b->row[phase][i_batch * b->length[phase].n + at] = row;
-    }
+    const fxi_opt_ints *prompt = &b->length[PROMPT], *context = &b->length[DECODE];
+    const int p = index_of(prompt, n_tok), c = index_of(context, n_tok);
+    if (st == FX_OK && p >= 0)
+        b->row[PROMPT][i_batch * prompt->n + p] =
+            (bench_row){.batch = batch,
+                        .n_tok = n_tok,
+                        .tok_s = (double)batch * n_tok / median_of(prompt_s, n)};
+    if (st == FX_OK && c >= 0)
+        b->row[DECODE][i_batch * context->n + c] =
+            (bench_row){.batch = batch,
+                        .n_tok = n_gen,
+                        .context = n_tok,
+                        .mean_ctx = n_tok + 0.5 * n_gen + n_ahead / batch,
+                        .tok_s = (double)batch * n_gen / median_of(decode_s, n)};
     free(prompt_s);
     return st;
 }

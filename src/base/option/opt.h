@@ -58,8 +58,7 @@ typedef struct fxi_opt_section {
     unsigned command; // its bit
 } fxi_opt_section;
 
-// A value of the option `name` that was called `old` in the version before. (An option's old name
-// is a row without help.)
+// A value of the option `name` that was called `old` in the version before.
 typedef struct fxi_opt_renamed {
     const char *name, *old, *now;
 } fxi_opt_renamed;
