@@ -95,7 +95,7 @@ int fxi_alloc_each(fxi_memory *m, fxi_seq *const *s, const int *n_tok, int n)
 {
     int end[FXI_ALLOC_BATCH];
     fx_status st;
-    if (!n) return 0;
+    if (n <= 0) return 0;
     for (int i = 0; i < n; i++) end[i] = s[i]->n_computed + (n_tok ? n_tok[i] : 1);
     const int n_done = extend_many(m, s, end, n, &st);
     if (n_tok)
@@ -110,7 +110,7 @@ int fxi_alloc_drafts(fxi_memory *m, fxi_seq *const *s, const int *n_more, int n)
 {
     int end[FXI_ALLOC_BATCH];
     fx_status st;
-    if (!n) return 0;
+    if (n <= 0) return 0;
     for (int i = 0; i < n; i++) end[i] = s[i]->n_computed + s[i]->n_planned + n_more[i];
     const int n_done = extend_many(m, s, end, n, &st);
     note_many(m, n_done, st);

@@ -450,7 +450,7 @@ static fx_status read_template_part(fxi_hf *h, const fxi_members *part, bool *me
 {
     const fxi_members special = fxi_members_part(part, "SpecialToken");
     fxi_str name;
-    int32_t id;
+    int32_t id = 0;
     if (fxi_json_get(part->root, "Sequence")) {
         if (*met_text)
             return fxi_members_fail(part, NULL, "a template with the text twice is not supported");
@@ -486,7 +486,7 @@ static fx_status read_pair_processing(fxi_hf *h)
 {
     static const char *const keys[] = {"cls", "sep"};
     for (size_t i = 0; i < 2; i++) {
-        int32_t id;
+        int32_t id = 0;
         const fxi_json *pair = fxi_json_get(h->at.root, keys[i]);
         FX_TRY(fxi_hf_need_id(&h->at, keys[i], fxi_json_at(pair, 1), &id));
         FX_TRY(set_end(h, &h->at, keys[i], i == 1, id));
