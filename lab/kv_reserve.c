@@ -12,11 +12,9 @@
 //     group 0: plane 0 [n_slot][row]  plane 1 [n_slot][row] ...  group 1: ...
 //
 // A sequence that outgrows its block moves to one twice as large. Nothing is shared, swapped or
-// given back to the system. Where several devices share the cache out, a sequence has the same
-// slots on each, with its part of every row.
+// given back to the system, and snapshots show nothing. Where several devices share the cache out,
+// a sequence has the same slots on each, with its part of every row.
 #include "lab/kv_reserve.h"
-
-#include "kv/kv_snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -164,9 +162,7 @@ static const char *buddy_check(const buddy_blocks *b)
 
 // ---- the managers ------------------------------------------------------------------------------
 
-#define MAX_UNIT       (1u << 20) // units are larger where there were more
-#define LEAST_CELL_TOK 16         // in a snapshot
-#define MOST_CELL      (1u << 14)
+#define MAX_UNIT (1u << 20) // units are larger where there were more
 
 enum { RESERVE_MAX, RESERVE_POW2, RESERVE_ORACLE };
 
@@ -480,54 +476,6 @@ static void reserve_stats(const fxi_kv *kv, fxi_kv_stats *out)
     out->peak_live_bytes = k->peak_live_tok * k->tok_bytes;
 }
 
-// ---- snapshots ---------------------------------------------------------------------------------
-
-// A cell of a snapshot is 2^order units. Blocks that are smaller share one.
-typedef struct reserve_cells {
-    int order;
-    uint32_t n;
-    uint8_t *n_block; // [n] sequences with memory there; more than two count as two
-} reserve_cells;
-
-static uint32_t cells_of(const reserve_cells *c, const reserved_seq *s)
-{
-    return s->order > c->order ? 1u << (s->order - c->order) : 1;
-}
-
-// A sequence has all that is reserved for it. The cells of the devices are named one after the
-// other.
-static void reserve_collect(fxi_kv *kv, fxi_kv_snapshot *to)
-{
-    static const unsigned states[] = {FX_CHUNK_spare, FX_CHUNK_owned, FX_CHUNK_shared};
-    const kv_reserve *k = reserve_of(kv);
-    const int n = k->pool.n_rank;
-    reserve_cells c = {.order = 0};
-    while (block_tok(k, c.order) < LEAST_CELL_TOK || k->buddy.n_unit >> c.order > MOST_CELL)
-        c.order++;
-    c.n = (k->buddy.n_unit + (1u << c.order) - 1) >> c.order;
-    c.n_block = calloc(c.n, 1);
-    to->has_failed = !c.n_block;
-    if (to->has_failed) return;
-    for (const reserved_seq *s = k->first; s; s = s->next)
-        for (uint32_t i = 0; i < cells_of(&c, s); i++) {
-            uint8_t *n_block = &c.n_block[(s->at >> c.order) + i];
-            *n_block += *n_block < 2;
-        }
-    for (int d = 0; d < n; d++)
-        fxi_kv_snapshot_add_group(to, block_bytes(k, c.order) / (uint64_t)n,
-                                  (int)block_tok(k, c.order), d);
-    for (int d = 0; d < n; d++)
-        for (uint32_t i = 0; i < c.n; i++)
-            fxi_kv_snapshot_add_chunks(to, d, (uint64_t)d * c.n + i, 1, states[c.n_block[i]]);
-    for (int i = 0; i < to->n_seq; i++) {
-        const reserved_seq *s = (const reserved_seq *)to->seq[i];
-        for (int d = 0; d < n; d++)
-            fxi_kv_snapshot_add_segments(to, i, d, 0, (uint64_t)d * c.n + (s->at >> c.order),
-                                         cells_of(&c, s));
-    }
-    free(c.n_block);
-}
-
 // ---- checks ------------------------------------------------------------------------------------
 
 static const char *check_blocks(const kv_reserve *k)
@@ -568,7 +516,7 @@ static fx_status reserve_check(fxi_kv *kv, const char **what)
         .seq_truncate = reserve_truncate, .seq_release = reserve_release,                   \
         .seq_views = reserve_views, .bytes_for = reserve_bytes_for, .cost = reserve_cost,   \
         .seq_growth = reserve_growth, .held = reserve_held, .stats = reserve_stats,         \
-        .collect = reserve_collect, .check = reserve_check,                                 \
+        .check = reserve_check,                                                             \
     }
 
 const fxi_kv_ops fxi_kv_reserve[FXI_N_KV_RESERVE] = {
