@@ -195,6 +195,7 @@ vt_status vti_va_shrink(vt_va *va, const vti_va_actor *by, uint32_t req, uint32_
 vt_status vti_va_wipe(vt_va *va, const vti_va_actor *by, uint32_t req, uint32_t most);
 vt_status vti_va_unmap_torn(vt_va *va, const vti_va_actor *by, uint32_t req);
 vt_status vti_va_take_fence(vt_va *va, uint64_t *ticket);
+vt_status vti_va_device_await(vt_va *va); // until the device has done all work so far
 vt_status vti_va_is_passed(vt_va *va, const vti_va_actor *by, uint64_t fence, bool wait,
                            bool *is_passed);
 
