@@ -12,11 +12,9 @@
 //     group 0: plane 0 [n_slot][row]  plane 1 [n_slot][row] ...  group 1: ...
 //
 // A sequence that outgrows its block moves to one twice as large. Nothing is shared, swapped or
-// given back to the system. Where several devices share the cache out, a sequence has the same
-// slots on each, with its part of every row.
+// given back to the system, and snapshots show nothing. Where several devices share the cache out,
+// a sequence has the same slots on each, with its part of every row.
 #include "lab/kv_reserve.h"
-
-#include "kv/kv_snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -164,9 +162,7 @@ static const char *buddy_check(const buddy_blocks *b)
 
 // ---- the managers ------------------------------------------------------------------------------
 
-#define MAX_UNIT       (1u << 20) // units are larger where there were more
-#define LEAST_CELL_TOK 16         // in a snapshot
-#define MOST_CELL      (1u << 14)
+#define MAX_UNIT (1u << 20) // units are larger where there were more
 
 enum { RESERVE_MAX, RESERVE_POW2, RESERVE_ORACLE };
 
@@ -183,10 +179,7 @@ typedef struct kv_reserve {
     int policy; // the manager's place in fxi_kv_reserve
     fxi_kv_pool pool;
     buddy_blocks buddy;
-    fxi_kv_layout layout;            // of a device
-    size_t tok_bytes;                // of all devices
-    size_t region[FXI_KV_MAX_GROUP]; // first byte of each group in the pool
-    uint64_t n_slot;
+    size_t tok_bytes; // of all devices
     int unit_tok, ctx_tok, max_seq, n_seq;
     reserved_seq *first;
     uint64_t budget_bytes, live_tok, peak_live_tok;
@@ -248,16 +241,11 @@ static uint64_t block_bytes(const kv_reserve *k, int order)
 // The longest sequence is as long as the largest block.
 static fx_status divide_pool(kv_reserve *k, int ctx_tok, fx_error *err)
 {
-    size_t at = 0;
-    k->n_slot = k->pool.size_bytes / fxi_kv_tok_bytes(&k->layout);
-    for (int g = 0; g < k->layout.n_group; g++) {
-        const fxi_kv_group *gr = &k->layout.group[g];
-        k->region[g] = at;
-        at += (size_t)k->n_slot * (size_t)gr->n_plane * gr->row_bytes;
-    }
+    const uint64_t n_slot = k->pool.size_bytes / fxi_kv_tok_bytes(&k->pool.layout);
+    fxi_kv_pool_divide(&k->pool, n_slot);
     k->unit_tok = 1;
-    while (k->n_slot / (uint64_t)k->unit_tok > MAX_UNIT) k->unit_tok *= 2;
-    const uint64_t n_unit = k->n_slot / (uint64_t)k->unit_tok;
+    while (n_slot / (uint64_t)k->unit_tok > MAX_UNIT) k->unit_tok *= 2;
+    const uint64_t n_unit = n_slot / (uint64_t)k->unit_tok;
     if (!n_unit) return fxi_fail(err, FX_ENOSPACE, "KV cache: the budget holds no token");
     if (!buddy_open(&k->buddy, (uint32_t)n_unit))
         return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
@@ -272,11 +260,10 @@ static fx_status reserve_open(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *e
 {
     kv_reserve *k = reserve_of(kv);
     k->policy = (int)(kv->ops - fxi_kv_reserve);
-    k->layout = fxi_kv_part_of(shape);
     k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
     k->max_seq = shape->max_seq;
     k->budget_bytes = shape->budget_bytes;
-    FX_TRY(fxi_kv_pool_open(&k->pool, shape, 0, fxi_kv_n_plane(&shape->layout), err));
+    FX_TRY(fxi_kv_pool_open(&k->pool, shape, 0, err));
     const fx_status st = divide_pool(k, shape->ctx_tok, err);
     if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape);
     return st;
@@ -326,22 +313,17 @@ static void set_kept_len(kv_reserve *k, reserved_seq *s, int len_tok)
     if (s->kept_tok < len_tok) s->kept_tok = len_tok;
 }
 
-static size_t first_byte(const kv_reserve *k, int group, int plane, uint32_t unit)
+static uint64_t first_slot(const kv_reserve *k, uint32_t unit)
 {
-    const size_t row_bytes = k->layout.group[group].row_bytes;
-    const size_t slot = (size_t)unit * (size_t)k->unit_tok;
-    return k->region[group] + ((size_t)plane * (size_t)k->n_slot + slot) * row_bytes;
+    return (uint64_t)unit * (uint64_t)k->unit_tok;
 }
 
 static fx_status move_seq(kv_reserve *k, reserved_seq *s, int order)
 {
     const uint32_t to = buddy_take(&k->buddy, order);
     if (to == BUDDY_NONE) return FX_ENOSPACE;
-    for (int g = 0; g < k->layout.n_group; g++)
-        for (int p = 0; p < k->layout.group[g].n_plane; p++)
-            fxi_kv_pool_list(&k->pool, first_byte(k, g, p, to), first_byte(k, g, p, s->at),
-                             (size_t)s->len_tok * k->layout.group[g].row_bytes);
-    const fx_status st = fxi_kv_pool_copy(&k->pool, VT_VMM_QUEUED);
+    const fx_status st =
+        fxi_kv_pool_copy_rows(&k->pool, first_slot(k, to), first_slot(k, s->at), s->len_tok);
     buddy_give(&k->buddy, st == FX_OK ? s->at : to, st == FX_OK ? s->order : order);
     if (st != FX_OK) return st;
     s->at = to;
@@ -382,14 +364,7 @@ static void reserve_release(fxi_kv *kv, fxi_kv_seq *seq)
 static void reserve_views(const fxi_kv *kv, const fxi_kv_seq *seq, fxi_kv_views *out)
 {
     const kv_reserve *k = reserve_of(kv);
-    for (int g = 0; g < k->layout.n_group; g++) {
-        const size_t row_bytes = k->layout.group[g].row_bytes;
-        out->group[g] = (fxi_kv_view){
-            .plane_stride_bytes = (size_t)k->n_slot * row_bytes,
-            .tok_stride_bytes = row_bytes,
-        };
-        fxi_kv_pool_show(&k->pool, g, first_byte(k, g, 0, kept_of(seq)->at), out);
-    }
+    fxi_kv_pool_show(&k->pool, first_slot(k, kept_of(seq)->at), out);
 }
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -480,54 +455,6 @@ static void reserve_stats(const fxi_kv *kv, fxi_kv_stats *out)
     out->peak_live_bytes = k->peak_live_tok * k->tok_bytes;
 }
 
-// ---- snapshots ---------------------------------------------------------------------------------
-
-// A cell of a snapshot is 2^order units. Blocks that are smaller share one.
-typedef struct reserve_cells {
-    int order;
-    uint32_t n;
-    uint8_t *n_block; // [n] sequences with memory there; more than two count as two
-} reserve_cells;
-
-static uint32_t cells_of(const reserve_cells *c, const reserved_seq *s)
-{
-    return s->order > c->order ? 1u << (s->order - c->order) : 1;
-}
-
-// A sequence has all that is reserved for it. The cells of the devices are named one after the
-// other.
-static void reserve_collect(fxi_kv *kv, fxi_kv_snapshot *to)
-{
-    static const unsigned states[] = {FX_CHUNK_spare, FX_CHUNK_owned, FX_CHUNK_shared};
-    const kv_reserve *k = reserve_of(kv);
-    const int n = k->pool.n_rank;
-    reserve_cells c = {.order = 0};
-    while (block_tok(k, c.order) < LEAST_CELL_TOK || k->buddy.n_unit >> c.order > MOST_CELL)
-        c.order++;
-    c.n = (k->buddy.n_unit + (1u << c.order) - 1) >> c.order;
-    c.n_block = calloc(c.n, 1);
-    to->has_failed = !c.n_block;
-    if (to->has_failed) return;
-    for (const reserved_seq *s = k->first; s; s = s->next)
-        for (uint32_t i = 0; i < cells_of(&c, s); i++) {
-            uint8_t *n_block = &c.n_block[(s->at >> c.order) + i];
-            *n_block += *n_block < 2;
-        }
-    for (int d = 0; d < n; d++)
-        fxi_kv_snapshot_add_group(to, block_bytes(k, c.order) / (uint64_t)n,
-                                  (int)block_tok(k, c.order), d);
-    for (int d = 0; d < n; d++)
-        for (uint32_t i = 0; i < c.n; i++)
-            fxi_kv_snapshot_add_chunks(to, d, (uint64_t)d * c.n + i, 1, states[c.n_block[i]]);
-    for (int i = 0; i < to->n_seq; i++) {
-        const reserved_seq *s = (const reserved_seq *)to->seq[i];
-        for (int d = 0; d < n; d++)
-            fxi_kv_snapshot_add_segments(to, i, d, 0, (uint64_t)d * c.n + (s->at >> c.order),
-                                         cells_of(&c, s));
-    }
-    free(c.n_block);
-}
-
 // ---- checks ------------------------------------------------------------------------------------
 
 static const char *check_blocks(const kv_reserve *k)
@@ -568,7 +495,7 @@ static fx_status reserve_check(fxi_kv *kv, const char **what)
         .seq_truncate = reserve_truncate, .seq_release = reserve_release,                   \
         .seq_views = reserve_views, .bytes_for = reserve_bytes_for, .cost = reserve_cost,   \
         .seq_growth = reserve_growth, .held = reserve_held, .stats = reserve_stats,         \
-        .collect = reserve_collect, .check = reserve_check,                                 \
+        .check = reserve_check,                                                             \
     }
 
 const fxi_kv_ops fxi_kv_reserve[FXI_N_KV_RESERVE] = {

@@ -322,15 +322,6 @@ static bool collect_domain(void *ud, vt_domain *d, const void *key, size_t key_b
     return v->has_room;
 }
 
-static void collect_prefixes(vt_manager *m, uint32_t n_rank, fxi_kv_snapshot *to)
-{
-    node_view v = {.to = to, .n_rank = n_rank, .has_room = true};
-    vt_stats st;
-    vt_get_stats(m, &st);
-    to->n_all_node = st.prefix_nodes;
-    vt_domain_each(m, collect_domain, &v);
-}
-
 // ---- all managers ------------------------------------------------------------------------------
 
 void fxi_chunks_collect(const fxi_kv_chunks *c, const vt_team *t, fxi_kv_snapshot *to)
@@ -348,5 +339,9 @@ void fxi_chunks_collect(const fxi_kv_chunks *c, const vt_team *t, fxi_kv_snapsho
             vt_seq_map(vt_team_seq_rank((const vt_team_seq *)to->seq[i], k), collect_segments,
                        &rank[k]);
         }
-    collect_prefixes(vt_team_manager(t, 0), n, to);
+    node_view v = {.to = to, .n_rank = n, .has_room = true};
+    vt_stats st;
+    vt_get_stats(rank[0].m, &st);
+    to->n_all_node = st.prefix_nodes;
+    vt_domain_each(vt_team_manager(t, 0), collect_domain, &v);
 }

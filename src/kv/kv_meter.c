@@ -44,24 +44,23 @@ static vt_status count_call(vt_vmm *vmm, fx_driver_op op, uint64_t start_ns, vt_
 
 // X(name, count, params, ...): an operation with these parameters next to the backend, which is
 // called with these arguments, and counted as `count` of fx_driver_op.
-#define METERED_OPS(X)                                                                             \
-    X(reserve, reserve, (size_t n, uintptr_t * addr), n, addr)                                     \
-    X(unreserve, unreserve, (uintptr_t addr, size_t n), addr, n)                                   \
-    X(create, create, (uint64_t index, uint64_t n), index, n)                                      \
-    X(destroy, destroy, (uint64_t index, uint64_t n), index, n)                                    \
-    X(map, map, (uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n, vt_vmm_use use),      \
-      addr, slice, index, n, use)                                                                  \
-    X(map_each, map,                                                                               \
-      (uintptr_t addr, uint32_t slice, const uint64_t *index, uint64_t n, vt_vmm_use use), addr,   \
-      slice, index, n, use)                                                                        \
-    X(protect, protect, (uintptr_t addr, size_t n, vt_vmm_use use), addr, n, use)                  \
-    X(unmap, unmap, (uintptr_t addr, size_t n), addr, n)                                           \
-    X(fetch, fetch,                                                                                \
-      (uintptr_t dst, uint32_t slice, uint64_t index, size_t at, size_t n, vt_vmm_order order),    \
-      dst, slice, index, at, n, order)                                                             \
-    X(copy_each, fetch, (const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order), copy, n, order) \
-    X(store, store, (uint32_t slice, uint64_t index, size_t at, uintptr_t src, size_t n), slice,   \
-      index, at, src, n)                                                                           \
+#define METERED_OPS(X)                                                                           \
+    X(reserve, reserve, (size_t n, uintptr_t * addr), n, addr)                                   \
+    X(unreserve, unreserve, (uintptr_t addr, size_t n), addr, n)                                 \
+    X(create, create, (uint64_t index, uint64_t n), index, n)                                    \
+    X(destroy, destroy, (uint64_t index, uint64_t n), index, n)                                  \
+    X(map, map, (uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n, vt_vmm_use use),    \
+      addr, slice, index, n, use)                                                                \
+    X(map_each, map,                                                                             \
+      (uintptr_t addr, uint32_t slice, const uint64_t *index, uint64_t n, vt_vmm_use use), addr, \
+      slice, index, n, use)                                                                      \
+    X(protect, protect, (uintptr_t addr, size_t n, vt_vmm_use use), addr, n, use)                \
+    X(unmap, unmap, (uintptr_t addr, size_t n), addr, n)                                         \
+    X(fetch, fetch,                                                                              \
+      (uintptr_t dst, uint32_t slice, uint64_t index, size_t at, size_t n, vt_vmm_order order),  \
+      dst, slice, index, at, n, order)                                                           \
+    X(store, store, (uint32_t slice, uint64_t index, size_t at, uintptr_t src, size_t n), slice, \
+      index, at, src, n)                                                                         \
     X(zero, zero, (uintptr_t addr, size_t n, vt_vmm_order order), addr, n, order)
 
 #define METER_PARAMS(...) __VA_ARGS__
@@ -172,7 +171,6 @@ vt_status fxi_meter_open(vt_vmm *inner, double run_share, vt_vmm **out)
     }
     if (!m->inner->ops->store) m->ops.store = NULL; // the manager asks whether there is one
     if (!m->inner->ops->map_each) m->ops.map_each = NULL;
-    if (!m->inner->ops->copy_each) m->ops.copy_each = NULL;
     *out = &m->vmm;
     return VT_OK;
 }

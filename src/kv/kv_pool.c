@@ -1,8 +1,6 @@
 // kv_pool.c - see kv_pool.h.
 //
 // The chunks are the smallest that the backend can map, in one run; the last ones are scratch.
-// Where the backend copies by fetch alone, a copy whose source and target lie in one chunk goes
-// through the first of them.
 #include "kv/kv_pool.h"
 
 #include <assert.h>
@@ -66,7 +64,7 @@ static vt_status divide_budget(fxi_kv_pool *p, const fxi_kv_shape *shape, size_t
     const uint64_t n = (uint64_t)fxi_kv_n_device(shape);
     p->chunk_bytes = granularity;
     const uint64_t n_all = shape->budget_bytes / n / p->chunk_bytes;
-    p->n_scratch = 1 + (scratch_bytes + p->chunk_bytes - 1) / p->chunk_bytes;
+    p->n_scratch = (scratch_bytes + p->chunk_bytes - 1) / p->chunk_bytes;
     if (n_all <= p->n_scratch) return VT_NOSPACE;
     p->n_chunk = n_all - p->n_scratch;
     p->size_bytes = (size_t)(p->n_chunk * p->chunk_bytes);
@@ -103,9 +101,11 @@ static vt_status open_rank(fxi_kv_pool *p, const fxi_kv_shape *shape, size_t scr
 }
 
 fx_status fxi_kv_pool_open(fxi_kv_pool *p, const fxi_kv_shape *shape, size_t scratch_bytes,
-                           int max_copy, fx_error *err)
+                           fx_error *err)
 {
-    *p = (fxi_kv_pool){.listed = calloc((size_t)max_copy + 1, sizeof *p->listed),
+    const int max_copy = fxi_kv_n_plane(&shape->layout);
+    *p = (fxi_kv_pool){.layout = fxi_kv_part_of(shape),
+                       .listed = calloc((size_t)max_copy + 1, sizeof *p->listed),
                        .placed = calloc((size_t)max_copy + 1, sizeof *p->placed),
                        .max_copy = max_copy};
     vt_status st = p->listed && p->placed ? VT_OK : VT_ENOMEM;
@@ -139,6 +139,37 @@ void fxi_kv_pool_close(fxi_kv_pool *p)
     fxi_kv_pool_forsake(p, NULL);
 }
 
+// ---- rows --------------------------------------------------------------------------------------
+
+void fxi_kv_pool_divide(fxi_kv_pool *p, uint64_t n_row)
+{
+    size_t at = 0;
+    p->n_row = n_row;
+    for (int g = 0; g < p->layout.n_group; g++) {
+        const fxi_kv_group *gr = &p->layout.group[g];
+        p->region[g] = at;
+        at += (size_t)n_row * (size_t)gr->n_plane * gr->row_bytes;
+    }
+}
+
+size_t fxi_kv_pool_byte(const fxi_kv_pool *p, int group, int plane, uint64_t row)
+{
+    const size_t row_bytes = p->layout.group[group].row_bytes;
+    return p->region[group] + ((size_t)plane * (size_t)p->n_row + (size_t)row) * row_bytes;
+}
+
+void fxi_kv_pool_show(const fxi_kv_pool *p, uint64_t row, fxi_kv_views *out)
+{
+    for (int g = 0; g < p->layout.n_group; g++) {
+        const size_t at = fxi_kv_pool_byte(p, g, 0, row);
+        const size_t row_bytes = p->layout.group[g].row_bytes;
+        out->group[g] = (fxi_kv_view){.base = (char *)p->rank[0].addr + at,
+                                      .plane_stride_bytes = (size_t)p->n_row * row_bytes,
+                                      .tok_stride_bytes = row_bytes};
+        for (int k = 1; k < p->n_rank; k++) out->rank_base[k - 1][g] = (char *)p->rank[k].addr + at;
+    }
+}
+
 // ---- copies ------------------------------------------------------------------------------------
 
 void fxi_kv_pool_list(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes)
@@ -147,52 +178,29 @@ void fxi_kv_pool_list(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes)
     p->listed[p->n_copy++] = (vt_vmm_copy){to, from, size_bytes};
 }
 
-// Copies from a chunk to other chunks. Pre: the bytes lie in the chunk.
-static vt_status fetch_bytes(const fxi_kv_pool *p, const fxi_kv_pool_rank *r, vt_vmm_copy c,
-                             vt_vmm_order order)
-{
-    return r->vmm->ops->fetch(r->vmm, r->addr + c.dst, SLICE, c.src / p->chunk_bytes,
-                              c.src % p->chunk_bytes, c.size_bytes, order);
-}
-
-// A listed copy, from one chunk after the other.
-static vt_status fetch_pieces(const fxi_kv_pool *p, const fxi_kv_pool_rank *r, vt_vmm_copy c,
-                              vt_vmm_order order)
-{
-    vt_status st = VT_OK;
-    while (c.size_bytes && st == VT_OK) {
-        const size_t chunk = c.src / p->chunk_bytes, left = p->chunk_bytes - c.src % p->chunk_bytes;
-        vt_vmm_copy piece = {c.dst, c.src, c.size_bytes < left ? c.size_bytes : left};
-        const bool is_apart = c.dst / p->chunk_bytes > chunk ||
-                              (c.dst + piece.size_bytes - 1) / p->chunk_bytes < chunk;
-        if (!is_apart) {
-            const vt_vmm_copy away = {p->size_bytes, piece.src, piece.size_bytes};
-            st = fetch_bytes(p, r, away, order);
-            piece.src = p->size_bytes;
-        }
-        if (st == VT_OK) st = fetch_bytes(p, r, piece, order);
-        c.dst += piece.size_bytes;
-        c.src += piece.size_bytes;
-        c.size_bytes -= piece.size_bytes;
-    }
-    return st;
-}
-
 fx_status fxi_kv_pool_copy(fxi_kv_pool *p, vt_vmm_order order)
 {
     vt_status st = VT_OK;
     for (int k = 0; k < p->n_rank && st == VT_OK; k++) {
         const fxi_kv_pool_rank *r = &p->rank[k];
-        const vt_vmm_ops *ops = r->vmm->ops;
-        for (int i = 0; i < p->n_copy && st == VT_OK; i++) {
+        for (int i = 0; i < p->n_copy; i++) {
             const vt_vmm_copy *l = &p->listed[i];
             p->placed[i] = (vt_vmm_copy){r->addr + l->dst, r->addr + l->src, l->size_bytes};
-            if (!ops->copy_each) st = fetch_pieces(p, r, *l, order);
         }
-        if (ops->copy_each) st = ops->copy_each(r->vmm, p->placed, (uint64_t)p->n_copy, order);
+        st = r->vmm->ops->copy_each(r->vmm, p->placed, (uint64_t)p->n_copy, order);
     }
     p->n_copy = 0;
     return st == VT_OK ? FX_OK : FX_EIO;
+}
+
+fx_status fxi_kv_pool_copy_rows(fxi_kv_pool *p, uint64_t to, uint64_t from, int n_row)
+{
+    for (int g = 0; g < p->layout.n_group; g++)
+        for (int plane = 0; plane < p->layout.group[g].n_plane; plane++)
+            fxi_kv_pool_list(p, fxi_kv_pool_byte(p, g, plane, to),
+                             fxi_kv_pool_byte(p, g, plane, from),
+                             (size_t)n_row * p->layout.group[g].row_bytes);
+    return fxi_kv_pool_copy(p, VT_VMM_QUEUED);
 }
 
 fx_status fxi_kv_pool_settle(const fxi_kv_pool *p)
@@ -216,7 +224,7 @@ fx_status fxi_kv_pool_swap(const fxi_kv_pool *p, bool out, uint64_t at, size_t s
 {
     for (int k = 0; k < p->n_rank; k++) {
         vt_vmm *const vmm = p->rank[k].vmm;
-        const uintptr_t scratch = p->rank[k].addr + fxi_kv_pool_scratch(p);
+        const uintptr_t scratch = p->rank[k].addr + p->size_bytes;
         FX_TRY(fxi_kv_status_of(out ? vmm->ops->swap_write(vmm, at, scratch, size_bytes, &sum[k])
                                     : vmm->ops->swap_read(vmm, scratch, at, size_bytes, &sum[k])));
     }

@@ -21,12 +21,7 @@ static fx_status lay_out_blocks(fxi_paged *k, fx_error *err)
         return fxi_fail(err, FX_EINVAL, "KV cache: more than %d blocks", INT32_MAX);
     k->n_block = (uint32_t)n_block;
     k->n_slot = (uint32_t)n_slot;
-    size_t at = 0;
-    for (int g = 0; g < k->layout.n_group; g++) {
-        const fxi_kv_group *gr = &k->layout.group[g];
-        k->region[g] = at;
-        at += ((size_t)gr->n_plane * k->n_block << k->block_shift) * gr->row_bytes;
-    }
+    fxi_kv_pool_divide(&k->pool, n_block << k->block_shift);
     if (fxi_page_store_open(k)) return FX_OK;
     fxi_page_store_close(k);
     return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
@@ -41,16 +36,14 @@ static fx_status paged_open(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *err
         return fxi_fail(err, FX_EINVAL, "KV cache: blocks of %d tokens; %d to %d, a power of two",
                         block_tok, least, MAX_BLOCK_TOK);
     while (fxi_paged_block_tok(k) < block_tok) k->block_shift++;
-    k->layout = fxi_kv_part_of(shape);
     k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
     k->block_bytes = k->tok_bytes << k->block_shift;
-    k->part_bytes = fxi_kv_tok_bytes(&k->layout) << k->block_shift;
+    k->part_bytes = k->block_bytes / (size_t)fxi_kv_n_device(shape);
     k->budget_bytes = shape->budget_bytes;
     k->ctx_tok = shape->ctx_tok;
     k->max_seq = shape->max_seq;
     k->max_page = (int)fxi_paged_n_page(k, shape->ctx_tok);
-    FX_TRY(fxi_kv_pool_open(&k->pool, shape, shape->swap_bytes ? k->part_bytes : 0,
-                            fxi_kv_n_plane(&shape->layout), err));
+    FX_TRY(fxi_kv_pool_open(&k->pool, shape, shape->swap_bytes ? k->part_bytes : 0, err));
     const fx_status st = lay_out_blocks(k, err);
     if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape);
     return st;
@@ -189,12 +182,9 @@ static bool tail_is_shared(const fxi_paged *k, const fxi_paged_seq *s)
 static fx_status copy_tail(fxi_paged *k, fxi_paged_seq *s)
 {
     const uint32_t old = s->page[s->n_page - 1], page = fxi_page_take(k);
-    const uint32_t from = k->page[old].block, to = k->page[page].block;
-    for (int g = 0; g < k->layout.n_group; g++)
-        for (int p = 0; p < k->layout.group[g].n_plane; p++)
-            fxi_kv_pool_list(&k->pool, fxi_paged_byte(k, g, p, to), fxi_paged_byte(k, g, p, from),
-                             (size_t)tail_tok(k, s) * k->layout.group[g].row_bytes);
-    const fx_status st = fxi_kv_pool_copy(&k->pool, VT_VMM_QUEUED);
+    const fx_status st =
+        fxi_kv_pool_copy_rows(&k->pool, fxi_paged_row(k, k->page[page].block),
+                              fxi_paged_row(k, k->page[old].block), tail_tok(k, s));
     if (st == FX_OK) put_page_at(k, s, s->n_page - 1, page);
     fxi_page_let_go(k, st == FX_OK ? old : page);
     return st;
@@ -263,16 +253,11 @@ static int paged_whole_tok(const fxi_kv *kv, int n_tok)
 static void paged_views(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out)
 {
     const fxi_paged *k = fxi_paged_of(kv);
-    for (int g = 0; g < k->layout.n_group; g++) {
-        const size_t row_bytes = k->layout.group[g].row_bytes;
-        out->group[g] = (fxi_kv_view){
-            .plane_stride_bytes = ((size_t)k->n_block << k->block_shift) * row_bytes,
-            .tok_stride_bytes = row_bytes,
-            .table = fxi_paged_seq_of(s)->table,
-            .block_shift = k->block_shift,
-            .block_stride_bytes = row_bytes << k->block_shift,
-        };
-        fxi_kv_pool_show(&k->pool, g, k->region[g], out);
+    fxi_kv_pool_show(&k->pool, 0, out);
+    for (int g = 0; g < k->pool.layout.n_group; g++) {
+        out->group[g].table = fxi_paged_seq_of(s)->table;
+        out->group[g].block_shift = k->block_shift;
+        out->group[g].block_stride_bytes = out->group[g].tok_stride_bytes << k->block_shift;
     }
 }
 

@@ -284,11 +284,11 @@ static void set_page_block(fxi_paged *k, fxi_page *p, uint32_t block)
 // Between a block and scratch memory, where the pieces of its planes follow each other.
 static fx_status copy_block(fxi_paged *k, uint32_t block, bool out)
 {
-    size_t at = fxi_kv_pool_scratch(&k->pool);
-    for (int g = 0; g < k->layout.n_group; g++) {
-        const size_t n = k->layout.group[g].row_bytes << k->block_shift;
-        for (int p = 0; p < k->layout.group[g].n_plane; p++, at += n) {
-            const size_t piece = fxi_paged_byte(k, g, p, block);
+    size_t at = k->pool.size_bytes;
+    for (int g = 0; g < k->pool.layout.n_group; g++) {
+        const size_t n = k->pool.layout.group[g].row_bytes << k->block_shift;
+        for (int p = 0; p < k->pool.layout.group[g].n_plane; p++, at += n) {
+            const size_t piece = fxi_kv_pool_byte(&k->pool, g, p, fxi_paged_row(k, block));
             fxi_kv_pool_list(&k->pool, out ? at : piece, out ? piece : at, n);
         }
     }

@@ -84,10 +84,8 @@ typedef struct fxi_paged_seq {
 typedef struct fxi_paged {
     fxi_kv kv;
     fxi_kv_pool pool;
-    fxi_kv_layout layout;            // of a device
-    size_t region[FXI_KV_MAX_GROUP]; // first byte of each group in the pool
-    size_t tok_bytes, block_bytes;   // of all devices
-    size_t part_bytes;               // of a block, on each
+    size_t tok_bytes, block_bytes; // of all devices
+    size_t part_bytes;             // of a block, on each
     uint64_t budget_bytes, slot_bytes;
     int block_shift, ctx_tok, max_seq, max_page;
     uint32_t n_block, n_slot, n_all_page; // n_all_page: as many as both
@@ -148,11 +146,10 @@ static inline unsigned fxi_page_state(const fxi_page *p)
     return fxi_page_is_shared(p) ? FX_CHUNK_shared : FX_CHUNK_owned;
 }
 
-// First byte of a block in a plane, in the pool.
-static inline size_t fxi_paged_byte(const fxi_paged *k, int group, int plane, uint32_t block)
+// The first of a block's rows in the pool.
+static inline uint64_t fxi_paged_row(const fxi_paged *k, uint32_t block)
 {
-    const size_t row_bytes = k->layout.group[group].row_bytes;
-    return k->region[group] + (((size_t)plane * k->n_block + block) << k->block_shift) * row_bytes;
+    return (uint64_t)block << k->block_shift;
 }
 
 // ---- page_store.c: recorded pages --------------------------------------------------------------

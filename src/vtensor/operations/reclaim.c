@@ -153,13 +153,13 @@ static bool idle_unmap_one(vt_manager *m, uint32_t cls, uint32_t n_chunk)
 }
 
 // What other live sequences have prepared, if no kernel can still read there.
-static bool live_unmap_one(vt_manager *m, const vti_span *except)
+static bool live_unmap_one(vt_manager *m, const vti_span *except, uint32_t n_chunk)
 {
     for (int in_flight = 0; in_flight < 2; in_flight++)
         for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].newest; sp; sp = sp->older) {
             if (sp == except || sp->is_lost || vti_span_mapped_free_bytes(&m->vset, sp) == 0)
                 continue;
-            if (span_unmap_one(m, sp, UINT32_MAX, 1, in_flight)) return true;
+            if (span_unmap_one(m, sp, UINT32_MAX, n_chunk, in_flight)) return true;
         }
     return false;
 }
@@ -292,7 +292,7 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
             continue;
         }
         if (haste == VTI_AHEAD) return VT_NOSPACE;
-        if (live_unmap_one(m, sp)) continue;
+        if (live_unmap_one(m, sp, 1)) continue;
         if (m->calls.device_errors > n_error) return VT_EDEVICE;
         // Mapped-free chunks of other spans could not be unmapped: the device may still read there.
         const uint64_t own = sp ? vti_span_mapped_free_bytes(&m->vset, sp) : 0;
@@ -320,7 +320,7 @@ vt_status vti_spare_return(vt_manager *m, uint64_t bytes)
             VT_TRY(pool_destroy(m, cls, count_for(bytes - freed, m->pset.cls[cls].chunk_bytes)));
         else if (!idle_unmap_one(m, UINT32_MAX,
                                  count_for(bytes - freed, m->geo.group[0].chunk_bytes)) &&
-                 !live_unmap_one(m, NULL))
+                 !live_unmap_one(m, NULL, 1))
             return m->calls.device_errors > n_error ? VT_EDEVICE : VT_OK;
         freed = had - vti_pset_created_bytes(&m->pset);
     }
@@ -377,7 +377,7 @@ void vti_spare_return_ahead(vt_manager *m)
         unmap_more_ahead(m, surplus - pooled);
     else if (vti_over_budget(m) > pooled + vti_pset_bytes(&m->pset, VTI_EVICTABLE))
         // What live sequences have prepared is theirs to use at any time: the mapper never gets it.
-        for (int i = 0; i < LIVE_AT_ONCE && live_unmap_one(m, NULL); i++) continue;
+        for (int i = 0; i < LIVE_AT_ONCE && live_unmap_one(m, NULL, 1); i++) continue;
 }
 
 static uint64_t idle_spare_bytes(const vt_manager *m)
@@ -443,19 +443,11 @@ bool vti_runs_fit(const vt_manager *m, uint64_t n_run)
 // ones.
 vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run)
 {
-    static const vti_span_state from[] = {VTI_SPAN_IDLE, VTI_SPAN_LIVE};
     if (vti_runs_fit(m, n_run)) return VT_OK;
     vti_jobs_settle(m);
     (void)vti_spans_reap(m, VTI_REAP_NOW);
-    for (size_t k = 0; k < sizeof from / sizeof from[0]; k++)
-        for (vti_span *it = m->vset.in [from[k]].oldest, *newer; it; it = newer) {
-            newer = it->newer;
-            if (vti_runs_fit(m, n_run)) return VT_OK;
-            if (it == sp || it->is_lost || vti_span_mapped_free_bytes(&m->vset, it) == 0) continue;
-            vt_status st = vti_span_is_quiet(m, it);
-            for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++)
-                while (st == VT_OK && it->lane[g].n_mapped_free > 0)
-                    st = mapped_free_unmap(m, it, g, UINT32_MAX);
-        }
+    while (!vti_runs_fit(m, n_run) &&
+           (idle_unmap_one(m, UINT32_MAX, UINT32_MAX) || live_unmap_one(m, sp, UINT32_MAX)))
+        continue;
     return vti_runs_fit(m, n_run) ? VT_OK : VT_NOMAPS;
 }

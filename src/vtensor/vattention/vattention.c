@@ -153,19 +153,11 @@ vt_status vt_va_init(const vt_va_config *cfg, vt_va **out)
     return st;
 }
 
-static vt_status wait_for_device(vt_va *va)
-{
-    uint64_t ticket;
-    bool is_passed;
-    VT_TRY(vti_va_take_fence(va, &ticket));
-    return vti_va_is_passed(va, &va->owner, ticket, true, &is_passed);
-}
-
 // Tries everything twice: a failure of the device may be temporary. False: some memory is left, and
 // its addresses with it, until the process ends.
 static bool return_memory(vt_va *va)
 {
-    if (wait_for_device(va) != VT_OK && wait_for_device(va) != VT_OK) return false;
+    if (vti_va_device_await(va) != VT_OK && vti_va_device_await(va) != VT_OK) return false;
     for (int attempt = 0; attempt < 2 && va->n_created > 0; attempt++) {
         for (uint32_t i = 0; i < va->geo.max_batch; i++) {
             (void)vti_va_unmap_torn(va, &va->owner, i);

@@ -12,7 +12,7 @@
 //
 // The look-ahead:
 //
-//   urgent job        1. if the budget has no room for 2: what others can spare (each_victim)
+//   urgent job        1. if the budget has no room for 2: what others can spare
 //                     2. what is missing for the next token of every active request
 //   background job    3. tokens 2 to 9 ahead, up to eager_groups groups, from free room only
 //                     4. the next request: the inactive one that alloc_reqid would choose for a
@@ -67,28 +67,31 @@ static bool has_excess(const vti_va_req *r)
     return r->n_torn == 0 && r->n_mapped > r->n_keep;
 }
 
-// The inactive request with the lowest freed_at above `after`; max_batch: none.
-static uint32_t next_idle(const vt_va *va, uint64_t after)
-{
-    uint32_t found = va->geo.max_batch;
-    for (uint32_t i = 0; i < va->geo.max_batch; i++) {
-        const vti_va_req *r = &va->req[i];
-        if (r->is_active || !has_excess(r) || r->freed_at <= after) continue;
-        if (found == va->geo.max_batch || r->freed_at < va->req[found].freed_at) found = i;
-    }
-    return found;
-}
+// Where a walk over those that lose memory stands: all zero at first.
+typedef struct victim_walk {
+    uint64_t freed_at; // of the last inactive one
+    uint32_t n_active; // active ones looked at so far, from the highest reqid down
+} victim_walk;
 
-void vti_va_each_victim(vt_va *va, bool (*visit)(vt_va *va, uint32_t reqid, void *ctx), void *ctx)
+// The next one that has more than n_keep; max_batch: there is none.
+static uint32_t next_victim(const vt_va *va, victim_walk *w)
 {
-    uint32_t n = va->geo.max_batch;
-    uint64_t after = 0;
-    for (uint32_t i; (i = next_idle(va, after)) < n;) {
-        after = va->req[i].freed_at;
-        if (!visit(va, i, ctx)) return;
+    const uint32_t n = va->geo.max_batch;
+    uint32_t found = n;
+    for (uint32_t i = 0; i < n && w->n_active == 0; i++) {
+        const vti_va_req *r = &va->req[i];
+        if (r->is_active || !has_excess(r) || r->freed_at <= w->freed_at) continue;
+        if (found == n || r->freed_at < va->req[found].freed_at) found = i;
     }
-    for (uint32_t i = n; i-- > 0;)
-        if (va->req[i].is_active && has_excess(&va->req[i]) && !visit(va, i, ctx)) return;
+    if (found < n) {
+        w->freed_at = va->req[found].freed_at;
+        return found;
+    }
+    while (w->n_active < n) {
+        const uint32_t i = n - ++w->n_active;
+        if (va->req[i].is_active && has_excess(&va->req[i])) return i;
+    }
+    return n;
 }
 
 // Whether the device is done with what the request does not need. Its fence is taken now if wipes
@@ -103,42 +106,31 @@ static vt_status finish_request(vt_va *va, uint32_t reqid, bool wait, bool *is_p
     return VT_OK;
 }
 
-typedef struct va_aim {
-    uint64_t most; // groups that may stay in use
-    bool wait;
-    vt_status st; // the last failure
-} va_aim;
-
-static vt_status shrink_to(vt_va *va, uint32_t reqid, const va_aim *aim)
+// Until at most `most` groups are in use.
+static vt_status shrink_to(vt_va *va, uint32_t reqid, uint64_t most, bool wait)
 {
     const vti_va_req *r = &va->req[reqid];
-    uint64_t excess = vti_va_used(va) - aim->most;
+    uint64_t excess = vti_va_used(va) - most;
     uint32_t spare = r->n_mapped - r->n_keep;
     bool is_passed;
-    VT_TRY(finish_request(va, reqid, aim->wait, &is_passed));
+    VT_TRY(finish_request(va, reqid, wait, &is_passed));
     if (!is_passed) return VT_OK;
     if (excess < spare) spare = (uint32_t)excess;
     return vti_va_shrink(va, &va->owner, reqid, r->n_mapped - spare);
 }
 
-static bool shrink_request(vt_va *va, uint32_t reqid, void *ctx)
-{
-    va_aim *aim = ctx;
-    if (vti_va_used(va) <= aim->most) return false;
-    vt_status st = shrink_to(va, reqid, aim);
-    if (st != VT_OK) aim->st = st;
-    return true;
-}
-
 // A request whose memory cannot be taken is skipped, and others lose more.
 vt_status vti_va_make_room(vt_va *va, uint64_t most)
 {
-    va_aim aim = {.most = most, .st = VT_NOSPACE};
-    for (int pass = 0; pass < 2 && vti_va_used(va) > most; pass++) {
-        aim.wait = pass > 0;
-        vti_va_each_victim(va, shrink_request, &aim);
+    vt_status last = VT_NOSPACE; // failure
+    for (int pass = 0; pass < 2; pass++) {
+        victim_walk w = {0};
+        for (uint32_t i; vti_va_used(va) > most && (i = next_victim(va, &w)) < va->geo.max_batch;) {
+            const vt_status st = shrink_to(va, i, most, pass > 0);
+            if (st != VT_OK) last = st;
+        }
     }
-    return vti_va_used(va) <= most ? VT_OK : aim.st;
+    return vti_va_used(va) <= most ? VT_OK : last;
 }
 
 void vti_va_sweep(vt_va *va)
@@ -168,40 +160,22 @@ vt_status vti_va_mend(vt_va *va)
 
 enum { FURTHEST_TOK = 9 };
 
-typedef vt_status goal_step(vt_va *va, const vti_va_actor *by, const vti_va_goal *goal);
-
-struct vti_va_goal {
-    goal_step *step;
-    uint32_t req;
-    uint32_t n_group;
-    uint64_t fence;    // to be passed first
-    uint64_t *counter; // of the groups mapped or unmapped
-};
-
 // ---- The worker's part
 
-static uint32_t slice_of(const vt_va *va, uint32_t n_group)
+static vt_status pursue_slice(vt_va *va, const vti_va_actor *by, const vti_va_goal *goal)
 {
-    return n_group < va->geo.slice_groups ? n_group : va->geo.slice_groups;
-}
-
-static vt_status grow_slice(vt_va *va, const vti_va_actor *by, const vti_va_goal *goal)
-{
-    uint32_t n = va->req[goal->req].n_mapped;
-    if (n >= goal->n_group || vti_va_room(va) == 0) return VT_OK;
-    return vti_va_grow_run(va, by, goal->req, slice_of(va, goal->n_group - n));
-}
-
-static vt_status shed_slice(vt_va *va, const vti_va_actor *by, const vti_va_goal *goal)
-{
-    uint32_t n = va->req[goal->req].n_mapped;
-    if (n <= goal->n_group) return VT_OK;
-    return vti_va_shed_run(va, by, goal->req, n - slice_of(va, n - goal->n_group));
-}
-
-static vt_status wipe_slice(vt_va *va, const vti_va_actor *by, const vti_va_goal *goal)
-{
-    return vti_va_wipe(va, by, goal->req, slice_of(va, va->req[goal->req].n_dirty));
+    const uint32_t n = va->req[goal->req].n_mapped, slice = va->geo.slice_groups;
+    switch (goal->kind) {
+    case VTI_VA_GROW:
+        if (n >= goal->n_group || vti_va_room(va) == 0) return VT_OK;
+        return vti_va_grow_run(va, by, goal->req,
+                               goal->n_group - n < slice ? goal->n_group - n : slice);
+    case VTI_VA_SHED:
+        if (n <= goal->n_group) return VT_OK;
+        return vti_va_shed_run(va, by, goal->req,
+                               n - goal->n_group < slice ? goal->n_group : n - slice);
+    default: return vti_va_wipe(va, by, goal->req, slice);
+    }
 }
 
 // True: the step has done something. False: the goal is reached, out of reach, or *st is an error.
@@ -212,7 +186,7 @@ static bool pursue_goal(vt_va *va, vti_va_job *job, const vti_va_goal *goal)
     uint32_t n_mapped = r->n_mapped, n_dirty = r->n_dirty;
     bool is_passed;
     job->st = vti_va_is_passed(va, &worker, goal->fence, false, &is_passed);
-    if (job->st == VT_OK && is_passed) job->st = goal->step(va, &worker, goal);
+    if (job->st == VT_OK && is_passed) job->st = pursue_slice(va, &worker, goal);
     if (job->st != VT_OK) return false;
     if (goal->counter)
         *goal->counter += r->n_mapped > n_mapped ? r->n_mapped - n_mapped : n_mapped - r->n_mapped;
@@ -284,30 +258,32 @@ static void want_groups(vti_va_req *r, uint32_t n_group, uint64_t *left)
     *left -= n;
 }
 
-static bool plan_shed(vt_va *va, uint32_t reqid, void *ctx)
+// Takes n_short groups from those that lose memory, or only from inactive ones.
+static void plan_shed(vt_va *va, va_plan *p, bool takes_active)
 {
-    va_plan *p = ctx;
-    vti_va_req *r = &va->req[reqid];
-    if (p->n_short == 0) return false;
-    if (r->has_queued || r->n_want <= r->n_keep) return true;
-    uint32_t n = r->n_want - r->n_keep;
-    if (n > p->n_short) n = (uint32_t)p->n_short;
-    r->n_want -= n;
-    p->n_short -= n;
-    p->n_room += n;
-    add_goal(p, (vti_va_goal){.step = shed_slice,
-                              .req = reqid,
-                              .n_group = r->n_want,
-                              .fence = r->fence,
-                              .counter = p->shed_counter});
-    return true;
+    victim_walk w = {0};
+    for (uint32_t i; p->n_short > 0 && (i = next_victim(va, &w)) < va->geo.max_batch;) {
+        vti_va_req *r = &va->req[i];
+        if (r->is_active && !takes_active) return;
+        if (r->has_queued || r->n_want <= r->n_keep) continue;
+        uint32_t n = r->n_want - r->n_keep;
+        if (n > p->n_short) n = (uint32_t)p->n_short;
+        r->n_want -= n;
+        p->n_short -= n;
+        p->n_room += n;
+        add_goal(p, (vti_va_goal){.kind = VTI_VA_SHED,
+                                  .req = i,
+                                  .n_group = r->n_want,
+                                  .fence = r->fence,
+                                  .counter = p->shed_counter});
+    }
 }
 
 static void plan_growth(vt_va *va, const va_plan *p, uint32_t reqid, uint64_t *counter)
 {
     const vti_va_req *r = &va->req[reqid];
     add_goal(p, (vti_va_goal){
-                    .step = grow_slice, .req = reqid, .n_group = r->n_want, .counter = counter});
+                    .kind = VTI_VA_GROW, .req = reqid, .n_group = r->n_want, .counter = counter});
 }
 
 static void plan_next_token(vt_va *va, va_plan *p)
@@ -320,7 +296,7 @@ static void plan_next_token(vt_va *va, va_plan *p)
         if (looks_ahead(r) && r->n_keep > r->n_want) n_missing += r->n_keep - r->n_want;
     }
     p->n_short = n_missing > p->n_room ? n_missing - p->n_room : 0;
-    vti_va_each_victim(va, plan_shed, p);
+    plan_shed(va, p, true);
     for (uint32_t i = 0; i < va->geo.max_batch; i++) {
         vti_va_req *r = &va->req[i];
         if (!looks_ahead(r) || r->n_keep <= r->n_want) continue;
@@ -351,15 +327,9 @@ static void plan_next_request(vt_va *va, va_plan *p)
     vti_va_req *r = &va->req[next];
     r->n_keep = most;
     if (!r->has_queued)
-        add_goal(p, (vti_va_goal){.step = wipe_slice, .req = next, .fence = r->fence});
+        add_goal(p, (vti_va_goal){.kind = VTI_VA_WIPE, .req = next, .fence = r->fence});
     want_groups(r, most, &p->n_room);
     plan_growth(va, p, next, &p->job->count.next_groups);
-}
-
-// Only inactive requests.
-static bool plan_idle_shed(vt_va *va, uint32_t reqid, void *ctx)
-{
-    return !va->req[reqid].is_active && plan_shed(va, reqid, ctx);
 }
 
 static void plan_reclaim(vt_va *va, va_plan *p)
@@ -370,7 +340,7 @@ static void plan_reclaim(vt_va *va, va_plan *p)
     high += va->budget_groups % 100 * va->high_percent / 100;
     p->n_short = p->n_room < low ? high - p->n_room : 0;
     p->shed_counter = &p->job->count.background_groups;
-    vti_va_each_victim(va, plan_idle_shed, p);
+    plan_shed(va, p, false);
 }
 
 void vti_va_look_ahead(vt_va *va)

@@ -121,8 +121,14 @@ typedef struct vti_va_run {
     bool is_fresh; // created for this
 } vti_va_run;
 
-// What the worker is to reach: a number of groups mapped, or dirty.
-typedef struct vti_va_goal vti_va_goal;
+// What the worker is to reach.
+typedef struct vti_va_goal {
+    enum { VTI_VA_GROW, VTI_VA_SHED, VTI_VA_WIPE } kind;
+    uint32_t req;
+    uint32_t n_group;  // mapped; WIPE: none is dirty
+    uint64_t fence;    // to be passed first
+    uint64_t *counter; // of the groups mapped or unmapped; NULL: they are not counted
+} vti_va_goal;
 
 // The worker pursues the goals in order, a slice in each step, and stops at the first failure.
 typedef struct vti_va_job {
@@ -189,13 +195,12 @@ vt_status vti_va_shrink(vt_va *va, const vti_va_actor *by, uint32_t req, uint32_
 vt_status vti_va_wipe(vt_va *va, const vti_va_actor *by, uint32_t req, uint32_t most);
 vt_status vti_va_unmap_torn(vt_va *va, const vti_va_actor *by, uint32_t req);
 vt_status vti_va_take_fence(vt_va *va, uint64_t *ticket);
+vt_status vti_va_device_await(vt_va *va); // until the device has done all work so far
 vt_status vti_va_is_passed(vt_va *va, const vti_va_actor *by, uint64_t fence, bool wait,
                            bool *is_passed);
 
-// vattention_ahead.c: which requests lose memory. n_keep is set by the caller, or by keep_needed.
-// visit is called for each request that has more than n_keep, in the order in which they lose it;
-// it returns false to end the walk.
-void vti_va_each_victim(vt_va *va, bool (*visit)(vt_va *va, uint32_t reqid, void *ctx), void *ctx);
+// vattention_ahead.c: which requests lose memory: what they have beyond n_keep, which is set by the
+// caller, or by keep_needed.
 void vti_va_keep_needed(vt_va *va);
 // Groups beyond n_keep that a request out of service holds; 0 if it is none.
 uint64_t vti_va_lost(const vti_va_req *r, uint32_t n_keep);

@@ -157,14 +157,12 @@ vt_status vti_va_is_passed(vt_va *va, const vti_va_actor *by, uint64_t fence, bo
     return vti_va_note(by, va->vmm->ops->passed(va->vmm, fence, true, is_passed));
 }
 
-// Waits for wipes that the owner has queued.
-static vt_status finish_wipes(vt_va *va, const vti_va_actor *by)
+vt_status vti_va_device_await(vt_va *va)
 {
     uint64_t ticket;
     bool is_passed;
-    if (by->order == VT_VMM_NOW) return VT_OK;
     VT_TRY(vti_va_take_fence(va, &ticket));
-    return vti_va_is_passed(va, by, ticket, true, &is_passed);
+    return vti_va_is_passed(va, &va->owner, ticket, true, &is_passed);
 }
 
 // ---- Views
@@ -231,7 +229,9 @@ vt_status vti_va_grow_run(vt_va *va, const vti_va_actor *by, uint32_t req, uint3
     vt_status st = move_views(va, by, &run, &n_view, n_all);
     if (st == VT_OK && !(run.is_fresh && va->creates_zeroed)) {
         st = wipe_views(va, by, req, run.first, run.n);
-        if (st != VT_OK && finish_wipes(va, by) != VT_OK) n_all = 0; // cannot be unmapped
+        // Wipes that the owner has queued must be done before anything is unmapped.
+        if (st != VT_OK && by->order == VT_VMM_QUEUED && vti_va_device_await(va) != VT_OK)
+            n_all = 0;
     }
     if (st != VT_OK && n_all > 0 && move_views(va, by, &run, &n_view, 0) == VT_OK) return st;
     for (uint32_t i = 0; i < run.n; i++) r->name[run.first + i] = run.name + i;

@@ -22,17 +22,9 @@ typedef struct vti_cuda_slice {
 // thread that works on this chunk reads it.
 typedef struct vti_cuda_chunk {
     uint64_t index;
-    struct vti_cuda_chunk *next; // in its bucket
     const vt_vmm_class *cls;
     vti_cuda_slice slice[]; // [cls->n_slice]
 } vti_cuda_chunk;
-
-// The created chunks by index.
-typedef struct vti_cuda_chunks {
-    vti_cuda_chunk **bucket; // [n_bucket]; NULL: none yet
-    size_t n_bucket;         // a power of two
-    size_t n;
-} vti_cuda_chunks;
 
 enum { VTI_CUDA_N_MARK = 64 };
 
@@ -59,14 +51,13 @@ typedef struct vti_cuda_window {
     vti_cu_ptr addr;
     size_t mapped_bytes; // 0: nothing is mapped
     uint64_t index;      // of the chunk that is mapped
-    uint64_t ticket;     // once it has passed, nothing reads there any longer
+    uint64_t ticket;     // once it has passed, nothing reads there any longer; 0: nothing does
 } vti_cuda_window;
 
 typedef struct vti_cuda_windows {
     size_t each_bytes;      // the longest slice
-    vti_cuda_window *idle;  // a stack; if unmapping has failed, one may still be mapped
-    vti_cuda_window *first; // queued copies read there; by ticket
-    vti_cuda_window **last; // NULL: none was queued yet
+    vti_cuda_window *first; // by ticket
+    vti_cuda_window **last; // the link at the end of a list that is not empty
     uint64_t open_ticket;   // the next ticket to be given, for the last n_open of them
     unsigned n_open;
 } vti_cuda_windows;
@@ -110,7 +101,7 @@ typedef struct vti_cuda {
     pthread_mutex_t marking; // held while a mark is set; taken before mu
     pthread_mutex_t mu;      // guards what follows, and is not held across a call of the driver
     vti_cuda_own own[VTI_CUDA_N_OWN];
-    vti_cuda_chunks chunks;
+    void *chunks; // [vti_cuda_chunk] that are created, by index: a tree of tsearch
     vti_cuda_windows windows;
     vti_cuda_fence fence; // but for join and relay, which `marking` guards
 
@@ -144,11 +135,6 @@ VT_NODISCARD vt_status vti_cuda_hard(vt_status st);      // for calls that never
 
 // Whether work given to the stream would be run, and not captured into a graph.
 VT_NODISCARD bool vti_cuda_runs(vti_cuda *c, vti_cu_stream stream);
-
-// A stream of our own, and the wait for all work in it, whatever st is, after which it is returned.
-// Returns st, or if that is VT_OK the status of the wait.
-VT_NODISCARD vti_cu_stream vti_cuda_own_take(vti_cuda *c);
-VT_NODISCARD vt_status vti_cuda_own_finish(vti_cuda *c, vti_cu_stream stream, vt_status st);
 
 vti_cu_prop vti_cuda_prop(const vti_cuda *c); // the kind of memory that is created
 const vt_vmm_class *vti_cuda_class(const vti_cuda *c, uint64_t index);

@@ -3,22 +3,25 @@
 //
 // Windows. A slice is copied from a window: addresses of the backend where it is mapped meanwhile.
 //
-//          begin                  end, or no window could be mapped
-//   idle ----------> in use ---------------------------------------> idle
-//                       | fly                                          ^
-//                       '-----> flying ---- its ticket has passed -----'
+//          take                   end, or it could not be mapped
+//   idle ----------> in use -------------------------------------> idle
+//                    ^  | fly
+//                    |  '-----> flying
+//                    '------------ its ticket has passed
 //
 // A queued copy reads its window after the call has returned, so the window flies until a ticket
-// that was given after the copy has passed. Tickets are asked without waiting, the oldest first. If
-// no window is idle, a new one is reserved: there are as many as copies were ever queued at once.
-// A ticket serves all windows that flew since the one before; the manager gives most of them, and
-// after MAX_OPEN windows without one, it is given here.
+// that was given after the copy has passed. The list begins with the idle windows, and has those
+// that fly by their tickets; the first is asked, without waiting. If it cannot be used again, a new
+// one is reserved: there are as many as copies were ever queued at once. A ticket serves all
+// windows that flew since the one before; the manager gives most of them, and after MAX_OPEN
+// windows without one, it is given here.
 //
-// A flying window holds the memory of its chunk, so destroy empties the windows of the chunk first;
-// the caller of destroy knows that the copies from it are done.
+// A window that has flown stays mapped until it is taken, and holds the memory of its chunk, so
+// destroy empties the windows of the chunk first; the caller of destroy knows that the copies from
+// it are done.
 //
-// A window belongs to the thread that took it out of the lists. If it cannot be unmapped, it
-// becomes idle nevertheless, and the next thread that takes it tries again.
+// A window belongs to the thread that took it out of the list. If it cannot be unmapped, it becomes
+// idle nevertheless, and the next thread that takes it tries again.
 //
 // Swap. It is ordinary host memory, reached through a ring of pinned buffers:
 //
@@ -42,10 +45,7 @@
 
 // ---- Windows
 
-enum {
-    MAX_OPEN = 16,
-    LANDINGS = 2 // windows that one call makes idle
-};
+enum { MAX_OPEN = 16 };
 
 static vt_status empty_window(vti_cuda *c, vti_cuda_window *w)
 {
@@ -57,20 +57,17 @@ static vt_status empty_window(vti_cuda *c, vti_cuda_window *w)
 
 static void put_idle(vti_cuda *c, vti_cuda_window *w)
 {
+    vti_cuda_windows *ws = &c->windows;
     pthread_mutex_lock(&c->mu);
-    w->next = c->windows.idle;
-    c->windows.idle = w;
+    w->ticket = 0;
+    w->next = ws->first;
+    if (!w->next) ws->last = &w->next;
+    ws->first = w;
     pthread_mutex_unlock(&c->mu);
 }
 
-static void end_window(vti_cuda *c, vti_cuda_window *w)
-{
-    (void)!empty_window(c, w);
-    put_idle(c, w);
-}
-
-// Pre: mu is held. `at` is a link of the list of flying windows.
-static vti_cuda_window *unlink_flying(vti_cuda_windows *ws, vti_cuda_window **at)
+// Pre: mu is held. `at` is a link of the list.
+static vti_cuda_window *unlink_window(vti_cuda_windows *ws, vti_cuda_window **at)
 {
     vti_cuda_window *w = *at;
     *at = w->next;
@@ -78,25 +75,22 @@ static vti_cuda_window *unlink_flying(vti_cuda_windows *ws, vti_cuda_window **at
     return w;
 }
 
-// Flying windows whose tickets have passed become idle, the oldest first.
-static void land_windows(vti_cuda *c)
+// The first of the list; NULL: something may still read there, or there is none.
+static vti_cuda_window *take_front_window(vti_cuda *c)
 {
     vti_cuda_windows *ws = &c->windows;
-    for (int i = 0; i < LANDINGS; i++) {
-        bool is_passed = false;
-        pthread_mutex_lock(&c->mu);
-        uint64_t ticket = ws->first ? ws->first->ticket : UINT64_MAX;
-        bool is_given = ticket <= c->fence.last;
-        pthread_mutex_unlock(&c->mu);
-        if (!is_given || vti_cuda_fence_passed(c, ticket, false, &is_passed) != VT_OK || !is_passed)
-            return;
-        pthread_mutex_lock(&c->mu); // the other thread may have taken it
-        bool has_landed = ws->first && ws->first->ticket <= ticket;
-        vti_cuda_window *w = has_landed ? unlink_flying(ws, &ws->first) : NULL;
-        pthread_mutex_unlock(&c->mu);
-        if (!w) return;
-        end_window(c, w);
-    }
+    bool is_passed = false;
+    pthread_mutex_lock(&c->mu);
+    const uint64_t ticket = ws->first ? ws->first->ticket : UINT64_MAX;
+    const bool is_given = ticket <= c->fence.last;
+    pthread_mutex_unlock(&c->mu);
+    if (!is_given || vti_cuda_fence_passed(c, ticket, false, &is_passed) != VT_OK || !is_passed)
+        return NULL;
+    pthread_mutex_lock(&c->mu); // the other thread may have taken it
+    const bool is_there = ws->first && ws->first->ticket <= ticket;
+    vti_cuda_window *w = is_there ? unlink_window(ws, &ws->first) : NULL;
+    pthread_mutex_unlock(&c->mu);
+    return w;
 }
 
 static vt_status make_window(vti_cuda *c, vti_cuda_window **window)
@@ -111,32 +105,22 @@ static vt_status make_window(vti_cuda *c, vti_cuda_window **window)
     return st;
 }
 
-static vt_status take_window(vti_cuda *c, vti_cuda_window **window)
-{
-    land_windows(c);
-    pthread_mutex_lock(&c->mu);
-    vti_cuda_window *w = c->windows.idle;
-    if (w) c->windows.idle = w->next;
-    pthread_mutex_unlock(&c->mu);
-    if (!w) return make_window(c, window);
-    *window = w;
-    vt_status st = empty_window(c, w);
-    if (st != VT_OK) put_idle(c, w);
-    return st;
-}
-
+// A window that shows the slice. Errors: as of mapping; *window is NULL then.
 static vt_status begin_window(vti_cuda *c, uint32_t slice, uint64_t index, vti_cuda_window **window)
 {
-    VT_TRY(take_window(c, window));
-    vti_cuda_window *w = *window;
-    vt_status st = vti_cuda_map(c, w->addr, slice, index, NULL, 1);
-    if (st == VT_OK) {
-        w->mapped_bytes = vti_cuda_class(c, index)->slice_bytes;
-        w->index = index;
-    } else {
+    *window = NULL;
+    vti_cuda_window *w = take_front_window(c);
+    vt_status st = w ? empty_window(c, w) : make_window(c, &w);
+    if (!w) return st;
+    if (st == VT_OK) st = vti_cuda_map(c, w->addr, slice, index, NULL, 1);
+    if (st != VT_OK) {
         put_idle(c, w);
+        return st;
     }
-    return st;
+    w->mapped_bytes = vti_cuda_class(c, index)->slice_bytes;
+    w->index = index;
+    *window = w;
+    return VT_OK;
 }
 
 // The next ticket is given after the copy was queued, so it covers the copy.
@@ -158,26 +142,14 @@ static void fly_window(vti_cuda *c, vti_cuda_window *w)
     vti_cuda_fence_mark(c);
 }
 
-static bool shows_chunk(const vti_cuda_window *w, uint64_t index, uint64_t n)
-{
-    return w->mapped_bytes > 0 && w->index >= index && w->index - index < n;
-}
-
 // Takes out a window in which one of the chunks is mapped; NULL: there is none.
 static vti_cuda_window *take_window_of(vti_cuda *c, uint64_t index, uint64_t n)
 {
     pthread_mutex_lock(&c->mu);
-    vti_cuda_windows *ws = &c->windows;
-    vti_cuda_window **at = &ws->first, *w;
-    while (*at && !shows_chunk(*at, index, n)) at = &(*at)->next;
-    if (*at) {
-        w = unlink_flying(ws, at);
-    } else {
-        at = &ws->idle;
-        while (*at && !shows_chunk(*at, index, n)) at = &(*at)->next;
-        w = *at;
-        if (w) *at = w->next;
-    }
+    vti_cuda_window **at = &c->windows.first;
+    while (*at && !((*at)->mapped_bytes > 0 && (*at)->index >= index && (*at)->index - index < n))
+        at = &(*at)->next;
+    vti_cuda_window *w = *at ? unlink_window(&c->windows, at) : NULL;
     pthread_mutex_unlock(&c->mu);
     return w;
 }
@@ -193,54 +165,63 @@ vt_status vti_cuda_windows_leave(vti_cuda *c, uint64_t index, uint64_t n)
     return VT_OK;
 }
 
-static void close_windows(vti_cuda *c, vti_cuda_window *list)
-{
-    for (vti_cuda_window *next; list; list = next) {
-        next = list->next;
-        (void)!empty_window(c, list);
-        (void)c->cu.mem_address_free(list->addr, c->windows.each_bytes);
-        free(list);
-    }
-}
-
 void vti_cuda_windows_close(vti_cuda *c)
 {
     bool is_passed;
     if (c->windows.first) (void)!vti_cuda_fence_passed(c, vti_cuda_fence_take(c), true, &is_passed);
-    close_windows(c, c->windows.first);
-    close_windows(c, c->windows.idle);
+    for (vti_cuda_window *w = c->windows.first, *next; w; w = next) {
+        next = w->next;
+        (void)!empty_window(c, w);
+        (void)c->cu.mem_address_free(w->addr, c->windows.each_bytes);
+        free(w);
+    }
     c->windows = (vti_cuda_windows){0};
 }
 
 // ---- Copies
 
-static bool may_order(vti_cuda *c, vt_vmm_order order)
+// What a call of the port does on the device.
+typedef struct device_work {
+    vti_cuda_scope scope;
+    vt_vmm_order order;
+    vti_cu_stream stream;
+} device_work;
+
+// NOW: in the stream of the backend that the fewest calls use. Errors: VT_EDEVICE, also where the
+// user's stream is being captured; then there is nothing to finish.
+static vt_status begin_work(vti_cuda *c, vt_vmm_order order, device_work *work)
 {
-    return order == VT_VMM_NOW || vti_cuda_runs(c, c->stream[0]);
+    VT_TRY(vti_cuda_enter(c, &work->scope));
+    work->order = order;
+    work->stream = c->stream[0];
+    if (order == VT_VMM_QUEUED)
+        return vti_cuda_runs(c, work->stream) ? VT_OK : vti_cuda_leave(c, &work->scope, VT_EDEVICE);
+    pthread_mutex_lock(&c->mu);
+    vti_cuda_own *least = &c->own[0];
+    for (int i = 1; i < VTI_CUDA_N_OWN; i++)
+        if (c->own[i].n_user < least->n_user) least = &c->own[i];
+    least->n_user++;
+    work->stream = least->stream;
+    pthread_mutex_unlock(&c->mu);
+    return VT_OK;
 }
 
-static vti_cu_stream take_stream(vti_cuda *c, vt_vmm_order order)
+// Waits for what is done at once, whatever st is. Returns st, or if that is VT_OK the status of the
+// wait.
+static vt_status finish_work(vti_cuda *c, const device_work *work, vt_status st)
 {
-    return order == VT_VMM_NOW ? vti_cuda_own_take(c) : c->stream[0];
+    if (work->order == VT_VMM_QUEUED) return st;
+    const vti_cu_result r = c->cu.stream_synchronize(work->stream);
+    pthread_mutex_lock(&c->mu);
+    for (int i = 0; i < VTI_CUDA_N_OWN; i++) c->own[i].n_user -= c->own[i].stream == work->stream;
+    pthread_mutex_unlock(&c->mu);
+    return st != VT_OK ? st : vti_cuda_status(r);
 }
 
-// Waits for what is done at once. Returns st, or the status of the wait.
-static vt_status leave_stream(vti_cuda *c, vt_vmm_order order, vti_cu_stream stream, vt_status st)
+// Returns the status of the call, which is never VT_NOSPACE.
+static vt_status leave_work(vti_cuda *c, const device_work *work, vt_status st)
 {
-    return order == VT_VMM_NOW ? vti_cuda_own_finish(c, stream, st) : st;
-}
-
-static vt_status copy_from_window(vti_cuda *c, vti_cuda_window *w, vti_cu_ptr dst, size_t offset,
-                                  size_t size_bytes, vt_vmm_order order)
-{
-    vti_cu_stream stream = take_stream(c, order);
-    vti_cu_result r = c->cu.memcpy_dtod_async(dst, w->addr + offset, size_bytes, stream);
-    vt_status st = leave_stream(c, order, stream, vti_cuda_status(r));
-    if (st == VT_OK && order == VT_VMM_QUEUED)
-        fly_window(c, w);
-    else
-        end_window(c, w);
-    return st;
+    return vti_cuda_leave(c, &work->scope, vti_cuda_hard(st));
 }
 
 vt_status vti_cuda_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index, size_t offset,
@@ -251,46 +232,41 @@ vt_status vti_cuda_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t in
     assert(slice < vti_cuda_class(c, index)->n_slice && size_bytes > 0);
     assert(offset < vti_cuda_class(c, index)->slice_bytes);
     assert(size_bytes <= vti_cuda_class(c, index)->slice_bytes - offset);
-    vti_cuda_window *w = NULL;
-    vti_cuda_scope scope;
-    VT_TRY(vti_cuda_enter(c, &scope));
-    vt_status st = may_order(c, order) ? begin_window(c, slice, index, &w) : VT_EDEVICE;
-    if (st == VT_OK) st = copy_from_window(c, w, dst, offset, size_bytes, order);
-    return vti_cuda_leave(c, &scope, vti_cuda_hard(st));
-}
-
-static vt_status copy_ranges(vti_cuda *c, const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order)
-{
-    if (!may_order(c, order)) return VT_EDEVICE;
-    vti_cu_stream stream = take_stream(c, order);
-    vti_cu_result r = VTI_CU_SUCCESS;
-    for (uint64_t i = 0; i < n && r == VTI_CU_SUCCESS; i++)
-        r = c->cu.memcpy_dtod_async(copy[i].dst, copy[i].src, copy[i].size_bytes, stream);
-    return leave_stream(c, order, stream, vti_cuda_status(r));
+    vti_cuda_window *w;
+    device_work work;
+    VT_TRY(begin_work(c, order, &work));
+    vt_status st = begin_window(c, slice, index, &w);
+    if (st == VT_OK)
+        st = vti_cuda_status(
+            c->cu.memcpy_dtod_async(dst, w->addr + offset, size_bytes, work.stream));
+    st = finish_work(c, &work, st);
+    if (w && st == VT_OK && order == VT_VMM_QUEUED) {
+        fly_window(c, w);
+    } else if (w) {
+        (void)!empty_window(c, w);
+        put_idle(c, w);
+    }
+    return leave_work(c, &work, st);
 }
 
 vt_status vti_cuda_copy_each(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order)
 {
     vti_cuda *c = vti_cuda_of(vmm);
-    vti_cuda_scope scope;
-    VT_TRY(vti_cuda_enter(c, &scope));
-    return vti_cuda_leave(c, &scope, vti_cuda_hard(copy_ranges(c, copy, n, order)));
-}
-
-static vt_status zero_range(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes, vt_vmm_order order)
-{
-    if (!may_order(c, order)) return VT_EDEVICE;
-    vti_cu_stream stream = take_stream(c, order);
-    vti_cu_result r = c->cu.memset_async(addr, 0, size_bytes, stream);
-    return leave_stream(c, order, stream, vti_cuda_status(r));
+    device_work work;
+    VT_TRY(begin_work(c, order, &work));
+    vti_cu_result r = VTI_CU_SUCCESS;
+    for (uint64_t i = 0; i < n && r == VTI_CU_SUCCESS; i++)
+        r = c->cu.memcpy_dtod_async(copy[i].dst, copy[i].src, copy[i].size_bytes, work.stream);
+    return leave_work(c, &work, finish_work(c, &work, vti_cuda_status(r)));
 }
 
 vt_status vti_cuda_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
 {
     vti_cuda *c = vti_cuda_of(vmm);
-    vti_cuda_scope scope;
-    VT_TRY(vti_cuda_enter(c, &scope));
-    return vti_cuda_leave(c, &scope, vti_cuda_hard(zero_range(c, addr, size_bytes, order)));
+    device_work work;
+    VT_TRY(begin_work(c, order, &work));
+    const vti_cu_result r = c->cu.memset_async(addr, 0, size_bytes, work.stream);
+    return leave_work(c, &work, finish_work(c, &work, vti_cuda_status(r)));
 }
 
 // ---- Swap
@@ -365,33 +341,25 @@ static vti_cuda_stage *stage_of(vti_cuda *c, size_t i)
     return &c->swap.stage[i % VTI_CUDA_N_STAGE];
 }
 
-static vt_status start_piece_out(vti_cuda *c, const swap_move *m, size_t i)
-{
-    vti_cuda_stage *stage = stage_of(c, i);
-    vti_cu_ptr src = m->device + i * c->swap.stage_bytes;
-    size_t n = piece_bytes(c, m, i);
-    VT_TRY(vti_cuda_status(c->cu.memcpy_dtoh_async(stage->bytes, src, n, m->stream)));
-    return vti_cuda_status(c->cu.event_record(stage->event, m->stream));
-}
-
-static vt_status finish_piece_out(vti_cuda *c, swap_move *m, size_t i)
-{
-    const vti_cuda_stage *stage = stage_of(c, i);
-    VT_TRY(vti_cuda_status(c->cu.event_synchronize(stage->event)));
-    m->sum = vt_vmm_checksum(m->sum, stage->bytes, piece_bytes(c, m, i));
-    memcpy(m->host + i * c->swap.stage_bytes, stage->bytes, piece_bytes(c, m, i));
-    return VT_OK;
-}
-
 static vt_status move_out(vti_cuda *c, swap_move *m)
 {
-    const size_t n = (m->size_bytes - 1) / c->swap.stage_bytes + 1;
-    vt_status st = VT_OK;
-    for (size_t i = 0; i <= n && st == VT_OK; i++) {
-        if (i < n) st = start_piece_out(c, m, i);
-        if (st == VT_OK && i > 0) st = finish_piece_out(c, m, i - 1);
+    const size_t stage_bytes = c->swap.stage_bytes, n_piece = (m->size_bytes - 1) / stage_bytes + 1;
+    for (size_t i = 0; i <= n_piece; i++) {
+        if (i < n_piece) {
+            const vti_cuda_stage *to = stage_of(c, i);
+            const vti_cu_ptr src = m->device + i * stage_bytes;
+            const size_t n = piece_bytes(c, m, i);
+            VT_TRY(vti_cuda_status(c->cu.memcpy_dtoh_async(to->bytes, src, n, m->stream)));
+            VT_TRY(vti_cuda_status(c->cu.event_record(to->event, m->stream)));
+        }
+        if (i == 0) continue;
+        const vti_cuda_stage *from = stage_of(c, i - 1);
+        const size_t n = piece_bytes(c, m, i - 1);
+        VT_TRY(vti_cuda_status(c->cu.event_synchronize(from->event)));
+        m->sum = vt_vmm_checksum(m->sum, from->bytes, n);
+        memcpy(m->host + (i - 1) * stage_bytes, from->bytes, n);
     }
-    return st;
+    return VT_OK;
 }
 
 static vt_status move_in(vti_cuda *c, swap_move *m)
@@ -415,13 +383,13 @@ static vt_status run_move(vti_cuda *c, vt_status (*move)(vti_cuda *, swap_move *
 {
     assert_in_range(c, offset, size_bytes);
     swap_move m = {.device = device, .host = c->swap.bytes + offset, .size_bytes = size_bytes};
-    vti_cuda_scope scope;
-    VT_TRY(vti_cuda_enter(c, &scope));
-    m.stream = vti_cuda_own_take(c);
-    vt_status st = vti_cuda_own_finish(c, m.stream, move(c, &m));
+    device_work work;
+    VT_TRY(begin_work(c, VT_VMM_NOW, &work));
+    m.stream = work.stream;
+    const vt_status st = finish_work(c, &work, move(c, &m));
     if (st == VT_OK) *sum = m.sum;
     if (st != VT_OK && move == move_out) drop_pages(c, offset, size_bytes);
-    return vti_cuda_leave(c, &scope, vti_cuda_hard(st));
+    return leave_work(c, &work, st);
 }
 
 vt_status vti_cuda_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,

@@ -7,10 +7,11 @@
 // not documented. A thread in relaxed mode may make them. So every call of this backend runs in
 // relaxed mode, which concerns the calling thread alone, and then restores the mode it found.
 //
-// There are far more indices than chunks, so the created chunks are in a hash table with chaining.
-// A record does not move: it may be used without the lock while no thread destroys that chunk.
+// There are far more indices than chunks, so the created chunks are in a search tree. A record does
+// not move: it may be used without the lock while no thread destroys that chunk.
 #include "vmm_cuda.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -61,81 +62,22 @@ bool vti_cuda_runs(vti_cuda *c, vti_cu_stream stream)
            status == VTI_CU_CAPTURE_NONE;
 }
 
-vti_cu_stream vti_cuda_own_take(vti_cuda *c)
-{
-    pthread_mutex_lock(&c->mu);
-    vti_cuda_own *least = &c->own[0];
-    for (int i = 1; i < VTI_CUDA_N_OWN; i++)
-        if (c->own[i].n_user < least->n_user) least = &c->own[i];
-    least->n_user++;
-    pthread_mutex_unlock(&c->mu);
-    return least->stream;
-}
-
-vt_status vti_cuda_own_finish(vti_cuda *c, vti_cu_stream stream, vt_status st)
-{
-    vti_cu_result r = c->cu.stream_synchronize(stream);
-    pthread_mutex_lock(&c->mu);
-    for (int i = 0; i < VTI_CUDA_N_OWN; i++) c->own[i].n_user -= c->own[i].stream == stream;
-    pthread_mutex_unlock(&c->mu);
-    return st != VT_OK ? st : vti_cuda_status(r);
-}
-
 // ---- Chunks
 
-enum { FIRST_BUCKETS = 64 };
-
-// Indices are mostly neighbours: a multiplication spreads them, and its upper bits do so best.
-static size_t bucket_for_index(uint64_t index, size_t n_bucket)
+static int by_index(const void *a, const void *b)
 {
-    return (size_t)((index * 0x9e3779b97f4a7c15ULL) >> 32) & (n_bucket - 1);
-}
-
-static void link_chunk(vti_cuda_chunks *t, vti_cuda_chunk *chunk)
-{
-    vti_cuda_chunk **at = &t->bucket[bucket_for_index(chunk->index, t->n_bucket)];
-    chunk->next = *at;
-    *at = chunk;
-}
-
-// Without memory for more buckets the chains become longer.
-static void grow_table(vti_cuda_chunks *t)
-{
-    vti_cuda_chunks more = {.n_bucket = 2 * t->n_bucket, .n = t->n};
-    more.bucket = calloc(more.n_bucket, sizeof(vti_cuda_chunk *));
-    if (!more.bucket) return;
-    for (size_t i = 0; i < t->n_bucket; i++)
-        for (vti_cuda_chunk *chunk = t->bucket[i], *next; chunk; chunk = next) {
-            next = chunk->next;
-            link_chunk(&more, chunk);
-        }
-    free(t->bucket);
-    *t = more;
+    const uint64_t x = ((const vti_cuda_chunk *)a)->index, y = ((const vti_cuda_chunk *)b)->index;
+    return (x > y) - (x < y);
 }
 
 vti_cuda_chunk *vti_cuda_chunk_find(vti_cuda *c, uint64_t index)
 {
-    const vti_cuda_chunks *t = &c->chunks;
-    vti_cuda_chunk *chunk = NULL;
+    const vti_cuda_chunk key = {.index = index};
     pthread_mutex_lock(&c->mu);
-    if (t->bucket) chunk = t->bucket[bucket_for_index(index, t->n_bucket)];
-    while (chunk && chunk->index != index) chunk = chunk->next;
+    vti_cuda_chunk *const *at = tfind(&key, &c->chunks, by_index);
+    vti_cuda_chunk *chunk = at ? *at : NULL;
     pthread_mutex_unlock(&c->mu);
     assert(chunk);
-    return chunk;
-}
-
-static vti_cuda_chunk *chunks_take(vti_cuda *c, uint64_t index)
-{
-    pthread_mutex_lock(&c->mu);
-    vti_cuda_chunk **at = &c->chunks.bucket[bucket_for_index(index, c->chunks.n_bucket)];
-    while (*at && (*at)->index != index) at = &(*at)->next;
-    vti_cuda_chunk *chunk = *at;
-    if (chunk) {
-        *at = chunk->next;
-        c->chunks.n--;
-    }
-    pthread_mutex_unlock(&c->mu);
     return chunk;
 }
 
@@ -190,49 +132,43 @@ static vt_status empty_chunk(vti_cuda *c, vti_cuda_chunk *chunk)
     return VT_OK;
 }
 
-static void discard_chunks(vti_cuda *c, vti_cuda_chunk *list)
+static void remove_chunk(vti_cuda *c, vti_cuda_chunk *chunk)
 {
-    for (vti_cuda_chunk *next; list; list = next) {
-        next = list->next;
-        (void)empty_chunk(c, list);
-        free(list);
-    }
+    (void)empty_chunk(c, chunk);
+    pthread_mutex_lock(&c->mu);
+    (void)tdelete(chunk, &c->chunks, by_index);
+    pthread_mutex_unlock(&c->mu);
+    free(chunk);
 }
 
-// Puts a new chunk before the others of *list, also if filling it fails.
-static vt_status make_chunk(vti_cuda *c, uint64_t index, vti_cuda_chunk **list)
+// No other thread asks for the chunk before it is created.
+static vt_status make_chunk(vti_cuda *c, uint64_t index)
 {
     const vt_vmm_class *cls = vti_cuda_class(c, index);
     vti_cuda_chunk *chunk = calloc(1, sizeof *chunk + cls->n_slice * sizeof(vti_cuda_slice));
     if (!chunk) return VT_ENOMEM;
     chunk->index = index;
     chunk->cls = cls;
-    chunk->next = *list;
-    *list = chunk;
-    return fill_chunk(c, chunk);
+    pthread_mutex_lock(&c->mu);
+    const bool is_added = tsearch(chunk, &c->chunks, by_index) != NULL;
+    pthread_mutex_unlock(&c->mu);
+    if (!is_added) {
+        free(chunk);
+        return VT_ENOMEM;
+    }
+    const vt_status st = fill_chunk(c, chunk);
+    if (st != VT_OK) remove_chunk(c, chunk);
+    return st;
 }
 
 vt_status vti_cuda_create(vti_cuda *c, uint64_t index, uint64_t n)
 {
-    vti_cuda_chunks *t = &c->chunks;
-    vti_cuda_chunk *list = NULL;
-    pthread_mutex_lock(&c->mu);
-    if (!t->bucket) t->bucket = calloc(FIRST_BUCKETS, sizeof(vti_cuda_chunk *));
-    if (t->bucket && t->n_bucket == 0) t->n_bucket = FIRST_BUCKETS;
-    vt_status st = t->bucket ? VT_OK : VT_ENOMEM;
-    pthread_mutex_unlock(&c->mu);
-    for (uint64_t i = 0; i < n && st == VT_OK; i++) st = make_chunk(c, index + i, &list);
-    if (st != VT_OK) {
-        discard_chunks(c, list);
+    for (uint64_t i = 0; i < n; i++) {
+        const vt_status st = make_chunk(c, index + i);
+        if (st == VT_OK) continue;
+        while (i-- > 0) remove_chunk(c, vti_cuda_chunk_find(c, index + i));
         return st;
     }
-    pthread_mutex_lock(&c->mu);
-    for (vti_cuda_chunk *next; list; list = next) {
-        next = list->next;
-        link_chunk(t, list);
-        if (++t->n > t->n_bucket) grow_table(t);
-    }
-    pthread_mutex_unlock(&c->mu);
     return VT_OK;
 }
 
@@ -245,15 +181,13 @@ vt_status vti_cuda_destroy(vti_cuda *c, uint64_t index, uint64_t n)
         for (uint64_t k = 0; k <= i; k++) (void)!fill_chunk(c, vti_cuda_chunk_find(c, index + k));
         return VT_EDEVICE;
     }
-    for (i = 0; i < n; i++) free(chunks_take(c, index + i));
+    for (i = 0; i < n; i++) remove_chunk(c, vti_cuda_chunk_find(c, index + i));
     return VT_OK;
 }
 
 void vti_cuda_chunks_close(vti_cuda *c)
 {
-    for (size_t i = 0; i < c->chunks.n_bucket; i++) discard_chunks(c, c->chunks.bucket[i]);
-    free(c->chunks.bucket);
-    c->chunks = (vti_cuda_chunks){0};
+    while (c->chunks) remove_chunk(c, *(vti_cuda_chunk *const *)c->chunks); // the root
 }
 
 // ---- Addresses. A run is mapped handle by handle, and opened by one cuMemSetAccess.

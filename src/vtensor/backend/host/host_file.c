@@ -9,9 +9,6 @@
 // - Beyond RLIMIT_FSIZE a write does not only fail: SIGXFSZ ends the process. The limit may change
 //   at any time, so it is checked at each write.
 //
-// What the system reports: all files of /proc and /sys are read with plain read() into the stack,
-// so that counting mappings makes none.
-//
 // A line of /proc/self/maps:
 //
 //     7f5e00000000-7f5e00200000 rw-s 00100000 00:01 2051      /memfd:vtensor
@@ -44,7 +41,6 @@ enum {
     DEFAULT_MAX_MAPS = 65530,
     SMALL_BYTES = 128, // of a file with one line
     FRONT_BYTES = 128, // of a line of maps: everything but the name takes at most 88
-    READ_BYTES = 1 << 14,
 };
 
 vt_status vti_system_status(void)
@@ -55,22 +51,21 @@ vt_status vti_system_status(void)
     return VT_EDEVICE;
 }
 
-static ssize_t read_some(int fd, char *at, size_t size_bytes)
+static FILE *open_report(const char *path)
 {
-    ssize_t n;
-    do n = read(fd, at, size_bytes);
-    while (n < 0 && errno == EINTR);
-    return n;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (!f && fd >= 0) close(fd);
+    return f;
 }
 
+// The first line.
 static bool read_small(const char *path, char text[SMALL_BYTES])
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t n = read_some(fd, text, SMALL_BYTES - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0;
+    FILE *f = open_report(path);
+    const bool is_read = f && fgets(text, SMALL_BYTES, f);
+    if (f) fclose(f);
+    return is_read;
 }
 
 static uint64_t read_number_in(const char *path, uint64_t otherwise)
@@ -136,33 +131,13 @@ typedef struct maps_tally {
     uint64_t size_bytes, n_mapping;
 } maps_tally;
 
-// Reads a number and the character that must follow it.
-static bool take_number(const char **at, int base, char after, unsigned long long *out)
-{
-    char *end;
-    *out = strtoull(*at, &end, base);
-    if (end == *at || *end != after) return false;
-    *at = end + 1;
-    return true;
-}
-
-static bool skip_word(const char **at)
-{
-    const char *space = strchr(*at, ' ');
-    if (space) *at = space + 1;
-    return space != NULL;
-}
-
+// False: it is no such line.
 static bool count_line(maps_tally *t, const char *line)
 {
-    unsigned long long from, to, major_no, minor_no, inode;
-    if (!take_number(&line, 16, '-', &from) || !take_number(&line, 16, ' ', &to) ||
-        !skip_word(&line) || !skip_word(&line) || !take_number(&line, 16, ':', &major_no) ||
-        !take_number(&line, 16, ' ', &minor_no))
+    unsigned long long from, to, inode;
+    unsigned major_no, minor_no;
+    if (sscanf(line, "%llx-%llx %*s %*x %x:%x %llu", &from, &to, &major_no, &minor_no, &inode) != 5)
         return false;
-    char *end;
-    inode = strtoull(line, &end, 10);
-    if (end == line) return false;
     if (inode != t->inode || major_no != major(t->device) || minor_no != minor(t->device))
         return true;
     if (from < t->counted_to) from = t->counted_to;
@@ -173,36 +148,20 @@ static bool count_line(maps_tally *t, const char *line)
     return true;
 }
 
-// Splits blocks of any size into lines and keeps the front of each.
-static bool count_map_lines(maps_tally *t, int fd)
-{
-    char block[READ_BYTES], front[FRONT_BYTES];
-    size_t n_front = 0;
-    ssize_t n;
-    while ((n = read_some(fd, block, sizeof block)) > 0)
-        for (const char *p = block, *end = block + n; p < end;) {
-            const char *newline = memchr(p, '\n', (size_t)(end - p));
-            size_t len = (size_t)((newline ? newline : end) - p);
-            size_t room = sizeof front - 1 - n_front;
-            memcpy(front + n_front, p, len < room ? len : room);
-            n_front += len < room ? len : room;
-            p += len + (newline != NULL);
-            if (!newline) continue;
-            front[n_front] = '\0';
-            if (!count_line(t, front)) return false;
-            n_front = 0;
-        }
-    return n == 0;
-}
-
 vt_status vti_system_mapped(dev_t device, ino_t inode, uint64_t *size_bytes, uint64_t *n_mapping)
 {
     maps_tally t = {.device = device, .inode = inode};
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return VT_EDEVICE;
-    bool complete = count_map_lines(&t, fd);
-    close(fd);
-    if (!complete) return VT_EDEVICE;
+    char part[FRONT_BYTES];
+    FILE *f = open_report("/proc/self/maps");
+    if (!f) return VT_EDEVICE;
+    bool is_front = true, is_whole = true; // of a line; so far
+    while (is_whole && fgets(part, sizeof part, f)) {
+        if (is_front) is_whole = count_line(&t, part);
+        is_front = strchr(part, '\n') != NULL;
+    }
+    is_whole &= !ferror(f);
+    fclose(f);
+    if (!is_whole) return VT_EDEVICE;
     *size_bytes = t.size_bytes;
     *n_mapping = t.n_mapping;
     return VT_OK;
@@ -216,11 +175,14 @@ bool vti_file_may_reach(uint64_t end_bytes)
     return getrlimit(RLIMIT_FSIZE, &lim) != 0 || end_bytes <= lim.rlim_cur;
 }
 
-bool vti_file_read(int fd, void *dst, size_t size_bytes, off_t offset)
+static bool transfer_all(bool writes, int fd, char *bytes, size_t size_bytes, off_t offset)
 {
     for (size_t done = 0; done < size_bytes;) {
+        const size_t left = size_bytes - done;
+        const off_t at = offset + (off_t)done;
         errno = 0;
-        ssize_t n = pread(fd, (char *)dst + done, size_bytes - done, offset + (off_t)done);
+        const ssize_t n =
+            writes ? pwrite(fd, bytes + done, left, at) : pread(fd, bytes + done, left, at);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return false;
         done += (size_t)n;
@@ -228,16 +190,14 @@ bool vti_file_read(int fd, void *dst, size_t size_bytes, off_t offset)
     return true;
 }
 
+bool vti_file_read(int fd, void *dst, size_t size_bytes, off_t offset)
+{
+    return transfer_all(false, fd, dst, size_bytes, offset);
+}
+
 bool vti_file_write(int fd, const void *src, size_t size_bytes, off_t offset)
 {
-    for (size_t done = 0; done < size_bytes;) {
-        errno = 0;
-        ssize_t n = pwrite(fd, (const char *)src + done, size_bytes - done, offset + (off_t)done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        done += (size_t)n;
-    }
-    return true;
+    return transfer_all(true, fd, (char *)(uintptr_t)src, size_bytes, offset);
 }
 
 bool vti_file_allocate(int fd, int mode, off_t offset, size_t size_bytes)

@@ -41,7 +41,7 @@ FX_TEST(test_memory_comes_and_goes)
     assert_int_equal(resident(), 0);
 }
 
-// More chunks than the table has buckets at first, strewn over the indices.
+// Strewn over the indices.
 FX_TEST(test_many_chunks_are_found_again)
 {
     enum { N = 150 };

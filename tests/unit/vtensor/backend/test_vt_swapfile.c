@@ -2,10 +2,10 @@
 // its calls to this file, where they fail with an errno, transfer less than requested, or act like
 // a system without O_TMPFILE. The file is in memory (/dev/shm) if possible, else in the working
 // directory.
+#include "ambush.h"
 #include "assert_vt.h"
 #include "suite.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdbool.h>
@@ -22,22 +22,9 @@
 
 enum { SIZE = 3 << 20, FAR = 1 << 30 };
 
-typedef struct ambush {
-    int first, n, seen; // calls [first, first + n) from now on fail
-    int with;
-} ambush;
-
 static ambush on_pwrite, on_pread, on_fallocate;
 static size_t at_most; // bytes of one read or write; 0: no limit
 static bool no_tmpfile;
-
-static bool falls(ambush *a)
-{
-    int i = a->seen++;
-    if (i < a->first || i >= a->first + a->n) return false;
-    errno = a->with;
-    return true;
-}
 
 static size_t cut(size_t len)
 {

@@ -1,10 +1,10 @@
 // test_vt_syscall.c - the host backend when the system itself fails: the linker redirects its calls
 // to this file, where a chosen one fails with an errno. open returns files of this test, so that it
 // can simulate a system with other settings.
+#include "ambush.h"
 #include "assert_vt.h"
 #include "suite.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,12 +25,6 @@ enum {
     BIG = 150
 }; // BIG x SLICE: 3 pieces
 
-// Of one system call: calls [first, first + n) from now on fail.
-typedef struct ambush {
-    int first, n, seen;
-    int with;
-} ambush;
-
 static ambush on_fallocate, on_mmap, on_memfd, on_mprotect, on_munmap, on_pread, on_pwrite;
 static int last_memfd;
 static int n_madvise;                   // calls that asked for huge pages
@@ -40,14 +34,6 @@ static const char *shmem_enabled, *maps; // what these files hold; NULL: what th
 static const char *nr_hugepages;         // the same of this one; memfds then are of small pages
 static bool mmap_unmaps_first;           // as the system may with MAP_FIXED
 static size_t mprotect_changes;          // bytes that one which fails has changed
-
-static bool falls(ambush *a)
-{
-    int i = a->seen++;
-    if (i < a->first || i >= a->first + a->n) return false;
-    errno = a->with;
-    return true;
-}
 
 int __real_fallocate(int fd, int mode, off_t offset, off_t len);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t len);

@@ -15,14 +15,19 @@ VT_FIXTURE(teardown)
     va_done(&w);
 }
 
+static void look_ahead(void)
+{
+    assert_ok(va_step_async(&w));
+    vt_va_wait(w.va);
+}
+
 // ---- Active requests
 
 FX_TEST(test_the_next_token_is_ready)
 {
     uint32_t a = va_begin(&w, VA_PAGE_TOK), b = va_begin(&w, VA_PAGE_TOK - 9);
     uint32_t c = va_begin(&w, VA_PAGE_TOK - 5);
-    assert_ok(va_step_async(&w));
-    vt_va_wait(w.va);
+    look_ahead();
     assert_int_equal(va_mapped(&w, a), 2);
     assert_int_equal(va_mapped(&w, b), 1); // ten tokens away
     assert_int_equal(va_mapped(&w, c), 2);
@@ -37,8 +42,7 @@ FX_TEST(test_the_next_token_is_ready)
 FX_TEST(test_eager_groups_bound_what_lies_further_ahead)
 {
     for (uint32_t i = 0; i < 4; i++) va_begin(&w, VA_PAGE_TOK - i);
-    assert_ok(va_step_async(&w));
-    vt_va_wait(w.va);
+    look_ahead();
     for (uint32_t i = 0; i < 4; i++) assert_int_equal(va_mapped(&w, i), i < 3 ? 2 : 1);
 }
 
@@ -48,8 +52,7 @@ FX_TEST(test_eager_none_is_the_next_token_alone)
     s.eager_groups = VT_VA_NONE;
     va_open(&w, &s, 1);
     for (uint32_t i = 0; i < 4; i++) va_begin(&w, VA_PAGE_TOK - i);
-    assert_ok(va_step_async(&w));
-    vt_va_wait(w.va);
+    look_ahead();
     assert_int_equal(va_stats(&w).ahead_groups, 1);
 }
 
@@ -57,8 +60,7 @@ FX_TEST(test_the_next_token_may_take_idle_memory_and_more_may_not)
 {
     uint32_t a = va_begin(&w, 9 * VA_PAGE_TOK), b = va_begin(&w, 6 * VA_PAGE_TOK - 3);
     va_leave_behind(&w, 5);
-    assert_ok(va_step_async(&w));
-    vt_va_wait(w.va);
+    look_ahead();
     assert_int_equal(va_mapped(&w, a), 10);
     assert_int_equal(va_mapped(&w, b), 6);
     assert_int_equal(va_stats(&w).groups_idle, 4);
@@ -80,8 +82,7 @@ FX_TEST(test_a_look_ahead_never_exceeds_the_budget)
 FX_TEST(test_the_longest_request_has_no_next_token)
 {
     va_begin(&w, w.setup.max_tok);
-    assert_ok(va_step_async(&w));
-    vt_va_wait(w.va);
+    look_ahead();
     assert_int_equal(va_stats(&w).ahead_jobs, 0);
 }
 
@@ -94,12 +95,6 @@ static void open_with(uint32_t next_groups, uint32_t low_percent, uint32_t high_
     s.low_percent = low_percent;
     s.high_percent = high_percent;
     va_open(&w, &s, 1);
-}
-
-static void look_ahead(void)
-{
-    assert_ok(va_step_async(&w));
-    vt_va_wait(w.va);
 }
 
 FX_TEST(test_the_next_request_is_ready)

@@ -270,6 +270,7 @@ static const vt_vmm_ops fake_ops = {
     .protect = fake_protect,
     .unmap = fake_unmap,
     .fetch = vt_fake_fetch,
+    .copy_each = vt_fake_copy_each,
     .store = vt_fake_store,
     .zero = vt_fake_zero,
     .fence = vt_fake_fence,

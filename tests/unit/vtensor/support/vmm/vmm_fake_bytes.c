@@ -227,6 +227,27 @@ VT_FAKE_CALL(vt_fake_fetch, VT_COST_BYTES, fetch(f, dst, slice, index, offset, s
              uintptr_t dst, uint32_t slice, uint64_t index, size_t offset, size_t size_bytes,
              vt_vmm_order order)
 
+static vt_status copy_each(vt_fake *f, const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        span from, to;
+        if (copy[i].size_bytes == 0) continue;
+        if (!span_at(f, copy[i].src, copy[i].size_bytes, &from) ||
+            !span_to_write(f, copy[i].dst, copy[i].size_bytes, &to))
+            return VT_EINVAL;
+        if (order == VT_VMM_NOW && span_is_used(f, &from, true))
+            return vt_fake_breach(f, "reading what work writes");
+        if (begin_write(f, &to, order) != VT_OK) return VT_EINVAL;
+        if (order == VT_VMM_QUEUED) add_span(f, &from, false);
+        vt_place p = place_of(&to), q = place_of(&from);
+        vt_place_copy(&p, &q, copy[i].size_bytes);
+    }
+    return VT_OK;
+}
+
+VT_FAKE_CALL(vt_fake_copy_each, VT_COST_BYTES, copy_each(f, copy, n, order),
+             const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order)
+
 static vt_status store(vt_fake *f, uint32_t slice, uint64_t index, size_t offset, uintptr_t src,
                        size_t size_bytes)
 {

@@ -58,6 +58,7 @@ vt_status vt_fake_breach(vt_fake *f, const char *what); // VT_EINVAL
 // Of the table, in vmm_fake_bytes.c.
 vt_status vt_fake_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index, size_t offset,
                         size_t size_bytes, vt_vmm_order order);
+vt_status vt_fake_copy_each(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order);
 vt_status vt_fake_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset, uintptr_t src,
                         size_t size_bytes);
 vt_status vt_fake_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order);

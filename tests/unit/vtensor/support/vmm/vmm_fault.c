@@ -234,7 +234,6 @@ vt_vmm *vt_fault_open(vt_vmm *inner)
     if (!f) return NULL;
     f->ops = fault_ops;
     if (!inner->ops->map_each) f->ops.map_each = NULL;
-    if (!inner->ops->copy_each) f->ops.copy_each = NULL;
     f->vmm.ops = &f->ops;
     f->inner = inner;
     pthread_mutex_init(&f->mu, NULL);
