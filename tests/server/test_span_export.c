@@ -555,12 +555,12 @@ FX_TEST(test_endpoints_that_are_refused)
     fxi_spans_options opt = {.endpoint = "ftp://a:4318/v1/traces"};
     assert_int_equal(fxi_spans_start(&opt, &x, &err), FX_EINVAL);
     assert_null(x);
+    opt.endpoint = "collector:4318";
+    assert_int_equal(fxi_spans_start(&opt, &x, &err), FX_EINVAL);
     opt = (fxi_spans_options){.endpoint = "https://a:4318/v1/traces", .ca_file = "/no/such/file"};
     assert_int_equal(fxi_spans_start(&opt, &x, &err), FX_EIO);
     assert_non_null(strstr(err.text, "/no/such/file"));
     assert_null(x);
-    assert_int_equal(fxi_spans_check("collector:4318", &err), FX_EINVAL);
-    assert_int_equal(fxi_spans_check("http://collector:4318/v1/traces", &err), FX_OK);
     fxi_spans_counts n;
     fxi_spans_count(NULL, &n); // off
     assert_int_equal(n.n_sent, 0);
