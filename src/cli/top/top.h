@@ -27,7 +27,7 @@ typedef struct fxi_top_request { // what a request generates
 } fxi_top_request;
 
 typedef struct fxi_top_sample {
-    uint64_t at_us, mapped_bytes, live_bytes, shared_bytes;
+    uint64_t at_us, bytes[3]; // mapped, live, shared
 } fxi_top_sample;
 
 // X(name, metric): times that /metrics has as a sum and a count.

@@ -169,7 +169,7 @@ static void measure_server(fxi_top_state *s)
         s->n_sample ? &s->history[(s->n_sample - 1) % FXI_TOP_HISTORY] : NULL;
     if (last && s->at_us >= last->at_us && s->at_us - last->at_us < SAMPLE_US) return;
     s->history[s->n_sample++ % FXI_TOP_HISTORY] = (fxi_top_sample){
-        s->at_us, s->stats.kv_mapped_bytes, s->stats.kv_live_bytes, s->stats.kv_shared_bytes};
+        s->at_us, {s->stats.kv_mapped_bytes, s->stats.kv_live_bytes, s->stats.kv_shared_bytes}};
 }
 
 // Takes *doc over if it is a snapshot.

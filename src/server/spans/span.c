@@ -4,9 +4,8 @@
 #include "base/json/json.h"
 #include "base/keyed/hash.h"   // defines: fxi_secret_make
 #include "base/system/clock.h" // defines: fxi_now_ns
-#include "base/text/str.h"     // defines: fxi_hex_digit
+#include "base/text/str.h"     // defines: fxi_hex_digit, fxi_str_is_plain
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -52,12 +51,10 @@ static bool read_traceparent(const char *text, fxi_trace_context *out)
     return true;
 }
 
-static bool is_valid_state(const char *text)
+static bool is_header_text(const char *text)
 {
-    const size_t n = text ? strlen(text) : 0;
-    bool ok = n > 0 && n < FXI_TRACE_STATE_BYTES;
-    for (size_t i = 0; ok && i < n; i++) ok = text[i] >= ' ' && text[i] <= '~';
-    return ok;
+    while (*text >= ' ' && *text <= '~') text++;
+    return !*text;
 }
 
 // ---- spans -------------------------------------------------------------------------------------
@@ -72,7 +69,8 @@ fxi_trace_span *fxi_trace_span_begin(const char *traceparent, const char *traces
     s->context = c;
     if (!goes_on) memcpy(s->context.trace_id, of_trace.key, sizeof s->context.trace_id);
     memcpy(s->id, of_span.key, sizeof s->id);
-    if (goes_on && is_valid_state(tracestate))
+    if (goes_on && tracestate && strlen(tracestate) < FXI_TRACE_STATE_BYTES &&
+        is_header_text(tracestate))
         snprintf(s->trace_state, sizeof s->trace_state, "%s", tracestate);
     s->start_us = fxi_now_ns() / 1000;
     return s;
@@ -118,11 +116,7 @@ bool fxi_otel_pair_is_header(const fxi_otel_pair *p)
                                       "Transfer-Encoding"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (!strcasecmp(p->key, own[i])) return false;
-    for (const char *c = p->key; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("!#$%&'*+-.^_`|~", *c)) return false;
-    for (const char *c = p->value; *c; c++)
-        if (*c < ' ' || *c > '~') return false;
-    return true;
+    return fxi_str_is_plain(fxi_str_of(p->key), "!#$%&'*+-.^_`|~") && is_header_text(p->value);
 }
 
 // ---- a batch of spans as JSON -------------------------------------------------------------------

@@ -27,7 +27,6 @@ typedef enum thread_kind { NORMAL, LOW, N_KIND } thread_kind;
 
 struct fxi_workers {
     int n_thread;
-    pthread_t *thread;           // [n_started]
     int n_started;               // written before anything is posted
     pthread_mutex_t mu;          // guards what follows; never held while work runs
     pthread_cond_t some[N_KIND]; // work has come for threads of this kind, or the end
@@ -37,6 +36,7 @@ struct fxi_workers {
     bool large_is_next; // whose turn it is where both wait
     bool stop;
     uint64_t n_busy, n_done;
+    pthread_t thread[]; // [n_started]
 };
 
 // ---- the queue --------------------------------------------------------------------------------
@@ -154,13 +154,9 @@ static void *run_low(void *ud)
 
 fx_status fxi_workers_start(int n_thread, fxi_workers **out, fx_error *err)
 {
-    fxi_workers *ws = calloc(1, sizeof *ws);
+    fxi_workers *ws = calloc(1, sizeof *ws + (size_t)n_thread * sizeof ws->thread[0]);
     *out = NULL;
-    if (ws) ws->thread = calloc((size_t)n_thread, sizeof *ws->thread);
-    if (!ws || !ws->thread) {
-        free(ws);
-        return fxi_fail(err, FX_ENOMEM, "out of memory");
-    }
+    if (!ws) return fxi_fail(err, FX_ENOMEM, "out of memory");
     ws->n_thread = n_thread;
     ws->n_low = n_thread / 2;
     pthread_mutex_init(&ws->mu, NULL);
@@ -217,6 +213,5 @@ void fxi_workers_stop(fxi_workers *ws)
     for (int i = 0; i < ws->n_started; i++) pthread_join(ws->thread[i], NULL);
     for (int k = 0; k < N_KIND; k++) pthread_cond_destroy(&ws->some[k]);
     pthread_mutex_destroy(&ws->mu);
-    free(ws->thread);
     free(ws);
 }
