@@ -114,7 +114,7 @@ static void wake_for_small(fxi_workers *ws)
 // ---- the threads ------------------------------------------------------------------------------
 
 // The first ones to begin are those of low priority; on Linux it is the calling thread's own.
-static void *worker_main(void *ud)
+static void *run_worker(void *ud)
 {
     fxi_workers *ws = ud;
     pthread_mutex_lock(&ws->mu);
@@ -154,7 +154,7 @@ fx_status fxi_workers_start(int n_thread, fxi_workers **out, fx_error *err)
     pthread_mutex_init(&ws->mu, NULL);
     for (int k = 0; k < N_KIND; k++) pthread_cond_init(&ws->some[k], NULL);
     for (int e; ws->n_started < n_thread; ws->n_started++) {
-        e = pthread_create(&ws->thread[ws->n_started], NULL, worker_main, ws);
+        e = pthread_create(&ws->thread[ws->n_started], NULL, run_worker, ws);
         if (!e) continue;
         fxi_workers_stop(ws);
         return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
