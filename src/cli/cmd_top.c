@@ -2,7 +2,7 @@
 //
 // It asks for /kv/snapshot four times a second and for /metrics once, draws, and waits. A key or a
 // signal ends a request that takes long, which is made again once the key has had its effect.
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
 #include "cli/top/top.h"
 
