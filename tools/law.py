@@ -157,7 +157,7 @@ CIRCLES = []
 GLOBAL_TERMS = {"fxi_fail", "fxi_expf", "fxi_tanhf", "fxi_erff", "fxi_exp", "fxi_philox", "fxi_sigmoid"}
 
 # Static functions of one word: names of algorithms and terms that everybody knows.
-STATIC_TERMS = {"main", "heapify", "lowercase", "rope", "swiglu", "softmax", "rmsnorm", "must"}
+STATIC_TERMS = {"main", "lowercase", "rope", "swiglu", "softmax", "rmsnorm", "must"}
 
 # Names in documents and comments that are not ours: functions, files and options of other projects, and placeholders.
 FOREIGN_NAMES = {"malloc_trim", "cuda.h", "nccl.h", "variant", "prefix_noun_verb", "rm", "keys.txt", "proxy_buffering",

@@ -108,7 +108,7 @@ static fx_status ask_server(top_run *t, double limit_s, fx_error *err)
     fxi_buf_free(&body);
     if (st != FX_OK || fxi_now_s() < t->page_s) return st;
     if (get_path(t, "/metrics", limit_s, &body, &ignored) == FX_OK)
-        fxi_top_take_metrics(&t->state, body.p ? body.p : "", body.n);
+        fxi_top_take_metrics(&t->state, body.p ? body.p : "");
     fxi_buf_free(&body);
     t->page_s = fxi_now_s() + PAGE_S;
     return FX_OK;

@@ -219,7 +219,9 @@ static void count_hit(fx_engine *eng, fxi_live_request *r, const fxi_seq *s)
     r->admit_us = fxi_now_us(eng);
     r->n_cached = s->n_computed;
     fxi_clients_serve(&eng->sched.clients, r->client, n_prompt - s->n_computed, 0);
-    fxi_stats_count_lookup(&eng->stats, r->spec.no_cache ? 0 : n_prompt, s->n_computed);
+    const int n_lookup = r->spec.no_cache ? 0 : n_prompt;
+    fxi_stats_add(&eng->stats, &eng->stats.now.n_lookup_tok, (uint64_t)n_lookup);
+    fxi_stats_add(&eng->stats, &eng->stats.now.n_cached_tok, (uint64_t)s->n_computed);
 }
 
 // What the request needs is known once its first sequence is matched. If that is too much, it goes

@@ -39,7 +39,7 @@ fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_erro
     if (!r->client) st = fxi_fail(err, FX_ENOMEM, "no memory for a request");
     if (st == FX_OK) st = fxi_mailbox_post(&eng->mailbox, &eng->sched, r, &eng->opt, id, err);
     if (st == FX_OK) {
-        fxi_stats_count_request(&eng->stats);
+        fxi_stats_add(&eng->stats, &eng->stats.now.n_request, 1);
     } else {
         free(r->client);
         fxi_request_free(r);

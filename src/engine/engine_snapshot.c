@@ -204,9 +204,7 @@ int fxi_snapshot_act(fx_engine *eng)
     const bool ok = take_due_snapshot(eng);
     const uint64_t took_us = (fxi_thread_cpu_ns() - start_ns) / 1000;
     fx_snapshot_charge(eng, took_us);
-    pthread_mutex_lock(&eng->stats.mu);
-    eng->stats.now.picture_us += took_us;
-    pthread_mutex_unlock(&eng->stats.mu);
+    fxi_stats_add(&eng->stats, &eng->stats.now.picture_us, took_us);
     return ok ? 0 : LEAST_GAP_US / 1000;
 }
 

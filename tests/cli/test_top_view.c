@@ -254,7 +254,7 @@ FX_TEST(test_snapshots_that_are_refused)
 
 static void take_page(fxi_top_state *w, const char *text)
 {
-    fxi_top_take_metrics(w, text, strlen(text));
+    fxi_top_take_metrics(w, text);
 }
 
 FX_TEST(test_figures_of_metrics)

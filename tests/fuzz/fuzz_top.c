@@ -44,12 +44,15 @@ static void check_screen(const fxi_top_state *w, int sort)
 static void take_text(fxi_top_state *w, const char *text, size_t n)
 {
     fx_error err = {0};
-    if (!n || text[0] != '{')
-        fxi_top_take_metrics(w, text, n);
-    else if (fxi_top_take_snapshot(w, text, n, &err) == FX_OK)
+    if (!n || text[0] != '{') {
+        char *page = strndup(text, n);
+        fxi_top_take_metrics(w, page);
+        free(page);
+    } else if (fxi_top_take_snapshot(w, text, n, &err) == FX_OK) {
         check_lists(w);
-    else
+    } else {
         FUZZ_CHECK(err.text[0] && !strchr(err.text, '\n'));
+    }
 }
 
 int fuzz_top_run(const uint8_t *data, size_t n_bytes)

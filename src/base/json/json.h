@@ -159,7 +159,7 @@ bool fxi_json_value(fxi_buf *b, const fxi_json *v);
 //     %b   const fxi_buf *   JSON, as it is
 //     %v   const fxi_json *  a value
 //     %d   int               %l   long long           %z   size_t
-//     %f   double            as fxi_json_float
+//     %u   uint32_t          %w   uint64_t            %f   double, as fxi_json_float
 bool fxi_json_fmt(fxi_buf *b, const char *pattern, ...);
 
 #endif

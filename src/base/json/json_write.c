@@ -1,6 +1,7 @@
 // json_write.c - values as text: text that needs no escape is copied in whole runs.
 #include "base/json/json.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -117,6 +118,8 @@ static bool add_argument(fxi_buf *b, char kind, va_list *ap)
     case 'd': return fxi_buf_fmt(b, "%d", va_arg(*ap, int));
     case 'l': return fxi_buf_fmt(b, "%lld", va_arg(*ap, long long));
     case 'z': return fxi_buf_fmt(b, "%zu", va_arg(*ap, size_t));
+    case 'u': return fxi_buf_fmt(b, "%" PRIu32, va_arg(*ap, uint32_t));
+    case 'w': return fxi_buf_fmt(b, "%" PRIu64, va_arg(*ap, uint64_t));
     default: return fxi_json_float(b, (float)va_arg(*ap, double));
     }
 }

@@ -27,7 +27,7 @@ typedef struct fxi_top_request { // what a request generates
 } fxi_top_request;
 
 typedef struct fxi_top_sample {
-    uint64_t at_us, mapped_bytes, live_bytes, shared_bytes;
+    uint64_t at_us, bytes[3]; // mapped, live, shared
 } fxi_top_sample;
 
 // X(name, metric): times that /metrics has as a sum and a count.
@@ -67,7 +67,7 @@ typedef struct fxi_top_state { // all zero: nothing is known
 // Takes in the JSON of a snapshot, text[0..n). Errors: FX_EFORMAT, FX_ENOMEM; then *s is as it was.
 fx_status fxi_top_take_snapshot(fxi_top_state *s, const char *text, size_t n, fx_error *err);
 // Takes in a page of /metrics. What is not there counts as 0.
-void fxi_top_take_metrics(fxi_top_state *s, const char *text, size_t n);
+void fxi_top_take_metrics(fxi_top_state *s, const char *text);
 void fxi_top_free(fxi_top_state *s); // all zero again
 
 // A member of the snapshot; a whole number of an object, 0 where there is none; and whether a list

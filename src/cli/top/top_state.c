@@ -169,7 +169,7 @@ static void measure_server(fxi_top_state *s)
         s->n_sample ? &s->history[(s->n_sample - 1) % FXI_TOP_HISTORY] : NULL;
     if (last && s->at_us >= last->at_us && s->at_us - last->at_us < SAMPLE_US) return;
     s->history[s->n_sample++ % FXI_TOP_HISTORY] = (fxi_top_sample){
-        s->at_us, s->stats.kv_mapped_bytes, s->stats.kv_live_bytes, s->stats.kv_shared_bytes};
+        s->at_us, {s->stats.kv_mapped_bytes, s->stats.kv_live_bytes, s->stats.kv_shared_bytes}};
 }
 
 // Takes *doc over if it is a snapshot.
@@ -238,31 +238,24 @@ fx_status fxi_top_take_snapshot(fxi_top_state *s, const char *text, size_t n, fx
 
 // ---- /metrics ----------------------------------------------------------------------------------
 
-// The value of a sample without labels.
-static double sample_value(const char *text, size_t n, const char *name)
+// The value of a sample without labels: the line "NAME VALUE".
+static double sample_value(const char *text, const char *name)
 {
-    const size_t n_name = strlen(name);
-    for (const char *p = text, *end = text + n; p < end;) {
-        const char *nl = memchr(p, '\n', (size_t)(end - p));
-        const size_t n_line = nl ? (size_t)(nl - p) : (size_t)(end - p);
-        if (n_line > n_name + 1 && n_line < 256 && !memcmp(p, name, n_name) && p[n_name] == ' ') {
-            char line[256];
-            memcpy(line, p, n_line);
-            line[n_line] = 0;
-            const double v = strtod(line + n_name, NULL);
-            return v > 0 && v < 1e300 ? v : 0;
-        }
-        p += n_line + 1;
+    const size_t n = strlen(name);
+    for (const char *p = text; (p = strstr(p, name)); p += n) {
+        if ((p > text && p[-1] != '\n') || p[n] != ' ') continue;
+        const double v = strtod(p + n, NULL);
+        return v > 0 && v < 1e300 ? v : 0;
     }
     return 0;
 }
 
-void fxi_top_take_metrics(fxi_top_state *s, const char *text, size_t n)
+void fxi_top_take_metrics(fxi_top_state *s, const char *text)
 {
     fxi_top_page *page = &s->page[s->n_page++ % FXI_TOP_PAGES];
-#define READ_TIME(name, metric)                                                      \
-    page->sum_s[FXI_TOP_##name] = sample_value(text, n, "flexinfer_" metric "_sum"); \
-    page->count[FXI_TOP_##name] = sample_value(text, n, "flexinfer_" metric "_count");
+#define READ_TIME(name, metric)                                                   \
+    page->sum_s[FXI_TOP_##name] = sample_value(text, "flexinfer_" metric "_sum"); \
+    page->count[FXI_TOP_##name] = sample_value(text, "flexinfer_" metric "_count");
     FXI_TOP_TIMES(READ_TIME)
 #undef READ_TIME
 }

@@ -347,11 +347,6 @@ static void draw_figures(fxi_screen *s, const fxi_top_state *now)
     }
 }
 
-static uint64_t sample_bytes(const fxi_top_sample *p, int line)
-{
-    return line == 0 ? p->mapped_bytes : line == 1 ? p->live_bytes : p->shared_bytes;
-}
-
 // A line for each kind of memory: the last samples, each against the largest of all lines.
 static void draw_graph(fxi_screen *s, int row, const fxi_top_state *now, const fxi_top_view *v)
 {
@@ -365,14 +360,14 @@ static void draw_graph(fxi_screen *s, int row, const fxi_top_state *now, const f
     uint64_t most = 0;
     for (uint64_t k = now->n_sample - n_kept; k < now->n_sample; k++)
         for (int line = 0; line < GRAPH_ROWS; line++) {
-            const uint64_t bytes = sample_bytes(&now->history[k % FXI_TOP_HISTORY], line);
+            const uint64_t bytes = now->history[k % FXI_TOP_HISTORY].bytes[line];
             if (bytes > most) most = bytes;
         }
     for (int line = 0; line < GRAPH_ROWS; line++, row++) {
         put_text(s, row, 0, FXI_STYLE_BOLD, "%s", names[line]);
         for (uint64_t i = 0; i < n; i++) {
             const uint64_t k = now->n_sample - n + i;
-            const uint64_t bytes = sample_bytes(&now->history[k % FXI_TOP_HISTORY], line);
+            const uint64_t bytes = now->history[k % FXI_TOP_HISTORY].bytes[line];
             const int level = bytes < most ? 1 + (int)((double)bytes / (double)most * 8) : 8;
             put_glyph(s, row, LABEL_COLS + (int)i, FXI_STYLE_PLAIN,
                       (v->is_utf8 ? blocks : marks)[!bytes      ? 0

@@ -110,29 +110,23 @@ static fx_status load_weights(fxi_draft_model *m, const fxi_gguf *g, fx_error *e
     return fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
 }
 
-static fxi_draft_model *make_draft_model(const fxi_draft_model_options *opt)
+fx_status fxi_draft_model_load(const fxi_draft_model_options *opt, fxi_draft_model **out,
+                               fx_error *err)
 {
     const size_t n = (size_t)opt->max_seq;
     fxi_draft_model *m = calloc(1, sizeof *m);
-    if (!m) return NULL;
+    fxi_gguf *g = NULL;
+    fx_status st = FX_OK;
+    *out = NULL;
+    if (!m) return fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
     m->opt = *opt;
     m->slot = calloc(n, sizeof *m->slot);
     m->token = calloc((size_t)opt->step_tok, sizeof *m->token);
     m->batch = calloc(n, sizeof *m->batch);
     m->wish = calloc(n, sizeof(fxi_draft_wish *));
-    if (m->slot && m->token && m->batch && m->wish) return m;
-    fxi_draft_model_close(m);
-    return NULL;
-}
-
-fx_status fxi_draft_model_load(const fxi_draft_model_options *opt, fxi_draft_model **out,
-                               fx_error *err)
-{
-    *out = NULL;
-    fxi_draft_model *m = make_draft_model(opt);
-    if (!m) return fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
-    fxi_gguf *g = NULL;
-    fx_status st = fxi_model_file_open(m->opt.path, &g, err);
+    if (!m->slot || !m->token || !m->batch || !m->wish)
+        st = fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
+    if (st == FX_OK) st = fxi_model_file_open(m->opt.path, &g, err);
     if (st == FX_OK) st = check_vocab(g, m->opt.vocab, err);
     if (st == FX_OK) st = load_weights(m, g, err);
     fxi_gguf_close(g);

@@ -32,37 +32,26 @@ void fx_grammar_release(fx_grammar *g)
 
 // ---- the worker: grammars with work ------------------------------------------------------------
 
-static void put_last(fxi_grammar_worker *w, fx_grammar *g)
+// Puts g into the list at this link.
+static void put_work(fx_grammar **at, fx_grammar *g)
 {
-    g->next_work = NULL;
-    *(w->last ? &w->last->next_work : &w->first) = g;
-    w->last = g;
+    g->next_work = *at;
+    *at = g;
 }
 
-static void put_first(fxi_grammar_worker *w, fx_grammar *g)
+static fx_grammar *unlink_work(fx_grammar **at)
 {
-    g->next_work = w->first;
-    w->first = g;
-    if (!w->last) w->last = g;
-}
-
-static fx_grammar *take_first(fxi_grammar_worker *w)
-{
-    fx_grammar *g = w->first;
-    w->first = g->next_work;
-    if (!w->first) w->last = NULL;
+    fx_grammar *g = *at;
+    *at = g->next_work;
     return g;
 }
 
-// Moves a queued grammar to the front, unless the worker has it in hand.
-static void put_forward(fxi_grammar_worker *w, fx_grammar *g)
+// The link to g; NULL: to the end of the list.
+static fx_grammar **work_link(fxi_grammar_worker *w, const fx_grammar *g)
 {
-    fx_grammar *before = NULL, *x = w->first;
-    for (; x && x != g; x = x->next_work) before = x;
-    if (!x || !before) return;
-    before->next_work = g->next_work;
-    if (w->last == g) w->last = before;
-    put_first(w, g);
+    fx_grammar **at = &w->first;
+    while (*at && *at != g) at = &(*at)->next_work;
+    return at;
 }
 
 void fxi_grammar_worker_add(fxi_grammar_worker *w, fx_grammar *g, bool is_urgent)
@@ -71,9 +60,10 @@ void fxi_grammar_worker_add(fxi_grammar_worker *w, fx_grammar *g, bool is_urgent
     if (w->has_thread && !w->is_ending && !g->is_queued) {
         g->is_queued = true;
         fx_grammar_retain(g);
-        (is_urgent ? put_first : put_last)(w, g);
-    } else if (is_urgent) {
-        put_forward(w, g);
+        put_work(is_urgent ? &w->first : work_link(w, NULL), g);
+    } else if (is_urgent) { // to the front, unless the worker has it in hand
+        fx_grammar **at = work_link(w, g);
+        if (*at) put_work(&w->first, unlink_work(at));
     }
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->mu);
@@ -84,7 +74,7 @@ static void drop_grammar_work(fxi_grammar_worker *w)
 {
     pthread_mutex_lock(&w->mu);
     while (w->first) {
-        fx_grammar *g = take_first(w);
+        fx_grammar *g = unlink_work(&w->first);
         g->is_queued = false;
         pthread_mutex_unlock(&w->mu);
         fx_grammar_release(g);
@@ -99,13 +89,13 @@ static void drop_grammar_work(fxi_grammar_worker *w)
 // just when its grammar leaves the list asks again.
 static void work_once(fxi_grammar_worker *w)
 {
-    fx_grammar *g = take_first(w);
+    fx_grammar *g = unlink_work(&w->first);
     pthread_mutex_unlock(&w->mu);
     const bool has_more = fxi_gram_matcher_work(g->matcher);
     if (w->on_progress) w->on_progress(w->ud);
     pthread_mutex_lock(&w->mu);
     if (has_more && !w->is_ending) {
-        put_last(w, g);
+        put_work(work_link(w, NULL), g);
         return;
     }
     g->is_queued = false;

@@ -31,7 +31,7 @@ typedef struct fxi_grammar_worker {
     void *ud;
     pthread_mutex_t mu; // guards the rest
     pthread_cond_t wake;
-    fx_grammar *first, *last; // grammars with work, a reference each
+    fx_grammar *first; // of those with work, a reference each
     pthread_t thread;
     atomic_bool has_thread; // read without mu
     bool is_ending;

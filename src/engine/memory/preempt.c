@@ -129,7 +129,7 @@ static void arrive_at(fxi_memory *m, fxi_live_request *r, fxi_request_state at)
 // The caches are lost; the tokens are not.
 static void drop_caches(fxi_memory *m, fxi_live_request *r)
 {
-    fxi_stats_count_preemption(m->stats, false);
+    fxi_stats_add(m->stats, &m->stats->now.n_preempt_recompute, 1);
     fxi_cache_release_all(m, r);
     fxi_sched_move(m->sched, r, FXI_WAITING);
     m->sched->n_freed++;
@@ -177,7 +177,7 @@ void fxi_preempt_request(fxi_memory *m, fxi_live_request *r, fxi_preempt_how how
     d->headroom_tok =
         2 * d->headroom_tok < MAX_HEADROOM_TOK ? 2 * d->headroom_tok : MAX_HEADROOM_TOK;
     r->tried_at = ++d->n_freed; // others may find memory; the request itself waits for more
-    if (r->state != FXI_WAITING) fxi_stats_count_preemption(m->stats, true);
+    if (r->state != FXI_WAITING) fxi_stats_add(m->stats, &m->stats->now.n_preempt_swap, 1);
 }
 
 static fxi_live_request *last_of(const fxi_request_list *l, fxi_request_state state)

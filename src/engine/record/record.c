@@ -89,10 +89,10 @@ size_t fxi_recorder_copy(const fxi_recorder *r, uint64_t from, fx_record *out, s
 
 // ---- statistics ---------------------------------------------------------------------------------
 
-void fxi_stats_count_request(fxi_statistics *s)
+void fxi_stats_add(fxi_statistics *s, uint64_t *figure, uint64_t n)
 {
     pthread_mutex_lock(&s->mu);
-    s->now.n_request++;
+    *figure += n;
     pthread_mutex_unlock(&s->mu);
 }
 
@@ -114,21 +114,6 @@ void fxi_stats_count_failure(fxi_statistics *s, bool device_is_lost)
     pthread_mutex_lock(&s->mu);
     s->now.n_failed_step++;
     s->now.device_is_lost = device_is_lost;
-    pthread_mutex_unlock(&s->mu);
-}
-
-void fxi_stats_count_lookup(fxi_statistics *s, int n_tok, int n_cached_tok)
-{
-    pthread_mutex_lock(&s->mu);
-    s->now.n_lookup_tok += (uint64_t)n_tok;
-    s->now.n_cached_tok += (uint64_t)n_cached_tok;
-    pthread_mutex_unlock(&s->mu);
-}
-
-void fxi_stats_count_preemption(fxi_statistics *s, bool is_swap)
-{
-    pthread_mutex_lock(&s->mu);
-    ++*(is_swap ? &s->now.n_preempt_swap : &s->now.n_preempt_recompute);
     pthread_mutex_unlock(&s->mu);
 }
 

@@ -78,14 +78,11 @@ typedef struct fxi_statistics {
     fx_record memory;
 } fxi_statistics;
 
-void fxi_stats_count_request(fxi_statistics *s); // any thread
+void fxi_stats_add(fxi_statistics *s, uint64_t *figure, uint64_t n); // of s->now; any thread
 // A forward pass over n_tok tokens, n_prompt_tok of them from prompts, after which n_generated_tok
 // were sampled.
 void fxi_stats_count_pass(fxi_statistics *s, int n_tok, int n_prompt_tok, int n_generated_tok);
 void fxi_stats_count_failure(fxi_statistics *s, bool device_is_lost); // of a forward pass
-// A prompt of n_tok tokens was looked up in the prefix cache, which had n_cached_tok of them.
-void fxi_stats_count_lookup(fxi_statistics *s, int n_tok, int n_cached_tok);
-void fxi_stats_count_preemption(fxi_statistics *s, bool is_swap);
 // n drafts were computed; the i-th had n_accepted[i] tokens accepted, of n_tok in all of them.
 void fxi_stats_count_drafts(fxi_statistics *s, const int *n_accepted, int n, int n_tok);
 // What the KV manager says at the end of an iteration, here and in the flight recorder. Engine

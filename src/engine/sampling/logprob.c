@@ -108,12 +108,13 @@ int fxi_logprob_top(const float *logits, int n_vocab, int k, fx_logprob *top)
 
 // ---- kept probabilities ------------------------------------------------------------------------
 
-static bool grow_log(fxi_prob_log *l, int cap)
+// Room for `cap` tokens, and for their `top` if it is wanted or there already.
+static bool reserve_log(fxi_prob_log *l, int cap, bool wants_top)
 {
     fx_token_prob *tok = realloc(l->tok, (size_t)cap * sizeof *tok);
-    if (tok) l->tok = tok;
     if (!tok) return false;
-    if (l->top) {
+    l->tok = tok;
+    if (l->top || wants_top) {
         fx_logprob *top = realloc(l->top, (size_t)cap * FX_MAX_TOP * sizeof *top);
         if (!top) return false;
         l->top = top;
@@ -122,16 +123,11 @@ static bool grow_log(fxi_prob_log *l, int cap)
     return true;
 }
 
-static bool make_top(fxi_prob_log *l)
-{
-    if (!l->top) l->top = malloc((size_t)l->cap * FX_MAX_TOP * sizeof *l->top);
-    return l->top != NULL;
-}
-
 bool fxi_prob_log_add(fxi_prob_log *l, const fx_token_prob *p)
 {
-    if (l->n == l->cap && !grow_log(l, l->cap ? 2 * l->cap : 16)) return false;
-    if (p->n_top && !make_top(l)) return false;
+    const bool is_full = l->n == l->cap, wants_top = p->n_top && !l->top;
+    const int cap = !is_full ? l->cap : l->cap ? 2 * l->cap : 16;
+    if ((is_full || wants_top) && !reserve_log(l, cap, wants_top)) return false;
     l->tok[l->n] = *p;
     if (p->n_top)
         memcpy(l->top + (size_t)l->n * FX_MAX_TOP, p->top, (size_t)p->n_top * sizeof *p->top);
@@ -142,7 +138,7 @@ bool fxi_prob_log_add(fxi_prob_log *l, const fx_token_prob *p)
 bool fxi_prob_log_copy(fxi_prob_log *to, const fxi_prob_log *from)
 {
     if (!from->n) return true;
-    if (!grow_log(to, from->cap) || (from->top && !make_top(to))) return false;
+    if (!reserve_log(to, from->cap, from->top != NULL)) return false;
     memcpy(to->tok, from->tok, (size_t)from->n * sizeof *to->tok);
     if (from->top) memcpy(to->top, from->top, (size_t)from->n * FX_MAX_TOP * sizeof *to->top);
     to->n = from->n;

@@ -124,22 +124,8 @@ static void sift_candidate(const order *o, fxi_candidate *c, int n, int i)
     c[i] = moving;
 }
 
-static void heapify(const order *o, fxi_candidate *c, int n)
-{
-    for (int i = n / 2 - 1; i >= 0; i--) sift_candidate(o, c, n, i);
-}
-
-// Moves the first of the heap c[0..n) to c[n-1].
-static fxi_candidate pop_first(const order *o, fxi_candidate *c, int n)
-{
-    fxi_candidate top = c[0];
-    c[0] = c[n - 1];
-    c[n - 1] = top;
-    sift_candidate(o, c, n - 1, 0);
-    return top;
-}
-
-// Candidates to take in order. They may be sorted already, as ties are.
+// Candidates to take in order: a heap, and after it what was taken. They may be sorted already, as
+// ties are.
 typedef struct queue {
     const order *o;
     fxi_candidate *c; // [n_all]
@@ -152,14 +138,18 @@ static queue queue_of(const order *o, fxi_candidate *c, int n)
     int i = 1;
     while (i < n && comes_before(o, c[i - 1], c[i])) i++;
     const bool sorted = i >= n;
-    if (!sorted) heapify(o, c, n);
+    for (i = sorted ? 0 : n / 2; i-- > 0;) sift_candidate(o, c, n, i);
     return (queue){o, c, n, n, sorted};
 }
 
 static fxi_candidate take_next(queue *q)
 {
-    if (!q->sorted) return pop_first(q->o, q->c, q->n--);
-    return q->c[q->n_all - q->n--];
+    if (q->sorted) return q->c[q->n_all - q->n--];
+    const fxi_candidate first = q->c[0];
+    q->c[0] = q->c[--q->n];
+    q->c[q->n] = first;
+    sift_candidate(q->o, q->c, q->n, 0);
+    return first;
 }
 
 // Moves the taken ones to the front; returns their number.
@@ -511,17 +501,6 @@ static double sum_block(const weights *w, const float *logits, int n, double sum
     return sum;
 }
 
-// The first id from `id` on at which the running sum passes `target`, or n_vocab.
-static int32_t walk_ids(const weights *w, const float *logits, int n_vocab, int id, double sum,
-                        double target)
-{
-    for (; id < n_vocab; id++) {
-        sum = sum_block(w, logits + id, 1, sum);
-        if (sum > target) break;
-    }
-    return id;
-}
-
 // The running sum is noted at up to N_BUCKET places, so that the draw only walks from the last
 // place before its target.
 static int32_t draw_by_id(const weights *w, const float *logits, int n_vocab, double unit)
@@ -535,9 +514,12 @@ static int32_t draw_by_id(const weights *w, const float *logits, int n_vocab, do
     const double target = unit * sum;
     int at = (n_vocab - 1) / n_each;
     while (noted[at] > target) at--;
-    const int32_t id = walk_ids(w, logits, n_vocab, at * n_each, noted[at], target);
-    return id < n_vocab ? id
-                        : first_of(logits, n_vocab, (float)w->max); // never passed, by rounding
+    sum = noted[at];
+    for (int id = at * n_each; id < n_vocab; id++) {
+        sum = sum_block(w, logits + id, 1, sum);
+        if (sum > target) return id;
+    }
+    return first_of(logits, n_vocab, (float)w->max); // never passed, by rounding
 }
 
 bool fxi_logits_are_finite(const float *logits, int n_vocab)
@@ -545,11 +527,6 @@ bool fxi_logits_are_finite(const float *logits, int n_vocab)
     bool finite = true; // without an early end, so that it is vector code
     for (int i = 0; i < n_vocab; i++) finite &= fabsf(logits[i]) <= FLT_MAX;
     return finite;
-}
-
-static bool cuts_any(const fx_sampling *p, int n_vocab)
-{
-    return (p->top_k > 0 && p->top_k < n_vocab) || p->top_p < 1 || p->min_p > 0 || has_typical(p);
 }
 
 bool fxi_sampler_is_greedy(const fx_sampling *p)
@@ -562,10 +539,12 @@ int32_t fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab,
 {
     const float max = fxi_logits_max(logits, n_vocab);
     if (fxi_sampler_is_greedy(p) || !isfinite(max)) return first_of(logits, n_vocab, max);
-    const bool cut_first = p->cut_first && cuts_any(p, n_vocab);
+    const bool cuts_top_k = p->top_k > 0 && p->top_k < n_vocab;
+    const bool cuts = cuts_top_k || p->top_p < 1 || p->min_p > 0 || has_typical(p);
+    const bool cut_first = p->cut_first && cuts;
     const weights w = {(double)max, cut_first ? 1 : 1 / (double)p->temperature, (double)p->min_p};
     const double unit = fxi_rng_unit(p->seed, (uint64_t)choice, (uint64_t)position);
-    if (cut_first || (p->top_k > 0 && p->top_k < n_vocab) || has_typical(p))
+    if (cut_first || cuts_top_k || has_typical(p))
         return draw_in_order(p, &w, logits, n_vocab, unit, cand);
     if (p->top_k > 0 || p->top_p < 1) return draw_from_row(p, &w, logits, n_vocab, unit, cand);
     return draw_by_id(&w, logits, n_vocab, unit);

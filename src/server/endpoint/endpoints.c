@@ -16,18 +16,16 @@ bool fxi_endpoint_end(bool ok, fxi_http_error *err)
 
 static bool add_model(const fxi_call *c, const char *name, fxi_buf *b)
 {
-    return fxi_buf_str(b, "{\"id\":") && fxi_json_cstr(b, name) &&
-           fxi_buf_fmt(b,
-                       ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"flexinfer\","
-                       "\"max_model_len\":%d,\"root\":",
-                       (long long)c->created_s, fx_engine_info(c->eng)->ctx_tok) &&
-           fxi_json_cstr(b, c->lim->model_id) && fxi_buf_str(b, ",\"parent\":null}");
+    return fxi_json_fmt(b,
+                        "{'id':%q,'object':'model','created':%l,'owned_by':'flexinfer',"
+                        "'max_model_len':%d,'root':%q,'parent':null}",
+                        name, (long long)c->created_s, fx_engine_info(c->eng)->ctx_tok,
+                        c->lim->model_id);
 }
 
 bool fxi_endpoint_models(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
-    bool ok =
-        fxi_buf_str(out, "{\"object\":\"list\",\"data\":[") && add_model(c, c->lim->model_id, out);
+    bool ok = fxi_json_fmt(out, "{'object':'list','data':[") && add_model(c, c->lim->model_id, out);
     for (size_t i = 0; ok && i < c->lim->n_alias; i++)
         ok = fxi_buf_str(out, ",") && add_model(c, c->lim->alias[i], out);
     return fxi_endpoint_end(ok && fxi_buf_str(out, "]}"), err);
@@ -40,33 +38,32 @@ bool fxi_endpoint_model(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
     return fxi_endpoint_end(add_model(c, name, out), err);
 }
 
+static const char *bool_word(bool b)
+{
+    return b ? "true" : "false";
+}
+
 // n_ctx stands where clients of llama.cpp look for it.
 bool fxi_endpoint_props(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
     const fx_model_info *m = fx_engine_info(c->eng);
-    const bool ok =
-        fxi_buf_str(out, "{\"model\":") && fxi_json_cstr(out, c->lim->model_id) &&
-        fxi_buf_str(out, ",\"architecture\":") && fxi_json_cstr(out, m->arch) &&
-        fxi_buf_str(out, ",\"type\":") && fxi_json_cstr(out, m->type) &&
-        fxi_buf_fmt(out,
-                    ",\"parameters\":%llu,\"layers\":%d,\"vocabulary\":%d,\"max_model_len\":%d,"
-                    "\"generates\":%s,\"embeds\":%s,\"embedding_length\":%d,"
-                    "\"has_chat_template\":%s,\"default_generation_settings\":{\"n_ctx\":%d},"
-                    "\"build_info\":",
-                    (unsigned long long)m->n_param, m->n_layer, m->n_vocab, m->ctx_tok,
-                    m->generates ? "true" : "false", m->embeds ? "true" : "false", m->n_embd,
-                    m->has_chat_template ? "true" : "false", m->ctx_tok) &&
-        fxi_json_cstr(out, fx_version()) && fxi_buf_str(out, "}");
+    const bool ok = fxi_json_fmt(
+        out,
+        "{'model':%q,'architecture':%q,'type':%q,'parameters':%w,'layers':%d,'vocabulary':%d,"
+        "'max_model_len':%d,'generates':%s,'embeds':%s,'embedding_length':%d,"
+        "'has_chat_template':%s,'default_generation_settings':{'n_ctx':%d},'build_info':%q}",
+        c->lim->model_id, m->arch, m->type, m->n_param, m->n_layer, m->n_vocab, m->ctx_tok,
+        bool_word(m->generates), bool_word(m->embeds), m->n_embd, bool_word(m->has_chat_template),
+        m->ctx_tok, fx_version());
     return fxi_endpoint_end(ok, err);
 }
 
 // A token as it is spelled out in a prompt.
 static bool add_token(const fx_engine *eng, const char *name, int32_t id, fxi_buf *b)
 {
-    size_t n = 0;
-    const char *text = id < 0 ? NULL : fx_token_text(eng, id, &n);
-    return fxi_buf_fmt(b, "\"%s\":", name) &&
-           (text ? fxi_json_str(b, text, n) : fxi_buf_str(b, "null")) && fxi_buf_str(b, ",");
+    fxi_str text = {0};
+    if (id >= 0) text.p = fx_token_text(eng, id, &text.n);
+    return text.p ? fxi_json_fmt(b, "%q:%t,", name, text) : fxi_json_fmt(b, "%q:null,", name);
 }
 
 // By vLLM's name: with it and /tokenize, evaluation tools need no tokenizer of their own.
@@ -76,22 +73,20 @@ bool fxi_endpoint_tokenizer_info(const fxi_call *c, fxi_buf *out, fxi_http_error
     const bool ok =
         fxi_buf_str(out, "{") && add_token(c->eng, "bos_token", m->bos_id, out) &&
         add_token(c->eng, "eos_token", m->eos_id, out) &&
-        fxi_buf_fmt(out, "\"max_model_len\":%d,\"vocabulary\":%d}", m->ctx_tok, m->n_vocab);
+        fxi_json_fmt(out, "'max_model_len':%d,'vocabulary':%d}", m->ctx_tok, m->n_vocab);
     return fxi_endpoint_end(ok, err);
 }
 
 bool fxi_endpoint_version(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
     (void)c;
-    bool ok = fxi_buf_str(out, "{\"version\":") && fxi_json_cstr(out, fx_version()) &&
-              fxi_buf_str(out, "}");
-    return fxi_endpoint_end(ok, err);
+    return fxi_endpoint_end(fxi_json_fmt(out, "{'version':%q}", fx_version()), err);
 }
 
 bool fxi_endpoint_ping(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
     (void)c;
-    return fxi_endpoint_end(fxi_buf_str(out, "{\"status\":\"ok\"}"), err);
+    return fxi_endpoint_end(fxi_json_fmt(out, "{'status':'ok'}"), err);
 }
 
 // ---- text to tokens and back, and what the chat template makes of a conversation ----------------
@@ -113,14 +108,14 @@ static bool charge_work(const fxi_call *c, size_t n_bytes, fxi_http_error *err)
 
 static bool write_token_list(const fxi_call *c, const fx_tokens *t, bool strings, fxi_buf *b)
 {
-    bool ok = fxi_buf_fmt(b, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":[", t->n,
-                          fx_engine_info(c->eng)->ctx_tok);
+    bool ok = fxi_json_fmt(b, "{'count':%z,'max_model_len':%d,'tokens':[", t->n,
+                           fx_engine_info(c->eng)->ctx_tok);
     for (size_t i = 0; ok && i < t->n; i++) ok = fxi_buf_fmt(b, "%s%d", i ? "," : "", t->id[i]);
-    ok = ok && fxi_buf_str(b, strings ? "],\"token_strs\":[" : "],\"token_strs\":null}");
+    ok = ok && fxi_json_fmt(b, "],'token_strs':%s", strings ? "[" : "null}");
     for (size_t i = 0; ok && strings && i < t->n; i++) {
-        size_t n;
-        const char *s = fx_token_text(c->eng, t->id[i], &n);
-        ok = (!i || fxi_buf_str(b, ",")) && fxi_json_str(b, s, n);
+        fxi_str text;
+        text.p = fx_token_text(c->eng, t->id[i], &text.n);
+        ok = fxi_json_fmt(b, "%s%t", i ? "," : "", text);
     }
     return ok && (!strings || fxi_buf_str(b, "]}"));
 }
@@ -155,15 +150,10 @@ bool fxi_endpoint_count(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
     fxi_params par;
     fx_tokens t;
     if (!encode_call(c, FXI_API_COUNT, &par, &t, err)) return false;
-    const bool ok = fxi_buf_fmt(out, "{\"input_tokens\":%zu}", t.n);
+    const bool ok = fxi_json_fmt(out, "{'input_tokens':%z}", t.n);
     fx_tokens_free(&t);
     fxi_params_free(&par);
     return fxi_endpoint_end(ok, err);
-}
-
-static bool add_member(fxi_buf *b, const char *before, const char *text, size_t n)
-{
-    return fxi_buf_str(b, before) && fxi_json_str(b, text, n);
 }
 
 // Under the names that vLLM and llama.cpp give it.
@@ -181,10 +171,8 @@ bool fxi_endpoint_detokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *er
                              &n, &e) == FX_OK ||
                fxi_http_fail_fx(err, &e, "tokens"));
     fxi_params_free(&par);
-    ok = ok &&
-         fxi_endpoint_end(add_member(out, "{\"prompt\":", text, n) &&
-                              add_member(out, ",\"content\":", text, n) && fxi_buf_str(out, "}"),
-                          err);
+    const fxi_str s = {text, n};
+    ok = ok && fxi_endpoint_end(fxi_json_fmt(out, "{'prompt':%t,'content':%t}", s, s), err);
     free(text);
     return ok;
 }
@@ -201,8 +189,7 @@ bool fxi_endpoint_apply_template(const fxi_call *c, fxi_buf *out, fxi_http_error
               (fx_chat_request_text(c->eng, &q, &text, &n, &e) == FX_OK ||
                fxi_http_fail_fx(err, &e, "messages"));
     fxi_params_free(&par);
-    ok = ok &&
-         fxi_endpoint_end(add_member(out, "{\"prompt\":", text, n) && fxi_buf_str(out, "}"), err);
+    ok = ok && fxi_endpoint_end(fxi_json_fmt(out, "{'prompt':%t}", (fxi_str){text, n}), err);
     free(text);
     return ok;
 }
@@ -214,8 +201,8 @@ static bool put_stats(fxi_buf *b, const fx_stats *st)
 {
     const char *comma = "{";
     bool ok = true;
-#define PUT_STAT(name, help)                                                \
-    ok = ok && fxi_buf_fmt(b, "%s\"" #name "\":%" PRIu64, comma, st->name); \
+#define PUT_STAT(name, help)                                         \
+    ok = ok && fxi_json_fmt(b, "%s'" #name "':%w", comma, st->name); \
     comma = ",";
     FX_STATS(PUT_STAT)
 #undef PUT_STAT
@@ -234,11 +221,10 @@ bool fxi_endpoint_cache(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
     fx_stats st;
     fx_engine_stats(c->eng, &st);
     const size_t tok_bytes = fx_engine_info(c->eng)->kv_bytes_per_tok;
-    bool ok = fxi_buf_fmt(
+    const bool ok = fxi_json_fmt(
         out,
-        "{\"kv_memory_bytes\":%" PRIu64 ",\"mapped_bytes\":%" PRIu64 ",\"cached_bytes\":%" PRIu64
-        ",\"live_bytes\":%" PRIu64 ",\"swapped_bytes\":%" PRIu64 ",\"bytes_per_token\":%zu"
-        ",\"prompt_tokens\":%" PRIu64 ",\"cached_tokens\":%" PRIu64 "}",
+        "{'kv_memory_bytes':%w,'mapped_bytes':%w,'cached_bytes':%w,'live_bytes':%w,"
+        "'swapped_bytes':%w,'bytes_per_token':%z,'prompt_tokens':%w,'cached_tokens':%w}",
         st.kv_budget_bytes, st.kv_mapped_bytes, st.kv_cached_bytes, st.kv_live_bytes,
         st.kv_swapped_bytes, tok_bytes, st.n_prompt_tok + st.n_cached_tok, st.n_cached_tok);
     return fxi_endpoint_end(ok, err);
@@ -247,7 +233,7 @@ bool fxi_endpoint_cache(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 bool fxi_endpoint_cache_clear(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
     fx_clear_cache(c->eng);
-    return fxi_endpoint_end(fxi_buf_str(out, "{\"status\":\"ok\"}"), err);
+    return fxi_endpoint_end(fxi_json_fmt(out, "{'status':'ok'}"), err);
 }
 
 bool fxi_endpoint_trace(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
@@ -259,8 +245,7 @@ bool fxi_endpoint_budget(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
     fx_stats st;
     fx_engine_stats(c->eng, &st);
-    return fxi_endpoint_end(
-        fxi_buf_fmt(out, "{\"kv_memory_bytes\":%" PRIu64 "}", st.kv_budget_bytes), err);
+    return fxi_endpoint_end(fxi_json_fmt(out, "{'kv_memory_bytes':%w}", st.kv_budget_bytes), err);
 }
 
 bool fxi_endpoint_set_budget(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
@@ -272,7 +257,7 @@ bool fxi_endpoint_set_budget(const fxi_call *c, fxi_buf *out, fxi_http_error *er
     fxi_params_free(&par);
     if (fx_set_kv_memory(c->eng, n_bytes, &e) != FX_OK)
         return fxi_http_fail_fx(err, &e, "kv_memory_bytes");
-    return fxi_endpoint_end(fxi_buf_fmt(out, "{\"kv_memory_bytes\":%" PRIu64 "}", n_bytes), err);
+    return fxi_endpoint_end(fxi_json_fmt(out, "{'kv_memory_bytes':%w}", n_bytes), err);
 }
 
 // ---- a snapshot of the engine -------------------------------------------------------------------
@@ -282,21 +267,17 @@ bool fxi_endpoint_set_budget(const fxi_call *c, fxi_buf *out, fxi_http_error *er
 
 enum { MAX_DIGITS = 20 }; // of 2^64 - 1
 
-static bool begin_list(fxi_buf *b, const char *name)
-{
-    return fxi_buf_fmt(b, ",\"%s\":[", name);
-}
-
 // A comma, unless the item is the first one, or a member's value.
-static bool separate_item(fxi_buf *b)
+static const char *comma_of(const fxi_buf *b)
 {
-    return strchr("[{:", b->p[b->n - 1]) || fxi_buf_str(b, ",");
+    return strchr("[{:", b->p[b->n - 1]) ? "" : ",";
 }
 
 static bool put_row(fxi_buf *b, const uint64_t *v, int n)
 {
     char digits[MAX_DIGITS];
-    if (!separate_item(b) || !fxi_buf_reserve(b, (size_t)n * (MAX_DIGITS + 1) + 2)) return false;
+    if (!fxi_buf_str(b, comma_of(b)) || !fxi_buf_reserve(b, (size_t)n * (MAX_DIGITS + 1) + 2))
+        return false;
     char *at = b->p + b->n;
     *at++ = '[';
     for (int i = 0; i < n; i++) {
@@ -319,32 +300,24 @@ static bool put_row(fxi_buf *b, const uint64_t *v, int n)
 
 static bool put_figures(fxi_buf *b, const fx_snapshot *s)
 {
-    bool ok = fxi_buf_fmt(
-        b, "{\"number\":%" PRIu64 ",\"at_us\":%" PRIu64 ",\"version\":\"%s\",\"manager\":\"%s\"",
-        s->number, s->at_us, fx_version(), s->manager);
-    ok = ok && begin_list(b, "groups");
-    for (uint32_t g = 0; ok && g < s->n_group; g++)
-        ok = fxi_buf_fmt(
-            b,
-            "%s{\"chunk_bytes\":%" PRIu64 ",\"chunk_tokens\":%" PRIu32 ",\"device\":%" PRIu32 "}",
-            g ? "," : "", s->group[g].chunk_bytes, s->group[g].chunk_tok, s->group[g].device);
-    return ok && fxi_buf_str(b, "],\"stats\":") && put_stats(b, &s->stats) &&
-           fxi_buf_str(b, ",\"counts\":{\"chunks\":") && put_row(b, s->n_chunk, FX_N_CHUNK_STATE) &&
-           fxi_buf_fmt(b, ",\"spans\":%" PRIu64 ",\"nodes\":%" PRIu64 ",\"requests\":%" PRIu64 "}",
-                       s->n_all_span, s->n_all_node, s->n_all_request);
+    bool ok = fxi_json_fmt(b, "{'number':%w,'at_us':%w,'version':%q,'manager':%q,'groups':[",
+                           s->number, s->at_us, fx_version(), s->manager);
+    for (const fx_chunk_group *g = s->group; ok && g < s->group + s->n_group; g++)
+        ok = fxi_json_fmt(b, "%s{'chunk_bytes':%w,'chunk_tokens':%u,'device':%u}", comma_of(b),
+                          g->chunk_bytes, g->chunk_tok, g->device);
+    return ok && fxi_json_fmt(b, "],'stats':") && put_stats(b, &s->stats) &&
+           fxi_json_fmt(b, ",'counts':{'chunks':") && put_row(b, s->n_chunk, FX_N_CHUNK_STATE) &&
+           fxi_json_fmt(b, ",'spans':%w,'nodes':%w,'requests':%w}", s->n_all_span, s->n_all_node,
+                        s->n_all_request);
 }
 
 static bool put_spans(fxi_buf *b, const fx_snapshot *s)
 {
-    bool ok = begin_list(b, "spans");
+    bool ok = fxi_json_fmt(b, ",'spans':[");
     for (size_t i = 0; ok && i < s->n_span; i++) {
         const fx_span *p = &s->span[i];
-        ok = separate_item(b) &&
-             fxi_buf_fmt(b,
-                         "{\"request\":%" PRIu64 ",\"choice\":%" PRIu32 ",\"tokens\":%" PRIu32
-                         ",\"generating\":%" PRIu32,
-                         p->request, p->choice, p->n_tok, p->n_generating) &&
-             begin_list(b, "segments");
+        ok = fxi_json_fmt(b, "%s{'request':%w,'choice':%u,'tokens':%u,'generating':%u,'segments':[",
+                          comma_of(b), p->request, p->choice, p->n_tok, p->n_generating);
         for (uint32_t k = 0; ok && k < p->n_run; k++) {
             const fx_segment_run *r = &s->segment[p->first_run + k];
             ok = PUT_ROW(b, r->group, r->at, r->chunk, r->n);
@@ -356,29 +329,27 @@ static bool put_spans(fxi_buf *b, const fx_snapshot *s)
 
 static bool put_requests(fxi_buf *b, const fx_snapshot *s)
 {
-    bool ok = begin_list(b, "requests");
+    bool ok = fxi_json_fmt(b, ",'requests':[");
     for (size_t i = 0; ok && i < s->n_request; i++) {
         const fx_request_view *r = &s->request[i];
-        ok = separate_item(b) &&
-             fxi_buf_fmt(b,
-                         "{\"id\":%" PRIu64 ",\"state\":\"%s\",\"place\":%" PRIu32
-                         ",\"prompt\":%" PRIu32 ",\"cached\":%" PRIu32 ",\"generated\":%" PRIu32
-                         ",\"max\":%" PRIu32 ",\"sequences\":%" PRIu32 ",\"priority\":%" PRId32
-                         ",\"submit_us\":%" PRIu64 "}",
-                         r->id, fx_request_state_name(r->state), r->place, r->n_prompt, r->n_cached,
-                         r->n_generated, r->max_tok, r->n_seq, r->priority, r->submit_us);
+        ok = fxi_json_fmt(b,
+                          "%s{'id':%w,'state':%q,'place':%u,'prompt':%u,'cached':%u,"
+                          "'generated':%u,'max':%u,'sequences':%u,'priority':%d,'submit_us':%w}",
+                          comma_of(b), r->id, fx_request_state_name(r->state), r->place,
+                          r->n_prompt, r->n_cached, r->n_generated, r->max_tok, r->n_seq,
+                          r->priority, r->submit_us);
     }
     return ok && fxi_buf_str(b, "]");
 }
 
 bool fxi_snapshot_json(fxi_buf *out, const fx_snapshot *s)
 {
-    bool ok = put_figures(out, s) && begin_list(out, "chunks");
+    bool ok = put_figures(out, s) && fxi_json_fmt(out, ",'chunks':[");
     for (size_t i = 0; ok && i < s->n_chunk_run; i++) {
         const fx_chunk_run *r = &s->chunk[i];
         ok = PUT_ROW(out, r->first, r->n, r->state, r->group);
     }
-    ok = ok && fxi_buf_str(out, "]") && put_spans(out, s) && begin_list(out, "nodes");
+    ok = ok && fxi_buf_str(out, "]") && put_spans(out, s) && fxi_json_fmt(out, ",'nodes':[");
     for (size_t i = 0; ok && i < s->n_node; i++) {
         const fx_prefix_node *n = &s->node[i];
         ok = PUT_ROW(out, n->id, n->parent, n->domain, n->n_tok, n->n_seq, n->held_bytes);

@@ -86,15 +86,11 @@ static int read_priority(fxi_str word)
 
 static fx_status read_key_line(fxi_key_set *set, fxi_str line, const char *where, fx_error *err)
 {
-    static const char name_chars[] = "abcdefghijklmnopqrstuvwxyz"
-                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     fxi_tenant t = {.is_admin = false};
     const fxi_str name = next_word(&line), key = next_word(&line);
     if (!name.n || name.p[0] == '#') return FX_OK;
-    bool is_name = name.n < FXI_TENANT_ID_BYTES && !fxi_str_is(name, fxi_tenant_anonymous()->id);
-    for (size_t i = 0; is_name && i < name.n; i++)
-        is_name = memchr(name_chars, name.p[i], sizeof name_chars - 1);
-    if (!is_name)
+    if (name.n >= FXI_TENANT_ID_BYTES || fxi_str_is(name, fxi_tenant_anonymous()->id) ||
+        !fxi_str_is_plain(name, "_.-"))
         return fxi_fail(err, FX_EINVAL,
                         "%s: a name has 1 to %d letters, digits and '_.-', and is not '%s'", where,
                         FXI_TENANT_ID_BYTES - 1, fxi_tenant_anonymous()->id);

@@ -64,16 +64,6 @@ static fxi_address_entry *enter_address(fxi_address_table *t, const fxi_address 
     return e;
 }
 
-// Counts one less; frees the entry with the last one.
-static void leave_address(fxi_address_table *t, fxi_address_entry *e)
-{
-    if (--e->n_conn || e == &t->other) return;
-    fxi_address_entry **at = address_bucket(t, &e->address);
-    while (*at != e) at = &(*at)->next;
-    *at = e->next;
-    free(e);
-}
-
 // ---- places -------------------------------------------------------------------------------------
 //
 // A list of places. Looking for a victim goes over all of it, but only once all places are taken.
@@ -153,7 +143,12 @@ void fxi_places_leave(fxi_places *ps, fxi_place *p)
     *(p->prev ? &p->prev->next : &ps->first) = p->next;
     ps->n_place--;
     ps->n_refused -= p->refused != 0;
-    leave_address(&ps->addresses, p->from);
+    fxi_address_entry *e = p->from; // it is freed with its last connection
+    if (--e->n_conn || e == &ps->addresses.other) return;
+    fxi_address_entry **at = address_bucket(&ps->addresses, &e->address);
+    while (*at != e) at = &(*at)->next;
+    *at = e->next;
+    free(e);
 }
 
 void fxi_places_set_due(fxi_places *ps, fxi_place *p, double due_s)

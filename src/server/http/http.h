@@ -300,11 +300,13 @@ typedef struct fxi_route {
     // On a worker, with the body: for whatever parses, renders or tokenizes. What costs nothing
     // runs on the I/O thread; the body is dropped.
     bool on_worker;
-    fxi_api api; // of what `work` submits
+    bool has_body; // it reads one,
+    fxi_api api;   // of this kind
     // What `work` answers with, if there is nothing else to it: one of these.
     fxi_endpoint *endpoint;
     bool (*answer)(fxi_http_job *job, fxi_buf *out, fxi_http_error *err);
-    const char *type; // of that answer; NULL: application/json
+    const char *type;           // of that answer; NULL: application/json
+    const char *schema, *about; // as fxi_operation.answer and about
 } fxi_route;
 
 // The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").

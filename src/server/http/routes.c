@@ -107,11 +107,6 @@ static bool answer_wake_up(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
     return answer_is_sleeping(job, b, err);
 }
 
-static bool answer_openapi(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
-{
-    return fxi_endpoint_end(fxi_openapi_write(b, fx_version(), &job->srv->lim), err);
-}
-
 // ---- other answers ----------------------------------------------------------------------------
 
 static bool answer_metrics(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
@@ -129,6 +124,7 @@ static bool answer_metrics(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 }
 
 static bool answer_index(fxi_http_job *job, fxi_buf *b, fxi_http_error *err);
+static bool answer_openapi(fxi_http_job *job, fxi_buf *b, fxi_http_error *err);
 
 // At / the page for browsers, the list of paths for others.
 static bool serve_root(fxi_http_job *job, fxi_http_error *err)
@@ -163,56 +159,60 @@ static bool serve_kv_stream(fxi_http_job *job, fxi_http_error *err)
 
 // ---- the table --------------------------------------------------------------------------------
 
-#define TEXT           "text/plain; charset=utf-8"
-#define ACCESS(name)   .access = FXI_ACCESS_##name
-#define SUBMIT(name)   .work = fxi_http_job_submit, .on_worker = true, .api = FXI_API_##name
-#define ENDPOINT(name) .work = make_answer, .endpoint = fxi_endpoint_##name
-#define ANSWER(name)   .work = make_answer, .answer = answer_##name
-#define ON_WORKER      .on_worker = true
+#define TEXT              "text/plain; charset=utf-8"
+#define ACCESS(name)      .access = FXI_ACCESS_##name
+#define ON_WORKER         .on_worker = true
+#define READS(name)       ON_WORKER, .has_body = true, .api = FXI_API_##name
+#define SUBMIT(name)      .work = fxi_http_job_submit, READS(name)
+#define ENDPOINT(name)    .work = make_answer, .endpoint = fxi_endpoint_##name
+#define ANSWER(name)      .work = make_answer, .answer = answer_##name
+#define SHOWS(what, text) .schema = what, .about = text
 
 // clang-format off
 static const fxi_route routes[] = {
-    {"POST", "/v1/completions", ACCESS(MODEL), SUBMIT(COMPLETIONS)},
-    {"POST", "/v1/chat/completions", ACCESS(MODEL), SUBMIT(CHAT)},
-    {"POST", "/v1/responses", ACCESS(MODEL), SUBMIT(RESPONSES)},
-    {"POST", FXI_MESSAGES_PATH, ACCESS(MODEL), SUBMIT(MESSAGES)},
-    {"POST", FXI_MESSAGES_PATH "/count_tokens", ACCESS(MODEL), ENDPOINT(count), ON_WORKER},
-    {"POST", "/v1/embeddings", ACCESS(MODEL), SUBMIT(EMBEDDINGS)},
-    {"GET", "/v1/models", ACCESS(MODEL), ENDPOINT(models)},
-    {"GET", "/v1/models/", ACCESS(MODEL), ENDPOINT(model), .is_prefix = true},
-    {"POST", "/tokenize", ACCESS(MODEL), ENDPOINT(tokenize), ON_WORKER},
-    {"POST", "/detokenize", ACCESS(MODEL), ENDPOINT(detokenize), ON_WORKER},
-    {"POST", "/apply-template", ACCESS(MODEL), ENDPOINT(apply_template), ON_WORKER},
-    {"GET", "/health", ACCESS(PROBE), ANSWER(health)},
-    {"GET", "/ready", ACCESS(PROBE), ANSWER(ready)},
-    {"GET", "/ping", ACCESS(PROBE), ENDPOINT(ping)},
-    {"GET", "/version", ACCESS(KEY), ENDPOINT(version)},
-    {"GET", "/props", ACCESS(MODEL), ENDPOINT(props)},
-    {"GET", "/tokenizer_info", ACCESS(MODEL), ENDPOINT(tokenizer_info)},
-    {"GET", "/stats", ACCESS(MODEL), ENDPOINT(stats)},
-    {"GET", "/metrics", ACCESS(METRICS), ANSWER(metrics), .type = "text/plain; version=0.0.4; charset=utf-8"},
-    {"GET", "/openapi.json", ACCESS(MODEL), ANSWER(openapi)},
-    {"GET", "/", ACCESS(PAGE), .work = serve_root, .answer = answer_index, .type = TEXT},
-    {"GET", "/web/", ACCESS(PROBE), .work = serve_web, .is_prefix = true},
-    {"GET", "/admin/cache", ACCESS(ADMIN), ENDPOINT(cache)},
-    {"POST", "/admin/cache/clear", ACCESS(ADMIN), ENDPOINT(cache_clear)},
-    {"POST", "/reset_prefix_cache", ACCESS(ADMIN), ENDPOINT(cache_clear)},
-    {"POST", "/admin/cache/retain", ACCESS(ADMIN), SUBMIT(RETAIN)},
-    {"GET", "/admin/budget", ACCESS(ADMIN), ENDPOINT(budget)},
-    {"POST", "/admin/budget", ACCESS(ADMIN), ENDPOINT(set_budget), ON_WORKER},
-    {"GET", "/admin/trace", ACCESS(WATCH), ENDPOINT(trace), ON_WORKER},
-    {"POST", "/admin/abort", ACCESS(ADMIN), ANSWER(abort), ON_WORKER},
-    {"POST", "/abort", ACCESS(ADMIN), ANSWER(abort), ON_WORKER},
-    {"GET", "/slots", ACCESS(ADMIN), ANSWER(slots)},
-    {"GET", "/kv", ACCESS(ADMIN), ENDPOINT(cache)},
-    {"GET", "/kv/stream", ACCESS(WATCH), .work = serve_kv_stream},
-    {"GET", "/kv/snapshot", ACCESS(WATCH), .work = serve_kv_snapshot},
-    {"GET", "/limits", ACCESS(ADMIN), ANSWER(limits)},
-    {"POST", "/sleep", ACCESS(ADMIN), ANSWER(sleep)},
-    {"POST", "/wake_up", ACCESS(ADMIN), ANSWER(wake_up)},
-    {"GET", "/is_sleeping", ACCESS(ADMIN), ANSWER(is_sleeping)},
+    {"POST", "/v1/completions", ACCESS(MODEL), SUBMIT(COMPLETIONS), SHOWS("Completion", "complete one or several texts")},
+    {"POST", "/v1/chat/completions", ACCESS(MODEL), SUBMIT(CHAT), SHOWS("ChatCompletion", "answer a conversation")},
+    {"POST", "/v1/responses", ACCESS(MODEL), SUBMIT(RESPONSES), SHOWS("Response", "answer a conversation: OpenAI's responses")},
+    {"POST", FXI_MESSAGES_PATH, ACCESS(MODEL), SUBMIT(MESSAGES), SHOWS("AnthropicMessage", "answer a conversation: Anthropic's messages")},
+    {"POST", FXI_MESSAGES_PATH "/count_tokens", ACCESS(MODEL), ENDPOINT(count), READS(COUNT), SHOWS("InputTokens", "the tokens of such a conversation")},
+    {"POST", "/v1/embeddings", ACCESS(MODEL), SUBMIT(EMBEDDINGS), SHOWS("Embeddings", "turn texts into vectors")},
+    {"GET", "/v1/models", ACCESS(MODEL), ENDPOINT(models), SHOWS("Models", "the served model under each of its names")},
+    {"GET", "/v1/models/", ACCESS(MODEL), ENDPOINT(model), .is_prefix = true, SHOWS("Model", "the served model")},
+    {"POST", "/tokenize", ACCESS(MODEL), ENDPOINT(tokenize), READS(TOKENIZE), SHOWS("Tokens", "text or conversation to token ids")},
+    {"POST", "/detokenize", ACCESS(MODEL), ENDPOINT(detokenize), READS(DETOKENIZE), SHOWS("Text", "token ids to text")},
+    {"POST", "/apply-template", ACCESS(MODEL), ENDPOINT(apply_template), READS(CHAT), SHOWS("Prompt", "what the model reads of a conversation")},
+    {"GET", "/health", ACCESS(PROBE), ANSWER(health), SHOWS("Status", "whether requests are served")},
+    {"GET", "/ready", ACCESS(PROBE), ANSWER(ready), SHOWS("Status", "whether new requests are accepted")},
+    {"GET", "/ping", ACCESS(PROBE), ENDPOINT(ping), SHOWS("Status", "whether the server answers")},
+    {"GET", "/version", ACCESS(KEY), ENDPOINT(version), SHOWS("Version", "the program's version")},
+    {"GET", "/props", ACCESS(MODEL), ENDPOINT(props), SHOWS("Properties", "properties of the served model")},
+    {"GET", "/tokenizer_info", ACCESS(MODEL), ENDPOINT(tokenizer_info), SHOWS("TokenizerInfo", "the tokens that begin and end a text")},
+    {"GET", "/stats", ACCESS(MODEL), ENDPOINT(stats), SHOWS("Object", "the engine's figures")},
+    {"GET", "/metrics", ACCESS(METRICS), ANSWER(metrics), .type = "text/plain; version=0.0.4; charset=utf-8", SHOWS("text/plain", "the server's figures for Prometheus")},
+    {"GET", "/openapi.json", ACCESS(MODEL), ANSWER(openapi), SHOWS("Object", "this document")},
+    {"GET", "/", ACCESS(PAGE), .work = serve_root, .answer = answer_index, .type = TEXT, SHOWS("text/plain", "the list of paths; for browsers, the page")},
+    {"GET", "/web/", ACCESS(PROBE), .work = serve_web, .is_prefix = true, SHOWS("text/plain", "a file of the page")},
+    {"GET", "/admin/cache", ACCESS(ADMIN), ENDPOINT(cache), SHOWS("Cache", "admin: what the KV cache holds")},
+    {"POST", "/admin/cache/clear", ACCESS(ADMIN), ENDPOINT(cache_clear), SHOWS("Status", "admin: forget unused prefixes")},
+    {"POST", "/reset_prefix_cache", ACCESS(ADMIN), ENDPOINT(cache_clear), SHOWS("Status", "admin: the same, by vLLM's name")},
+    {"POST", "/admin/cache/retain", ACCESS(ADMIN), SUBMIT(RETAIN), SHOWS("Prefixes", "admin: keep prompts in the cache")},
+    {"GET", "/admin/budget", ACCESS(ADMIN), ENDPOINT(budget), SHOWS("Budget", "admin: the budget of the KV cache")},
+    {"POST", "/admin/budget", ACCESS(ADMIN), ENDPOINT(set_budget), READS(BUDGET), SHOWS("Budget", "admin: change the budget of the KV cache")},
+    {"GET", "/admin/trace", ACCESS(WATCH), ENDPOINT(trace), ON_WORKER, SHOWS("Object", "admin where there are keys: what the engine did last, as a Chrome trace")},
+    {"POST", "/admin/abort", ACCESS(ADMIN), ANSWER(abort), READS(ABORT), SHOWS("Aborted", "admin: end a request")},
+    {"POST", "/abort", ACCESS(ADMIN), ANSWER(abort), READS(ABORT), SHOWS("Aborted", "admin: the same, by a shorter name")},
+    {"GET", "/slots", ACCESS(ADMIN), ANSWER(slots), SHOWS("Slots", "admin: the requests that are being served")},
+    {"GET", "/kv", ACCESS(ADMIN), ENDPOINT(cache), SHOWS("Cache", "admin: what the KV cache holds")},
+    {"GET", "/kv/stream", ACCESS(WATCH), .work = serve_kv_stream, SHOWS("text/event-stream", "admin where there are keys: the KV memory, live")},
+    {"GET", "/kv/snapshot", ACCESS(WATCH), .work = serve_kv_snapshot, SHOWS("Object", "admin where there are keys: the KV memory now")},
+    {"GET", "/limits", ACCESS(ADMIN), ANSWER(limits), SHOWS("Limits", "admin: the server's limits")},
+    {"POST", "/sleep", ACCESS(ADMIN), ANSWER(sleep), SHOWS("Sleep", "admin: refuse requests, give memory back")},
+    {"POST", "/wake_up", ACCESS(ADMIN), ANSWER(wake_up), SHOWS("Sleep", "admin: serve requests again")},
+    {"GET", "/is_sleeping", ACCESS(ADMIN), ANSWER(is_sleeping), SHOWS("Sleep", "admin: whether it sleeps")},
 };
 // clang-format on
+
+_Static_assert(sizeof routes / sizeof routes[0] <= FXI_MAX_ROUTE, "each has its counts");
 
 static const fxi_route *const routes_end = routes + sizeof routes / sizeof routes[0];
 
@@ -222,6 +222,20 @@ int fxi_route_index(const fxi_route *r)
     if (!r) return -1;
     while (strcmp(routes[i].path, r->path) != 0) i++;
     return i;
+}
+
+static bool answer_openapi(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
+{
+    fxi_operation op[FXI_MAX_ROUTE];
+    size_t n = 0;
+    for (const fxi_route *r = routes; r < routes_end; r++)
+        op[n++] = (fxi_operation){.method = r->method,
+                                  .path = r->path,
+                                  .takes_id = r->is_prefix,
+                                  .api = r->has_body ? (int)r->api : -1,
+                                  .answer = r->schema,
+                                  .about = r->about};
+    return fxi_endpoint_end(fxi_openapi_write(b, fx_version(), &job->srv->lim, op, n), err);
 }
 
 int fxi_route_paths(const char **path, int max)

@@ -17,8 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fail.h"         // defines: fxi_fail, FX_TRY
-#include "base/keyed/hash.h"   // defines: fxi_secret_make
+#include "base/fail.h"       // defines: fxi_fail, FX_TRY
+#include "base/keyed/hash.h" // defines: fxi_secret_make
+#include "base/net/http_client.h"
 #include "base/system/clock.h" // defines: fxi_clock_after
 #include "base/text/str.h"     // defines: fxi_str_hash
 #include "flexinfer/snapshot.h"
@@ -109,7 +110,7 @@ static fx_status prepare_server(fxi_server *srv, const fxi_server_options *opt, 
     FX_TRY(fxi_listen_check(srv->host, err));
     FX_TRY(fxi_keyring_open(opt->key_file, opt->api_key, &srv->keys, err));
     FX_TRY(fxi_identity_open(opt->tls_cert, opt->tls_key, &srv->loop.identity, err));
-    return opt->otlp_endpoint ? fxi_spans_check(opt->otlp_endpoint, err) : FX_OK;
+    return opt->otlp_endpoint ? fxi_http_url_check(opt->otlp_endpoint, err) : FX_OK;
 }
 
 fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)

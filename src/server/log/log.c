@@ -126,28 +126,25 @@ static void free_log(fxi_log *log)
     free(log);
 }
 
-static fx_status start_log(fxi_log *log, fx_error *err)
-{
-    log->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (log->wake_fd < 0) return fxi_fail(err, FX_EIO, "cannot log: %s", strerror(errno));
-    if (!log->ring) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    const int e = pthread_create(&log->thread, NULL, writer_main, log);
-    if (e) return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
-    return FX_OK;
-}
-
 fx_status fxi_log_open(int fd, size_t ring_bytes, bool is_json, fxi_log **out, fx_error *err)
 {
     fxi_log *log = calloc(1, sizeof *log);
+    fx_status st = FX_OK;
     *out = NULL;
     if (!log) return fxi_fail(err, FX_ENOMEM, "out of memory");
     log->fd = fd;
     log->is_json = is_json;
     log->cap = ring_bytes ? ring_bytes : DEFAULT_BYTES;
     log->ring = malloc(log->cap);
+    log->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&log->mu, NULL);
     fxi_cond_init(&log->moved);
-    const fx_status st = start_log(log, err);
+    if (log->wake_fd < 0)
+        st = fxi_fail(err, FX_EIO, "cannot log: %s", strerror(errno));
+    else if (!log->ring)
+        st = fxi_fail(err, FX_ENOMEM, "out of memory");
+    const int e = st == FX_OK ? pthread_create(&log->thread, NULL, writer_main, log) : 0;
+    if (e) st = fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
     if (st == FX_OK)
         *out = log;
     else

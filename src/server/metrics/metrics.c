@@ -148,22 +148,12 @@ static const fxi_label driver_label = LABEL("op", driver_ops), kv_label = LABEL(
                        bytes_label = LABEL("of", bytes_of),
                        lost_label = LABEL("reason", lost_spans);
 
-// The place of a status among FXI_N_STATUS.
-static int index_of_status(int status)
+// The place of a text in list[n]; n: it is not there.
+static int find_label(const char *const *list, int n, const char *text)
 {
-    char text[16];
     int i = 0;
-    snprintf(text, sizeof text, "%d", status);
-    while (i < FXI_N_STATUS - 1 && strcmp(statuses[i], text) != 0) i++;
+    while (i < n && strcmp(list[i], text) != 0) i++;
     return i;
-}
-
-// Of an error's code among FXI_N_REJECT; -1: it is no rejection.
-static int index_of_reject(const char *code)
-{
-    for (int i = 0; i < FXI_N_REJECT; i++)
-        if (strcmp(code, rejects[i]) == 0) return i;
-    return -1;
 }
 
 // ---- recording ----------------------------------------------------------------------------------
@@ -201,10 +191,13 @@ void fxi_metrics_event(fxi_metrics *m, const fx_event *ev, uint64_t age_us, bool
 
 void fxi_metrics_request(fxi_metrics *m, int route, int status, const char *code)
 {
-    const int reject = code ? index_of_reject(code) : -1;
-    const size_t row = route >= 0 && route < m->n_route ? (size_t)route : (size_t)m->n_route;
-    add_count(m, AT(http) + row * FXI_N_STATUS + (size_t)index_of_status(status), 1);
-    if (reject >= 0) add_count(m, AT(rejected) + (size_t)reject, 1);
+    char text[16];
+    snprintf(text, sizeof text, "%d", status);
+    const int column = find_label(statuses, FXI_N_STATUS - 1, text); // the last one: other
+    const int row = route >= 0 && route < m->n_route ? route : m->n_route;
+    const int reject = code ? find_label(rejects, FXI_N_REJECT, code) : FXI_N_REJECT;
+    add_count(m, AT(http) + (size_t)(row * FXI_N_STATUS + column), 1);
+    if (reject < FXI_N_REJECT) add_count(m, AT(rejected) + (size_t)reject, 1);
 }
 
 // ---- rows ---------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-// openapi.c - the paths of the API, and the schemas of request bodies from the table of fields.
+// openapi.c - the paths of the API, the schemas of answers, and those of request bodies from the
+// table of fields.
 #include <string.h>
 
 #include "base/json/json.h"
@@ -166,76 +167,6 @@ static bool add_answer_schema(fxi_buf *b, const struct answer *a)
     return ok;
 }
 
-// ---- the document -------------------------------------------------------------------------------
-
-typedef struct api_operation {
-    const char *method, *path;
-    int api;            // fxi_api of the body; -1: there is none
-    const char *answer; // a component of the schema, or a type of text
-    const char *about;
-} api_operation;
-
-static const api_operation operations[] = {
-    {"POST", "/v1/completions", FXI_API_COMPLETIONS, "Completion", "complete one or several texts"},
-    {"POST", "/v1/chat/completions", FXI_API_CHAT, "ChatCompletion", "answer a conversation"},
-    {"POST", "/v1/responses", FXI_API_RESPONSES, "Response",
-     "answer a conversation: OpenAI's responses"},
-    {"POST", "/v1/messages", FXI_API_MESSAGES, "AnthropicMessage",
-     "answer a conversation: Anthropic's messages"},
-    {"POST", "/v1/messages/count_tokens", FXI_API_COUNT, "InputTokens",
-     "the tokens of such a conversation"},
-    {"POST", "/v1/embeddings", FXI_API_EMBEDDINGS, "Embeddings", "turn texts into vectors"},
-    {"GET", "/v1/models", -1, "Models", "the served model under each of its names"},
-    {"GET", "/v1/models/{id}", -1, "Model", "the served model"},
-    {"POST", "/tokenize", FXI_API_TOKENIZE, "Tokens", "text or conversation to token ids"},
-    {"POST", "/detokenize", FXI_API_DETOKENIZE, "Text", "token ids to text"},
-    {"POST", "/apply-template", FXI_API_CHAT, "Prompt", "what the model reads of a conversation"},
-    {"GET", "/health", -1, "Status", "whether requests are served"},
-    {"GET", "/ready", -1, "Status", "whether new requests are accepted"},
-    {"GET", "/ping", -1, "Status", "whether the server answers"},
-    {"GET", "/version", -1, "Version", "the program's version"},
-    {"GET", "/props", -1, "Properties", "properties of the served model"},
-    {"GET", "/tokenizer_info", -1, "TokenizerInfo", "the tokens that begin and end a text"},
-    {"GET", "/stats", -1, "Object", "the engine's figures"},
-    {"GET", "/metrics", -1, "text/plain", "the server's figures for Prometheus"},
-    {"GET", "/openapi.json", -1, "Object", "this document"},
-    {"GET", "/", -1, "text/plain", "the list of paths; for browsers, the page"},
-    {"GET", "/web/{id}", -1, "text/plain", "a file of the page"},
-    {"GET", "/admin/cache", -1, "Cache", "admin: what the KV cache holds"},
-    {"POST", "/admin/cache/clear", -1, "Status", "admin: forget unused prefixes"},
-    {"POST", "/reset_prefix_cache", -1, "Status", "admin: the same, by vLLM's name"},
-    {"POST", "/admin/cache/retain", FXI_API_RETAIN, "Prefixes", "admin: keep prompts in the cache"},
-    {"GET", "/admin/budget", -1, "Budget", "admin: the budget of the KV cache"},
-    {"POST", "/admin/budget", FXI_API_BUDGET, "Budget", "admin: change the budget of the KV cache"},
-    {"GET", "/admin/trace", -1, "Object",
-     "admin where there are keys: what the engine did last, as a Chrome trace"},
-    {"POST", "/admin/abort", FXI_API_ABORT, "Aborted", "admin: end a request"},
-    {"POST", "/abort", FXI_API_ABORT, "Aborted", "admin: the same, by a shorter name"},
-    {"GET", "/slots", -1, "Slots", "admin: the requests that are being served"},
-    {"GET", "/kv", -1, "Cache", "admin: what the KV cache holds"},
-    {"GET", "/kv/stream", -1, "text/event-stream",
-     "admin where there are keys: the KV memory, live"},
-    {"GET", "/kv/snapshot", -1, "Object", "admin where there are keys: the KV memory now"},
-    {"GET", "/limits", -1, "Limits", "admin: the server's limits"},
-    {"POST", "/sleep", -1, "Sleep", "admin: refuse requests, give memory back"},
-    {"POST", "/wake_up", -1, "Sleep", "admin: serve requests again"},
-    {"GET", "/is_sleeping", -1, "Sleep", "admin: whether it sleeps"},
-};
-
-static const char *const body_names[FXI_N_API] = {
-    [FXI_API_COMPLETIONS] = "CompletionRequest",
-    [FXI_API_CHAT] = "ChatRequest",
-    [FXI_API_EMBEDDINGS] = "EmbeddingRequest",
-    [FXI_API_RETAIN] = "RetainRequest",
-    [FXI_API_TOKENIZE] = "TokenizeRequest",
-    [FXI_API_DETOKENIZE] = "DetokenizeRequest",
-    [FXI_API_RESPONSES] = "ResponseRequest",
-    [FXI_API_MESSAGES] = "MessageRequest",
-    [FXI_API_COUNT] = "CountRequest",
-    [FXI_API_BUDGET] = "BudgetRequest",
-    [FXI_API_ABORT] = "AbortRequest",
-};
-
 // ---- a field ------------------------------------------------------------------------------------
 
 static const struct type_word {
@@ -325,6 +256,20 @@ static bool add_field(fxi_buf *b, const fxi_field *f, const fxi_limits *lim)
 
 // ---- bodies -------------------------------------------------------------------------------------
 
+static const char *const body_names[FXI_N_API] = {
+    [FXI_API_COMPLETIONS] = "CompletionRequest",
+    [FXI_API_CHAT] = "ChatRequest",
+    [FXI_API_EMBEDDINGS] = "EmbeddingRequest",
+    [FXI_API_RETAIN] = "RetainRequest",
+    [FXI_API_TOKENIZE] = "TokenizeRequest",
+    [FXI_API_DETOKENIZE] = "DetokenizeRequest",
+    [FXI_API_RESPONSES] = "ResponseRequest",
+    [FXI_API_MESSAGES] = "MessageRequest",
+    [FXI_API_COUNT] = "CountRequest",
+    [FXI_API_BUDGET] = "BudgetRequest",
+    [FXI_API_ABORT] = "AbortRequest",
+};
+
 static bool add_body(fxi_buf *b, fxi_api api, const fxi_limits *lim)
 {
     size_t n;
@@ -357,7 +302,7 @@ static bool add_components(fxi_buf *b, const fxi_limits *lim)
 
 // ---- paths --------------------------------------------------------------------------------------
 
-static bool add_answer(fxi_buf *b, const api_operation *o)
+static bool add_answer(fxi_buf *b, const fxi_operation *o)
 {
     const bool streams = o->api == FXI_API_COMPLETIONS || o->api == FXI_API_RESPONSES ||
                          o->api == FXI_API_MESSAGES || !strcmp(o->answer, "ChatCompletion");
@@ -368,7 +313,7 @@ static bool add_answer(fxi_buf *b, const api_operation *o)
            fxi_json_fmt(b, streams ? ",'text/event-stream':{'schema':{}}" : "");
 }
 
-static bool add_error(fxi_buf *b, const char *range, const char *about, const api_operation *o)
+static bool add_error(fxi_buf *b, const char *range, const char *about, const fxi_operation *o)
 {
     const bool is_anthropic = o->api == FXI_API_MESSAGES || o->api == FXI_API_COUNT;
     return fxi_json_fmt(b,
@@ -377,11 +322,11 @@ static bool add_error(fxi_buf *b, const char *range, const char *about, const ap
                         range, about, is_anthropic ? "AnthropicError" : "Error");
 }
 
-static bool add_operation(fxi_buf *b, const api_operation *o)
+static bool add_operation(fxi_buf *b, const fxi_operation *o)
 {
     bool ok =
         fxi_json_fmt(b, "%q:{'summary':%q", strcmp(o->method, "GET") ? "post" : "get", o->about);
-    if (ok && strchr(o->path, '{'))
+    if (ok && o->takes_id)
         ok = fxi_json_fmt(b, ",'parameters':[{'name':'id','in':'path','required':true,"
                              "'schema':{'type':'string','minLength':1}}]");
     if (ok && o->api >= 0)
@@ -397,28 +342,28 @@ static bool add_operation(fxi_buf *b, const api_operation *o)
            add_error(b, "5XX", "the server's fault, or later", o) && fxi_buf_str(b, "}}");
 }
 
-// Rows of one path stand in one object, under their methods.
-static bool add_path(fxi_buf *b, size_t first)
+// Operations of one path stand in one object, under their methods.
+static bool add_path(fxi_buf *b, const fxi_operation *first, const fxi_operation *end)
 {
-    const size_t n = sizeof operations / sizeof operations[0];
-    const char *path = operations[first].path, *comma = "";
-    bool ok = fxi_json_fmt(b, "%q:{", path);
-    for (size_t i = first; ok && i < n; i++) {
-        if (strcmp(operations[i].path, path) != 0) continue;
-        ok = fxi_buf_str(b, comma) && add_operation(b, &operations[i]);
+    const char *comma = "";
+    bool ok = fxi_json_fmt(b, "'%s%s':{", first->path, first->takes_id ? "{id}" : "");
+    for (const fxi_operation *o = first; ok && o < end; o++) {
+        if (strcmp(o->path, first->path) != 0) continue;
+        ok = fxi_buf_str(b, comma) && add_operation(b, o);
         comma = ",";
     }
     return ok && fxi_buf_str(b, "}");
 }
 
-bool fxi_openapi_write(fxi_buf *b, const char *version, const fxi_limits *lim)
+bool fxi_openapi_write(fxi_buf *b, const char *version, const fxi_limits *lim,
+                       const fxi_operation *op, size_t n_op)
 {
     bool ok = fxi_json_fmt(
         b, "{'openapi':'3.1.0','info':{'title':'flexinfer','version':%q},'paths':{", version);
-    for (size_t i = 0; ok && i < sizeof operations / sizeof operations[0]; i++) {
-        size_t first = 0;
-        while (strcmp(operations[first].path, operations[i].path) != 0) first++;
-        if (first == i) ok = (!i || fxi_buf_str(b, ",")) && add_path(b, i);
+    for (const fxi_operation *o = op; ok && o < op + n_op; o++) {
+        const fxi_operation *first = op;
+        while (strcmp(first->path, o->path) != 0) first++;
+        if (first == o) ok = fxi_buf_str(b, o > op ? "," : "") && add_path(b, o, op + n_op);
     }
     return ok && fxi_buf_str(b, "},") && add_components(b, lim) && fxi_buf_str(b, "}");
 }

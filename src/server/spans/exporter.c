@@ -214,7 +214,7 @@ static fx_status start_exporter(fxi_spans *x, fx_error *err)
     fxi_otel_pair p;
     x->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (x->stop_fd < 0) return fxi_fail(err, FX_EIO, "cannot send spans: %s", strerror(errno));
-    FX_TRY(fxi_spans_check(x->opt.endpoint, err));
+    FX_TRY(fxi_http_url_check(x->opt.endpoint, err));
     FX_TRY(fxi_http_client_open(x->opt.ca_file, x->stop_fd, &x->client, err));
     bool ok = (x->header[x->n_header++] = strdup("Content-Type: application/json")) != NULL;
     while (ok && x->n_header < MAX_HEADER && fxi_otel_pair_next(&list, &p)) {
@@ -226,11 +226,6 @@ static fx_status start_exporter(fxi_spans *x, fx_error *err)
     if (!ok) return fxi_fail(err, FX_ENOMEM, "out of memory");
     const int e = pthread_create(&x->thread, NULL, exporter_main, x);
     return e ? fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e)) : FX_OK;
-}
-
-fx_status fxi_spans_check(const char *endpoint, fx_error *err)
-{
-    return fxi_http_url_check(endpoint, err);
 }
 
 fx_status fxi_spans_start(const fxi_spans_options *opt, fxi_spans **out, fx_error *err)

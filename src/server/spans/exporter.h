@@ -46,11 +46,8 @@ typedef struct fxi_spans_counts { // so far
     uint64_t n_sent, n_lost[FXI_N_LOST];
 } fxi_spans_counts;
 
-// Checks an endpoint. Errors: FX_EINVAL, as fxi_http_url_check.
-fx_status fxi_spans_check(const char *endpoint, fx_error *err);
-
-// Starts the thread. The collector need not be there. Errors: FX_EINVAL (the
-// endpoint), FX_ENOMEM, FX_EIO (ca_file), FX_EINTERNAL (no thread).
+// Starts the thread. The collector need not be there. Errors: FX_EINVAL (the endpoint, as
+// fxi_http_url_check says), FX_ENOMEM, FX_EIO (ca_file), FX_EINTERNAL (no thread).
 fx_status fxi_spans_start(const fxi_spans_options *opt, fxi_spans **out, fx_error *err);
 
 // From now on preemptions are read from this engine's flight recorder; it must live until

@@ -4,9 +4,8 @@
 #include "base/json/json.h"
 #include "base/keyed/hash.h"   // defines: fxi_secret_make
 #include "base/system/clock.h" // defines: fxi_now_ns
-#include "base/text/str.h"     // defines: fxi_hex_digit
+#include "base/text/str.h"     // defines: fxi_hex_digit, fxi_str_is_plain
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -20,23 +19,6 @@
 // Version, trace, span, flags, in lower-case hexadecimal digits. Ids of zeros and the version ff
 // are invalid.
 
-static int id_digit_of(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-// n bytes from 2 n digits, which a '-' or, at `last`, the end follows. NULL: they are not there.
-static const char *take_id(const char *p, uint8_t *out, size_t n, bool last)
-{
-    for (size_t i = 0; i < n; i++, p += 2) {
-        const int high = id_digit_of(p[0]), low = high < 0 ? -1 : id_digit_of(p[1]);
-        if (low < 0) return NULL;
-        out[i] = (uint8_t)(high << 4 | low);
-    }
-    return *p == '-' || (last && !*p) ? p + (*p == '-') : NULL;
-}
-
 static bool is_zero(const uint8_t *p, size_t n)
 {
     while (n > 0 && !p[n - 1]) n--;
@@ -46,26 +28,33 @@ static bool is_zero(const uint8_t *p, size_t n)
 // False: it is NULL or not valid; then *out is unchanged.
 static bool read_traceparent(const char *text, fxi_trace_context *out)
 {
-    fxi_trace_context c = {0};
-    uint8_t version, flags = 0;
-    const char *p = text ? take_id(text, &version, 1, false) : NULL;
-    if (p) p = take_id(p, c.trace_id, sizeof c.trace_id, false);
-    if (p) p = take_id(p, c.parent_id, sizeof c.parent_id, false);
-    const char *end = p ? take_id(p, &flags, 1, true) : NULL;
-    if (!end || version == 0xff || (version == 0 && end != p + 2)) return false;
-    if (is_zero(c.trace_id, sizeof c.trace_id) || is_zero(c.parent_id, sizeof c.parent_id))
+    enum {
+        VERSION,
+        TRACE,
+        PARENT = TRACE + FXI_TRACE_ID_BYTES,
+        FLAGS = PARENT + FXI_SPAN_ID_BYTES
+    };
+    uint8_t byte[FLAGS + 1];
+    if (!text || strspn(text, "0123456789abcdef-") < 2 * sizeof byte + 3) return false;
+    for (size_t i = 0; i < sizeof byte; i++, text += 2) {
+        if ((i == TRACE || i == PARENT || i == FLAGS) && *text++ != '-') return false;
+        const int high = fxi_hex_digit(text[0]), low = fxi_hex_digit(text[1]);
+        if (high < 0 || low < 0) return false;
+        byte[i] = (uint8_t)(high << 4 | low);
+    }
+    if (byte[VERSION] == 0xff || (*text && (byte[VERSION] == 0 || *text != '-'))) return false;
+    if (is_zero(byte + TRACE, FXI_TRACE_ID_BYTES) || is_zero(byte + PARENT, FXI_SPAN_ID_BYTES))
         return false;
-    c.is_sampled = flags & 1;
-    *out = c;
+    memcpy(out->trace_id, byte + TRACE, sizeof out->trace_id);
+    memcpy(out->parent_id, byte + PARENT, sizeof out->parent_id);
+    out->is_sampled = byte[FLAGS] & 1;
     return true;
 }
 
-static bool is_valid_state(const char *text)
+static bool is_header_text(const char *text)
 {
-    const size_t n = text ? strlen(text) : 0;
-    bool ok = n > 0 && n < FXI_TRACE_STATE_BYTES;
-    for (size_t i = 0; ok && i < n; i++) ok = text[i] >= ' ' && text[i] <= '~';
-    return ok;
+    while (*text >= ' ' && *text <= '~') text++;
+    return !*text;
 }
 
 // ---- spans -------------------------------------------------------------------------------------
@@ -80,7 +69,8 @@ fxi_trace_span *fxi_trace_span_begin(const char *traceparent, const char *traces
     s->context = c;
     if (!goes_on) memcpy(s->context.trace_id, of_trace.key, sizeof s->context.trace_id);
     memcpy(s->id, of_span.key, sizeof s->id);
-    if (goes_on && is_valid_state(tracestate))
+    if (goes_on && tracestate && strlen(tracestate) < FXI_TRACE_STATE_BYTES &&
+        is_header_text(tracestate))
         snprintf(s->trace_state, sizeof s->trace_state, "%s", tracestate);
     s->start_us = fxi_now_ns() / 1000;
     return s;
@@ -126,11 +116,7 @@ bool fxi_otel_pair_is_header(const fxi_otel_pair *p)
                                       "Transfer-Encoding"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (!strcasecmp(p->key, own[i])) return false;
-    for (const char *c = p->key; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("!#$%&'*+-.^_`|~", *c)) return false;
-    for (const char *c = p->value; *c; c++)
-        if (*c < ' ' || *c > '~') return false;
-    return true;
+    return fxi_str_is_plain(fxi_str_of(p->key), "!#$%&'*+-.^_`|~") && is_header_text(p->value);
 }
 
 // ---- a batch of spans as JSON -------------------------------------------------------------------
@@ -144,53 +130,47 @@ typedef struct otlp_out {
     fxi_buf *b;
     const fxi_otlp *o;
     bool ok;
-    bool has_some, has_attribute; // in the list of spans, of attributes
-    int n_child;                  // of the span that is written, so far
+    int n_child; // of the span that is written, so far
 } otlp_out;
 
-#define PUT(w, ...) ((w)->ok = (w)->ok && fxi_buf_fmt((w)->b, __VA_ARGS__))
+#define PUT(w, ...) ((w)->ok = (w)->ok && fxi_json_fmt((w)->b, __VA_ARGS__))
 
 // ---- values -----------------------------------------------------------------------------------
 
-static void put_json_text(otlp_out *w, const char *s)
+// Before an item of a list.
+static const char *comma_of(const otlp_out *w)
 {
-    w->ok = w->ok && fxi_json_cstr(w->b, s);
+    return w->b->p[w->b->n - 1] == '[' ? "" : ",";
 }
 
 static void put_hex(otlp_out *w, const char *name, const uint8_t *p, size_t n)
 {
-    PUT(w, "\"%s\":\"", name);
-    for (size_t i = 0; i < n; i++) PUT(w, "%02x", p[i]);
-    PUT(w, "\",");
+    PUT(w, "%q:'", name);
+    for (size_t i = 0; i < n; i++) w->ok = w->ok && fxi_buf_fmt(w->b, "%02x", p[i]);
+    PUT(w, "',");
 }
 
-static void put_time(otlp_out *w, const char *name, uint64_t at_us)
+// Nanoseconds since 1970.
+static long long time_of(const otlp_out *w, uint64_t at_us)
 {
-    const int64_t ns = (int64_t)at_us * 1000 + w->o->epoch_ns;
-    PUT(w, "\"%s\":\"%" PRId64 "\"", name, ns > 0 ? ns : 0);
+    const long long ns = (long long)at_us * 1000 + w->o->epoch_ns;
+    return ns > 0 ? ns : 0;
 }
 
-static void begin_attribute(otlp_out *w, const char *key)
+static void put_string(otlp_out *w, const char *key, const char *value)
 {
-    PUT(w, "%s{\"key\":", w->has_attribute ? "," : "");
-    put_json_text(w, key);
-    PUT(w, ",\"value\":");
-    w->has_attribute = true;
+    PUT(w, "%s{'key':%q,'value':{'stringValue':%q}}", comma_of(w), key, value);
 }
 
+// Nothing where there is no value.
 static void put_attribute(otlp_out *w, const char *key, const char *value)
 {
-    if (!value || !*value) return;
-    begin_attribute(w, key);
-    PUT(w, "{\"stringValue\":");
-    put_json_text(w, value);
-    PUT(w, "}}");
+    if (value && *value) put_string(w, key, value);
 }
 
 static void put_int(otlp_out *w, const char *key, int64_t value)
 {
-    begin_attribute(w, key);
-    PUT(w, "{\"intValue\":\"%" PRId64 "\"}}", value);
+    PUT(w, "%s{'key':%q,'value':{'intValue':'%l'}}", comma_of(w), key, (long long)value);
 }
 
 // ---- preemptions --------------------------------------------------------------------------------
@@ -224,35 +204,30 @@ void fxi_preempts_follow(fxi_preempts *p, const fx_engine *eng)
 
 // ---- spans ------------------------------------------------------------------------------------
 
-// A span up to its attributes, which the caller adds and closes with "]".
-static void begin_span(otlp_out *w, const fxi_trace_span *s, const uint8_t *id,
-                       const uint8_t *parent, int flags, const char *name, uint64_t from_us,
-                       uint64_t to_us)
+// A span up to its attributes, which the caller adds and closes with "]". id: s->id: the request's
+// own; another: a child's.
+static void begin_span(otlp_out *w, const fxi_trace_span *s, const uint8_t *id, const char *name,
+                       uint64_t from_us, uint64_t to_us)
 {
     const bool is_request = id == s->id;
-    PUT(w, "%s\n{", w->has_some ? "," : "");
-    w->has_some = true;
-    w->has_attribute = false;
+    const bool is_remote = is_request && !is_zero(s->context.parent_id, FXI_SPAN_ID_BYTES);
+    const uint8_t *parent = is_remote ? s->context.parent_id : is_request ? NULL : s->id;
+    PUT(w, "%s\n{", comma_of(w));
     put_hex(w, "traceId", s->context.trace_id, sizeof s->context.trace_id);
     put_hex(w, "spanId", id, FXI_SPAN_ID_BYTES);
     if (parent) put_hex(w, "parentSpanId", parent, FXI_SPAN_ID_BYTES);
-    if (is_request && s->trace_state[0]) {
-        PUT(w, "\"traceState\":");
-        put_json_text(w, s->trace_state);
-        PUT(w, ",");
-    }
-    PUT(w, "\"flags\":%d,\"name\":", FLAG_SAMPLED | FLAG_HAS_REMOTE | flags);
-    put_json_text(w, name);
-    PUT(w, ",\"kind\":%d,", is_request ? KIND_SERVER : KIND_INTERNAL);
-    put_time(w, "startTimeUnixNano", from_us);
-    PUT(w, ",");
-    put_time(w, "endTimeUnixNano", to_us < from_us ? from_us : to_us);
-    PUT(w, ",\"attributes\":[");
+    if (is_request && s->trace_state[0]) PUT(w, "'traceState':%q,", s->trace_state);
+    PUT(w,
+        "'flags':%d,'name':%q,'kind':%d,'startTimeUnixNano':'%l','endTimeUnixNano':'%l',"
+        "'attributes':[",
+        FLAG_SAMPLED | FLAG_HAS_REMOTE | (is_remote ? FLAG_IS_REMOTE : 0), name,
+        is_request ? KIND_SERVER : KIND_INTERNAL, time_of(w, from_us),
+        time_of(w, to_us < from_us ? from_us : to_us));
 }
 
 // Every child has an id of its own, made from its parent's (the finalizer of MurmurHash3).
-static void begin_child(otlp_out *w, const fxi_trace_span *s, const char *name, uint64_t from_us,
-                        uint64_t to_us)
+static void begin_child(otlp_out *w, const fxi_trace_span *s, int prompt, const char *name,
+                        uint64_t from_us, uint64_t to_us)
 {
     uint64_t v;
     memcpy(&v, s->id, sizeof v);
@@ -261,16 +236,8 @@ static void begin_child(otlp_out *w, const fxi_trace_span *s, const char *name, 
     v = (v ^ v >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
     v ^= v >> 33;
     if (!v) v = 1;
-    begin_span(w, s, (const uint8_t *)&v, s->id, 0, name, from_us, to_us);
-}
-
-static void put_phase(otlp_out *w, const fxi_trace_span *s, int i, const char *name,
-                      uint64_t from_us, uint64_t took_us)
-{
-    begin_child(w, s, name, from_us, from_us + took_us);
-    put_int(w, "flexinfer.engine.request", (int64_t)s->part[i].request);
-    if (s->n_prompt > 1) put_int(w, "flexinfer.prompt.index", i);
-    PUT(w, "]}");
+    begin_span(w, s, (const uint8_t *)&v, name, from_us, to_us);
+    put_int(w, "flexinfer.engine.request", (int64_t)s->part[prompt].request);
 }
 
 // What has not ended ends with the request.
@@ -278,17 +245,22 @@ static void put_prompt_part(otlp_out *w, const fxi_trace_span *s, int i)
 {
     const fxi_trace_part *p = &s->part[i];
     const fxi_preempts *all = w->o->preempts;
-    const uint64_t admitted_us = p->begun_us + p->queued_us;
-    const uint64_t first_us = admitted_us + p->prefill_us;
-    put_phase(w, s, i, "queue", p->begun_us, p->queued_us);
-    if (p->prefill_us) put_phase(w, s, i, "prefill", admitted_us, p->prefill_us);
-    if (p->decode_us) put_phase(w, s, i, "decode", first_us, p->decode_us);
+    const struct {
+        const char *name;
+        uint64_t took_us;
+    } phases[] = {{"queue", p->queued_us}, {"prefill", p->prefill_us}, {"decode", p->decode_us}};
+    uint64_t at_us = p->begun_us;
+    for (int k = 0; k < 3; at_us += phases[k++].took_us) {
+        if (k && !phases[k].took_us) continue;
+        begin_child(w, s, i, phases[k].name, at_us, at_us + phases[k].took_us);
+        if (s->n_prompt > 1) put_int(w, "flexinfer.prompt.index", i);
+        PUT(w, "]}");
+    }
     for (uint64_t k = all ? oldest_of_ring(all) : 0; all && k < all->n; k++) {
         const fxi_preempt *e = &all->at[k % FXI_N_PREEMPT];
         if (e->request != p->request) continue;
-        begin_child(w, s, "preempted", e->from_us, e->to_us ? e->to_us : s->end_us);
-        put_int(w, "flexinfer.engine.request", (int64_t)p->request);
-        put_attribute(w, "flexinfer.preemption.mode", e->is_swap ? "swap" : "recompute");
+        begin_child(w, s, i, "preempted", e->from_us, e->to_us ? e->to_us : s->end_us);
+        put_string(w, "flexinfer.preemption.mode", e->is_swap ? "swap" : "recompute");
         put_int(w, "flexinfer.preemption.tokens", e->n_tok);
         PUT(w, "]}");
     }
@@ -301,15 +273,11 @@ static void put_finish_reasons(otlp_out *w, unsigned reasons)
                                                    [FX_FINISH_CANCEL] = "cancel",
                                                    [FX_FINISH_ABORT] = "aborted",
                                                    [FX_FINISH_ERROR] = "error"};
-    bool some = false;
     if (!reasons) return;
-    begin_attribute(w, "gen_ai.response.finish_reasons");
-    PUT(w, "{\"arrayValue\":{\"values\":[");
-    for (int f = FX_FINISH_STOP; f < FX_N_FINISH; f++) {
-        if (!(reasons >> f & 1)) continue;
-        PUT(w, "%s{\"stringValue\":\"%s\"}", some ? "," : "", words[f]);
-        some = true;
-    }
+    PUT(w, "%s{'key':'gen_ai.response.finish_reasons','value':{'arrayValue':{'values':[",
+        comma_of(w));
+    for (int f = FX_FINISH_STOP; f < FX_N_FINISH; f++)
+        if (reasons >> f & 1) PUT(w, "%s{'stringValue':%q}", comma_of(w), words[f]);
     PUT(w, "]}}}");
 }
 
@@ -339,9 +307,9 @@ static void put_attributes(otlp_out *w, const fxi_trace_span *s, uint64_t first_
         put_int(w, "gen_ai.usage.cache_read.input_tokens", s->n_cached_tok);
     }
     if (!first_us) return;
-    begin_attribute(w, "flexinfer.time_to_first_token");
-    PUT(w, "{\"doubleValue\":%.6f}}",
-        first_us > s->start_us ? (double)(first_us - s->start_us) * 1e-6 : 0);
+    PUT(w, "%s{'key':'flexinfer.time_to_first_token','value':{'doubleValue':", comma_of(w));
+    const double first_s = first_us > s->start_us ? (double)(first_us - s->start_us) * 1e-6 : 0;
+    w->ok = w->ok && fxi_buf_fmt(w->b, "%.6f}}", first_s);
 }
 
 // Its name is "chat MODEL" as the conventions want it; without a model, or where nothing is
@@ -351,7 +319,6 @@ static void put_span(otlp_out *w, const fxi_trace_span *s)
 {
     char name[256];
     const bool is_ai = s->operation && s->model[0];
-    const bool has_parent = !is_zero(s->context.parent_id, FXI_SPAN_ID_BYTES);
     uint64_t first_us = 0;
     for (const fxi_trace_part *p = s->part; p < s->part + s->n_part; p++) {
         const uint64_t at_us = p->begun_us + p->queued_us + p->prefill_us;
@@ -360,17 +327,13 @@ static void put_span(otlp_out *w, const fxi_trace_span *s)
     snprintf(name, sizeof name, "%s %s", is_ai ? s->operation : s->method,
              is_ai ? s->model : s->route);
     w->n_child = 0;
-    begin_span(w, s, s->id, has_parent ? s->context.parent_id : NULL,
-               has_parent ? FLAG_IS_REMOTE : 0, name, s->start_us, s->end_us);
+    begin_span(w, s, s->id, name, s->start_us, s->end_us);
     put_attributes(w, s, first_us);
     PUT(w, "]");
-    if (first_us) {
-        PUT(w, ",\"events\":[{\"name\":\"first_token\",");
-        put_time(w, "timeUnixNano", first_us);
-        PUT(w, "}]");
-    }
+    if (first_us)
+        PUT(w, ",'events':[{'name':'first_token','timeUnixNano':'%l'}]", time_of(w, first_us));
     if (s->status >= 500 || (s->error && s->status < 400))
-        PUT(w, ",\"status\":{\"code\":%d}", STATUS_ERROR);
+        PUT(w, ",'status':{'code':%d}", STATUS_ERROR);
     PUT(w, "}");
     for (int i = 0; i < s->n_part; i++)
         if (s->part[i].begun_us) put_prompt_part(w, s, i);
@@ -386,10 +349,7 @@ static void put_resource(otlp_out *w)
         const bool names = !strcmp(p.key, "service.name");
         if (names && is_named) continue;
         is_named = is_named || names;
-        begin_attribute(w, p.key);
-        PUT(w, "{\"stringValue\":");
-        put_json_text(w, p.value);
-        PUT(w, "}}");
+        put_string(w, p.key, p.value);
     }
     if (!is_named) put_attribute(w, "service.name", "flexinfer");
 }
@@ -397,12 +357,11 @@ static void put_resource(otlp_out *w)
 bool fxi_otlp_write(fxi_buf *out, const fxi_otlp *o, fxi_trace_span *const *span, size_t n)
 {
     otlp_out w = {.b = out, .o = o, .ok = true};
-    PUT(&w, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
+    PUT(&w, "{'resourceSpans':[{'resource':{'attributes':[");
     put_resource(&w);
     put_attribute(&w, "service.version", fx_version());
     put_int(&w, "process.pid", getpid());
-    PUT(&w, "]},\"scopeSpans\":[{\"scope\":{\"name\":\"flexinfer\",\"version\":\"%s\"},\"spans\":[",
-        fx_version());
+    PUT(&w, "]},'scopeSpans':[{'scope':{'name':'flexinfer','version':%q},'spans':[", fx_version());
     for (size_t i = 0; i < n; i++) put_span(&w, span[i]);
     PUT(&w, "]}]}]}\n");
     return w.ok;

@@ -1,8 +1,9 @@
 // chrome_trace.c - first steps and calls, in the order of time; then the requests, one by one.
 #include "server/trace/chrome_trace.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
+
+#include "base/json/json.h"
 
 enum { STEPS = 1, CALLS, REQUESTS }; // the rows, as thread ids
 
@@ -25,12 +26,12 @@ static void begin_event(trace *t, const char *phase, int row, const char *name, 
     t->some = true;
 }
 
-#define ADD(t, ...) ((t)->ok = (t)->ok && fxi_buf_fmt((t)->out, __VA_ARGS__))
+#define ADD(t, ...) ((t)->ok = (t)->ok && fxi_json_fmt((t)->out, __VA_ARGS__))
 
 static void name_row(trace *t, const char *what, int row, const char *name)
 {
     begin_event(t, "M", row, what, 0);
-    ADD(t, ",\"args\":{\"name\":\"%s\"}}", name);
+    ADD(t, ",'args':{'name':%q}}", name);
 }
 
 // ---- steps -------------------------------------------------------------------------------------
@@ -39,15 +40,11 @@ static void name_row(trace *t, const char *what, int row, const char *name)
 static void put_step(trace *t, const fx_record *begin, const fx_record *end)
 {
     const uint64_t from_us = begin ? begin->at_us : end->at_us;
-    const uint64_t to_us = end ? end->at_us : t->end_us;
     begin_event(t, "X", STEPS, "step", (double)from_us);
-    ADD(t, ",\"dur\":%" PRIu64 ",\"args\":{", to_us - from_us);
-    if (begin) ADD(t, "\"tokens\":%" PRIu32 ",\"sequences\":%" PRIu32, begin->n_tok, begin->n);
-    if (end)
-        ADD(t, "%s\"generated\":%" PRIu32 ",\"status\":%d", begin ? "," : "", end->n_tok,
-            end->status);
-    if (!begin || !end) ADD(t, ",\"cut\":true");
-    ADD(t, "}}");
+    ADD(t, ",'dur':%w,'args':{", (end ? end->at_us : t->end_us) - from_us);
+    if (begin) ADD(t, "'tokens':%u,'sequences':%u", begin->n_tok, begin->n);
+    if (end) ADD(t, "%s'generated':%u,'status':%d", begin ? "," : "", end->n_tok, end->status);
+    ADD(t, begin && end ? "}}" : ",'cut':true}}");
 }
 
 static void begin_step(trace *t, const fx_record *ev)
@@ -65,10 +62,8 @@ static void end_step(trace *t, const fx_record *ev)
 
 static void put_args(trace *t, const fx_record *ev)
 {
-    ADD(t,
-        ",\"args\":{\"request\":%" PRIu64 ",\"choice\":%d,\"tokens\":%" PRIu32 ",\"n\":%" PRIu32
-        ",\"status\":%d}}",
-        ev->request, ev->choice, ev->n_tok, ev->n, ev->status);
+    ADD(t, ",'args':{'request':%w,'choice':%d,'tokens':%u,'n':%u,'status':%d}}", ev->request,
+        ev->choice, ev->n_tok, ev->n, ev->status);
 }
 
 // The clock shows whole microseconds: a call begins where the one before it ended, at the earliest.
@@ -79,22 +74,22 @@ static void put_call(trace *t, const fx_record *ev)
     if (from_us < t->calls_us) from_us = t->calls_us < to_us ? t->calls_us : to_us;
     t->calls_us = to_us;
     begin_event(t, "X", CALLS, fx_record_name(ev->kind), from_us);
-    ADD(t, ",\"dur\":%.3f", to_us - from_us);
+    t->ok = t->ok && fxi_buf_fmt(t->out, ",\"dur\":%.3f", to_us - from_us);
     put_args(t, ev);
 }
 
 static void put_instant(trace *t, const fx_record *ev)
 {
     begin_event(t, "i", CALLS, fx_record_name(ev->kind), (double)ev->at_us);
-    ADD(t, ",\"s\":\"t\"");
+    ADD(t, ",'s':'t'");
     put_args(t, ev);
 }
 
 static void put_memory(trace *t, const fx_record *ev)
 {
     begin_event(t, "C", CALLS, "KV memory, KiB", (double)ev->at_us);
-    ADD(t, ",\"args\":{\"mapped\":%" PRIu32 ",\"live\":%" PRIu32 ",\"shared\":%" PRIu32 "}}",
-        ev->mapped_kib, ev->live_kib, ev->shared_kib);
+    ADD(t, ",'args':{'mapped':%u,'live':%u,'shared':%u}}", ev->mapped_kib, ev->live_kib,
+        ev->shared_kib);
 }
 
 // ---- requests ----------------------------------------------------------------------------------
@@ -126,7 +121,7 @@ static void put_edge(trace *t, const char *phase, const fx_record *of, const cha
                      uint64_t at_us)
 {
     begin_event(t, phase, REQUESTS, name, (double)at_us);
-    ADD(t, ",\"cat\":\"request\",\"id\":%" PRIu64, of->request);
+    ADD(t, ",'cat':'request','id':%w", of->request);
 }
 
 // ev[n]: the states of one request, in the order of time.
@@ -136,8 +131,8 @@ static void put_request(trace *t, const fx_record *const *ev, size_t n)
     const bool has_ended = last->kind == FX_RECORD_finish;
     const bool is_cut = first->kind != FX_RECORD_arrive || !has_ended;
     put_edge(t, "b", first, "request", first->at_us);
-    ADD(t, ",\"args\":{\"tokens\":%" PRIu32 ",\"sequences\":%" PRIu32 "%s}}", first->n_tok,
-        first->n, is_cut ? ",\"cut\":true" : "");
+    ADD(t, ",'args':{'tokens':%u,'sequences':%u", first->n_tok, first->n);
+    ADD(t, is_cut ? ",'cut':true}}" : "}}");
     for (size_t i = 0; i < n; i++) {
         const char *state = state_of(ev[i]);
         if (!*state) continue;
@@ -147,7 +142,7 @@ static void put_request(trace *t, const fx_record *const *ev, size_t n)
         ADD(t, "}");
     }
     put_edge(t, "e", first, "request", has_ended ? last->at_us : t->end_us);
-    ADD(t, ",\"args\":{\"finish\":%d}}", has_ended ? last->finish : FX_FINISH_NONE);
+    ADD(t, ",'args':{'finish':%d}}", has_ended ? last->finish : FX_FINISH_NONE);
 }
 
 // By request, then in the order of time, in which they lie in memory.
@@ -180,8 +175,8 @@ bool fxi_chrome_trace(fxi_buf *out, const fx_record *ev, size_t n, uint64_t n_lo
 {
     trace t = {.out = out, .ok = true, .end_us = n ? ev[n - 1].at_us : 0};
     ADD(&t,
-        "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"version\":\"%s\",\"events\":%zu"
-        ",\"lost_events\":%" PRIu64 "},\"traceEvents\":[",
+        "{'displayTimeUnit':'ms','otherData':{'version':%q,'events':%z,'lost_events':%w},"
+        "'traceEvents':[",
         fx_version(), n, n_lost);
     name_row(&t, "process_name", STEPS, "flexinfer");
     name_row(&t, "thread_name", STEPS, "steps");

@@ -27,16 +27,16 @@ typedef enum thread_kind { NORMAL, LOW, N_KIND } thread_kind;
 
 struct fxi_workers {
     int n_thread;
-    pthread_t *thread;           // [n_started]
     int n_started;               // written before anything is posted
     pthread_mutex_t mu;          // guards what follows; never held while work runs
     pthread_cond_t some[N_KIND]; // work has come for threads of this kind, or the end
     int n_waiting[N_KIND];       // threads
-    int n_low;                   // threads
+    int n_low, n_begun;          // threads; the latter: so far
     client_list small, large;
     bool large_is_next; // whose turn it is where both wait
     bool stop;
     uint64_t n_busy, n_done;
+    pthread_t thread[]; // [n_started]
 };
 
 // ---- the queue --------------------------------------------------------------------------------
@@ -113,9 +113,13 @@ static void wake_for_small(fxi_workers *ws)
 
 // ---- the threads ------------------------------------------------------------------------------
 
-static void *serve_queue(fxi_workers *ws, thread_kind kind)
+// The first ones to begin are those of low priority; on Linux it is the calling thread's own.
+static void *run_worker(void *ud)
 {
+    fxi_workers *ws = ud;
     pthread_mutex_lock(&ws->mu);
+    const thread_kind kind = ws->n_begun++ < ws->n_low ? LOW : NORMAL;
+    if (kind == LOW) setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + LOW_NICE);
     for (;;) {
         fxi_work *w = take_fairly(ws, kind);
         if (!w && ws->stop) break;
@@ -138,36 +142,19 @@ static void *serve_queue(fxi_workers *ws, thread_kind kind)
     return NULL;
 }
 
-static void *run_normal(void *ud)
-{
-    return serve_queue(ud, NORMAL);
-}
-
-// On Linux the priority is the calling thread's own.
-static void *run_low(void *ud)
-{
-    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + LOW_NICE);
-    return serve_queue(ud, LOW);
-}
-
 // ---- life -------------------------------------------------------------------------------------
 
 fx_status fxi_workers_start(int n_thread, fxi_workers **out, fx_error *err)
 {
-    fxi_workers *ws = calloc(1, sizeof *ws);
+    fxi_workers *ws = calloc(1, sizeof *ws + (size_t)n_thread * sizeof ws->thread[0]);
     *out = NULL;
-    if (ws) ws->thread = calloc((size_t)n_thread, sizeof *ws->thread);
-    if (!ws || !ws->thread) {
-        free(ws);
-        return fxi_fail(err, FX_ENOMEM, "out of memory");
-    }
+    if (!ws) return fxi_fail(err, FX_ENOMEM, "out of memory");
     ws->n_thread = n_thread;
     ws->n_low = n_thread / 2;
     pthread_mutex_init(&ws->mu, NULL);
     for (int k = 0; k < N_KIND; k++) pthread_cond_init(&ws->some[k], NULL);
     for (int e; ws->n_started < n_thread; ws->n_started++) {
-        e = pthread_create(&ws->thread[ws->n_started], NULL,
-                           ws->n_started < ws->n_low ? run_low : run_normal, ws);
+        e = pthread_create(&ws->thread[ws->n_started], NULL, run_worker, ws);
         if (!e) continue;
         fxi_workers_stop(ws);
         return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
@@ -217,6 +204,5 @@ void fxi_workers_stop(fxi_workers *ws)
     for (int i = 0; i < ws->n_started; i++) pthread_join(ws->thread[i], NULL);
     for (int k = 0; k < N_KIND; k++) pthread_cond_destroy(&ws->some[k]);
     pthread_mutex_destroy(&ws->mu);
-    free(ws->thread);
     free(ws);
 }

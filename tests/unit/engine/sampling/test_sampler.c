@@ -262,29 +262,26 @@ FX_TEST(test_what_may_be_drawn)
     }
 }
 
-// Equal weights, whose sums are exact: a half is exactly a half.
-FX_TEST(test_a_share_that_is_met_exactly)
+// Equal weights, whose sums are exact: a half is exactly a half. A tie with the likeliest is as
+// likely.
+FX_TEST(test_one_of_two_by_halves)
 {
-    const float logits[4] = {3, 3, 3, 3};
-    const fx_sampling halves[] = {{.temperature = 1, .top_p = 0.5f},
-                                  {.temperature = 1, .top_p = 1, .typical_p = 0.5f}};
-    for (size_t i = 0; i < COUNT(halves); i++)
+    static const struct {
+        fx_sampling rule;
+        float logits[4];
+        int32_t second; // the other one is token 0
+    } rows[] = {
+        {{.temperature = 1, .top_p = 0.5f}, {3, 3, 3, 3}, 1},
+        {{.temperature = 1, .top_p = 1, .typical_p = 0.5f}, {3, 3, 3, 3}, 1},
+        {{.temperature = 1, .top_p = 1, .min_p = 1}, {3, 1, 2.99f, 3}, 3},
+        {{.temperature = 1, .top_p = 1, .min_p = 1, .top_k = 3}, {3, 1, 2.99f, 3}, 3},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
         for (int pos = 0; pos < 100; pos++) {
-            const int32_t want = fxi_rng_unit(0, 0, (uint64_t)pos) < 0.5 ? 0 : 1;
-            assert_int_equal(fxi_sampler_draw(&halves[i], logits, 4, 0, pos, scratch_cand), want);
-        }
-}
-
-// A tie with the likeliest is as likely.
-FX_TEST(test_min_p_1_keeps_all_that_tie)
-{
-    const float logits[4] = {3, 1, 2.99f, 3};
-    const fx_sampling both[] = {{.temperature = 1, .top_p = 1, .min_p = 1},
-                                {.temperature = 1, .top_p = 1, .min_p = 1, .top_k = 3}};
-    for (size_t i = 0; i < COUNT(both); i++)
-        for (int pos = 0; pos < 100; pos++) {
-            const int32_t want = fxi_rng_unit(0, 0, (uint64_t)pos) < 0.5 ? 0 : 3;
-            assert_int_equal(fxi_sampler_draw(&both[i], logits, 4, 0, pos, scratch_cand), want);
+            const int32_t want = fxi_rng_unit(0, 0, (uint64_t)pos) < 0.5 ? 0 : rows[i].second;
+            const int32_t got =
+                fxi_sampler_draw(&rows[i].rule, rows[i].logits, 4, 0, pos, scratch_cand);
+            assert_int_equal(got, want);
         }
 }
 
