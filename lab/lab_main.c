@@ -3,7 +3,7 @@
 #include "base/json/json.h"
 #include "base/system/regions.h"
 #include "base/text/str.h"
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
 #include "lab/kv_reserve.h"
 #include "lab/replay.h"
@@ -139,89 +139,63 @@ static double to_gb(double bytes)
     return bytes / 1e9;
 }
 
-static double of_budget(const fxi_replay_figures *f, double bytes)
+static double percent_of(double part, double whole)
 {
-    return 100 * bytes / (double)f->budget_bytes;
+    return whole > 0 ? 100 * part / whole : 0;
 }
 
-// A column: its name and unit in CSV, how the table shows it, and its value.
-typedef double figure_fn(const fxi_replay_figures *f);
+typedef struct replay_column {
+    const char *csv, *head; // its name and unit in CSV, and in the table
+    int width, digits;      // of the table; width 0: only in CSV
+    double value;
+} replay_column;
 
-#define FIGURE(name, expr)                                \
-    static double fig_##name(const fxi_replay_figures *f) \
-    {                                                     \
-        return expr;                                      \
-    }
-FIGURE(done, (double)f->n_done)
-FIGURE(refused, (double)f->n_refused)
-FIGURE(end, f->end_s)
-FIGURE(request_rate, f->end_s > 0 ? (double)f->n_done / f->end_s : 0)
-FIGURE(token_rate, f->end_s > 0 ? (double)f->n_output_tok / f->end_s : 0)
-FIGURE(batch, f->mean_batch)
-FIGURE(first_p50, f->first_s.p50)
-FIGURE(first_p99, f->first_s.p99)
-FIGURE(per_tok, f->per_tok_s.mean)
-FIGURE(per_tok_p99, f->per_tok_s.p99)
-FIGURE(hits, f->n_prompt_tok ? 100.0 * (double)f->n_cached_tok / (double)f->n_prompt_tok : 0)
-FIGURE(recomputed, (double)f->n_preempt_recompute)
-FIGURE(swapped, (double)f->n_preempt_swap)
-FIGURE(budget, to_gb((double)f->budget_bytes))
-FIGURE(mapped, to_gb(f->mean.mapped))
-FIGURE(live, to_gb(f->mean.live))
-FIGURE(cached, to_gb(f->mean.cached))
-FIGURE(peak, to_gb(f->peak_mapped_bytes))
-FIGURE(used_percent, of_budget(f, f->mean.used))
-FIGURE(reserved_percent, of_budget(f, f->mean.reserved))
-FIGURE(internal_percent, of_budget(f, f->mean.internal))
-FIGURE(external_percent, of_budget(f, f->mean.external))
-FIGURE(cached_percent, of_budget(f, f->mean.cached))
-FIGURE(spare_percent, of_budget(f, f->mean.spare))
-FIGURE(shared_percent, f->mean.live > 0 ? 100 * (1 - f->mean.used / f->mean.live) : 0)
-FIGURE(driver_percent, f->end_s > 0 ? 100 * f->driver_s / f->end_s : 0)
-FIGURE(driver, f->driver_s)
-#undef FIGURE
+enum { N_COLUMN = 27 };
 
-static const struct replay_column {
-    const char *csv, *head;
-    int width, digits; // of the table; width 0: only in CSV
-    figure_fn *value;
-} columns[] = {
-    {"requests_done", "done", 7, 0, fig_done},
-    {"requests_refused", NULL, 0, 0, fig_refused},
-    {"virtual_s", "time s", 9, 1, fig_end},
-    {"requests_per_s", "req/s", 7, 2, fig_request_rate},
-    {"output_tokens_per_s", "tokens/s", 9, 0, fig_token_rate},
-    {"mean_batch", "batch", 7, 1, fig_batch},
-    {"first_token_p50_s", "first p50", 10, 3, fig_first_p50},
-    {"first_token_p99_s", "p99 s", 9, 3, fig_first_p99},
-    {"s_per_token_mean", "s/token", 9, 4, fig_per_tok},
-    {"s_per_token_p99", NULL, 0, 0, fig_per_tok_p99},
-    {"prefix_hits_percent", "hits %", 7, 1, fig_hits},
-    {"preempted_recompute", "again", 6, 0, fig_recomputed},
-    {"preempted_swap", "swap", 6, 0, fig_swapped},
-    {"budget_gb", NULL, 0, 0, fig_budget},
-    {"mapped_mean_gb", "mapped", 8, 2, fig_mapped},
-    {"live_mean_gb", "live", 8, 2, fig_live},
-    {"cached_mean_gb", "cached GB", 10, 2, fig_cached},
-    {"mapped_peak_gb", NULL, 0, 0, fig_peak},
-    {"driver_wait_s", NULL, 0, 0, fig_driver},
-    {"driver_percent", NULL, 0, 0, fig_driver_percent},
-    {"used_percent", "used %", 8, 1, fig_used_percent},
-    {"reserved_percent", "reserved", 9, 1, fig_reserved_percent},
-    {"internal_percent", "internal", 9, 1, fig_internal_percent},
-    {"external_percent", "external", 9, 1, fig_external_percent},
-    {"cached_percent", NULL, 0, 0, fig_cached_percent},
-    {"spare_percent", NULL, 0, 0, fig_spare_percent},
-    {"shared_percent", NULL, 0, 0, fig_shared_percent},
-};
-enum { N_COLUMN = sizeof columns / sizeof *columns };
+static void fill_columns(const fxi_replay_figures *f, replay_column out[N_COLUMN])
+{
+    const double end_s = f->end_s, budget = (double)f->budget_bytes, live = f->mean.live;
+    const replay_column list[N_COLUMN] = {
+        {"requests_done", "done", 7, 0, (double)f->n_done},
+        {"requests_refused", NULL, 0, 0, (double)f->n_refused},
+        {"virtual_s", "time s", 9, 1, end_s},
+        {"requests_per_s", "req/s", 7, 2, end_s > 0 ? (double)f->n_done / end_s : 0},
+        {"output_tokens_per_s", "tokens/s", 9, 0, end_s > 0 ? (double)f->n_output_tok / end_s : 0},
+        {"mean_batch", "batch", 7, 1, f->mean_batch},
+        {"first_token_p50_s", "first p50", 10, 3, f->first_s.p50},
+        {"first_token_p99_s", "p99 s", 9, 3, f->first_s.p99},
+        {"s_per_token_mean", "s/token", 9, 4, f->per_tok_s.mean},
+        {"s_per_token_p99", NULL, 0, 0, f->per_tok_s.p99},
+        {"prefix_hits_percent", "hits %", 7, 1,
+         percent_of((double)f->n_cached_tok, (double)f->n_prompt_tok)},
+        {"preempted_recompute", "again", 6, 0, (double)f->n_preempt_recompute},
+        {"preempted_swap", "swap", 6, 0, (double)f->n_preempt_swap},
+        {"budget_gb", NULL, 0, 0, to_gb(budget)},
+        {"mapped_mean_gb", "mapped", 8, 2, to_gb(f->mean.mapped)},
+        {"live_mean_gb", "live", 8, 2, to_gb(live)},
+        {"cached_mean_gb", "cached GB", 10, 2, to_gb(f->mean.cached)},
+        {"mapped_peak_gb", NULL, 0, 0, to_gb(f->peak_mapped_bytes)},
+        {"driver_wait_s", NULL, 0, 0, f->driver_s},
+        {"driver_percent", NULL, 0, 0, percent_of(f->driver_s, end_s)},
+        {"used_percent", "used %", 8, 1, percent_of(f->mean.used, budget)},
+        {"reserved_percent", "reserved", 9, 1, percent_of(f->mean.reserved, budget)},
+        {"internal_percent", "internal", 9, 1, percent_of(f->mean.internal, budget)},
+        {"external_percent", "external", 9, 1, percent_of(f->mean.external, budget)},
+        {"cached_percent", NULL, 0, 0, percent_of(f->mean.cached, budget)},
+        {"spare_percent", NULL, 0, 0, percent_of(f->mean.spare, budget)},
+        {"shared_percent", NULL, 0, 0, live > 0 ? 100 * (1 - f->mean.used / live) : 0},
+    };
+    memcpy(out, list, sizeof list);
+}
 
 static void print_replay_head(const trace_job *j)
 {
+    replay_column column[N_COLUMN];
+    fill_columns(&(fxi_replay_figures){0}, column);
     if (j->o->cli.csv) {
         printf("trace,manager,model,device,page_kib,rate_per_s,max_seq,choices,beams,prefix_tokens,"
                "block_tokens,preempt");
-        for (int i = 0; i < N_COLUMN; i++) printf(",%s", columns[i].csv);
+        for (int i = 0; i < N_COLUMN; i++) printf(",%s", column[i].csv);
         printf("\n");
         return;
     }
@@ -231,20 +205,11 @@ static void print_replay_head(const trace_job *j)
     if (j->budget_bytes) printf("%.2f GB of KV memory, ", to_gb((double)j->budget_bytes));
     printf("pages of %zu KiB\n\n%-14s", j->page_bytes >> 10, "manager");
     for (int i = 0; i < N_COLUMN; i++)
-        if (columns[i].width) printf("%*s", columns[i].width, columns[i].head);
+        if (column[i].width) printf("%*s", column[i].width, column[i].head);
     printf("\n");
 }
 
 static void print_replay_row(const trace_job *j, const fxi_replay_figures *f)
-{
-    printf("%-14s", j->manager);
-    for (int i = 0; i < N_COLUMN; i++)
-        if (columns[i].width)
-            printf("%*.*f", columns[i].width, columns[i].digits, columns[i].value(f));
-    printf("\n");
-}
-
-static void print_replay_csv_row(const trace_job *j, const fxi_replay_figures *f)
 {
     // "mooncake_synthetic" of "some/folder/mooncake_synthetic.part.csv"
     const char *slash = strrchr(j->path, '/'), *name = slash ? slash + 1 : j->path;
@@ -252,19 +217,21 @@ static void print_replay_csv_row(const trace_job *j, const fxi_replay_figures *f
     const int n_name = (int)(dot && dot != name ? (size_t)(dot - name) : strlen(name));
     const fxi_load *l = &j->run.load;
     const fx_options *e = &j->o->cli.engine;
-    printf("%.*s,%s,%s,%s,%zu,%g,%d,%d,%d,%d,%d,%s", n_name, name, j->manager, j->model, j->place,
-           j->page_bytes >> 10, (double)l->rate_per_s, e->max_seq, l->n_choice, l->beam_width,
-           l->prefix_tok, e->kv_block_tok, e->swap_bytes ? "swap" : "recompute");
-    for (int i = 0; i < N_COLUMN; i++) printf(",%.9g", columns[i].value(f));
+    const bool csv = j->o->cli.csv;
+    replay_column column[N_COLUMN];
+    fill_columns(f, column);
+    if (csv)
+        printf("%.*s,%s,%s,%s,%zu,%g,%d,%d,%d,%d,%d,%s", n_name, name, j->manager, j->model,
+               j->place, j->page_bytes >> 10, (double)l->rate_per_s, e->max_seq, l->n_choice,
+               l->beam_width, l->prefix_tok, e->kv_block_tok, e->swap_bytes ? "swap" : "recompute");
+    else
+        printf("%-14s", j->manager);
+    for (const replay_column *c = column; c < column + N_COLUMN; c++)
+        if (csv)
+            printf(",%.9g", c->value);
+        else if (c->width)
+            printf("%*.*f", c->width, c->digits, c->value);
     printf("\n");
-}
-
-static void print_replay_timeline(const trace_job *j, const fxi_replay_figures *f)
-{
-    for (const fxi_replay_sample *s = f->sample; s < f->sample + f->n_sample; s++)
-        fprintf(j->timeline, "%s,%.6g,%d,%d,%.6g,%.6g,%.6g\n", j->manager, s->at_s,
-                s->state.n_running, s->state.n_waiting, to_gb(s->state.kv.mapped),
-                to_gb(s->state.kv.live), to_gb(s->state.kv.cached));
 }
 
 static bool show_progress(void *ud, size_t n_done, size_t n_row)
@@ -274,16 +241,6 @@ static bool show_progress(void *ud, size_t n_done, size_t n_row)
 }
 
 // ---- in virtual time ---------------------------------------------------------------------------
-
-static fx_status find_named(trace_job *j, fx_error *err)
-{
-    const lab_options *o = j->o;
-    j->geometry = fxi_geometry_find(o->geometry);
-    j->device = fxi_simulated_device_find(o->device);
-    if (!j->geometry) return fxi_fail(err, FX_EINVAL, "--geometry: no model '%.60s'", o->geometry);
-    if (!j->device) return fxi_fail(err, FX_EINVAL, "--device: no device '%.60s'", o->device);
-    return FX_OK;
-}
 
 static fx_status find_calibrated(trace_job *j, fx_error *err)
 {
@@ -302,7 +259,11 @@ static fx_status find_calibrated(trace_job *j, fx_error *err)
 static fx_status find_setting(trace_job *j, fx_error *err)
 {
     const lab_options *o = j->o;
-    FX_TRY(o->calibration ? find_calibrated(j, err) : find_named(j, err));
+    j->geometry = fxi_geometry_find(o->geometry);
+    j->device = fxi_simulated_device_find(o->device);
+    if (o->calibration) FX_TRY(find_calibrated(j, err));
+    if (!j->geometry) return fxi_fail(err, FX_EINVAL, "--geometry: no model '%.60s'", o->geometry);
+    if (!j->device) return fxi_fail(err, FX_EINVAL, "--device: no device '%.60s'", o->device);
     j->model = j->geometry->name;
     j->place = j->device->name;
     j->page_bytes = (size_t)o->page_bytes;
@@ -373,8 +334,13 @@ static fx_status run_manager(trace_job *j, const lab_way *way, const char *manag
     j->bar = fxi_progress_begin(manager);
     fx_status st = way->run(j, &f, err);
     fxi_progress_end(&j->bar);
-    if (st == FX_OK) (j->o->cli.csv ? print_replay_csv_row : print_replay_row)(j, &f);
-    if (st == FX_OK && j->timeline) print_replay_timeline(j, &f);
+    if (st == FX_OK) print_replay_row(j, &f);
+    for (size_t i = 0; st == FX_OK && j->timeline && i < f.n_sample; i++) {
+        const fxi_replay_sample *s = &f.sample[i];
+        fprintf(j->timeline, "%s,%.6g,%d,%d,%.6g,%.6g,%.6g\n", j->manager, s->at_s,
+                s->state.n_running, s->state.n_waiting, to_gb(s->state.kv.mapped),
+                to_gb(s->state.kv.live), to_gb(s->state.kv.cached));
+    }
     fxi_replay_figures_free(&f);
     fflush(stdout);
     return st;
@@ -412,16 +378,6 @@ static fx_status run_trace(trace_job *j, const lab_way *way, fx_error *err)
     return run_managers(j, way, err);
 }
 
-static fx_status close_timeline(trace_job *j, fx_error *err)
-{
-    FILE *f = j->timeline;
-    if (!f) return FX_OK;
-    const bool failed = ferror(f);
-    if (fclose(f) != 0 || failed)
-        return fxi_fail(err, FX_EIO, "%s: %s", j->o->timeline, strerror(errno));
-    return FX_OK;
-}
-
 static int run_job(const fxi_cli_options *cli, const char *path, const lab_way *way)
 {
     const lab_options *o = (const lab_options *)cli;
@@ -434,9 +390,11 @@ static int run_job(const fxi_cli_options *cli, const char *path, const lab_way *
                            .progress_ud = &j.bar}};
     fx_error err;
     fx_status st = run_trace(&j, way, &err);
-    fx_status closed = close_timeline(&j, st == FX_OK ? &err : NULL);
+    const bool failed = j.timeline && ferror(j.timeline);
+    if (j.timeline && (fclose(j.timeline) != 0 || failed) && st == FX_OK)
+        st = fxi_fail(&err, FX_EIO, "%s: %s", o->timeline, strerror(errno));
     fxi_trace_free(&j.trace);
-    if (st == FX_OK && closed == FX_OK) return 0;
+    if (st == FX_OK) return 0;
     return fxi_signals_stop() ? FXI_EXIT_SIGNAL + fxi_signals_stop() : fxi_cli_fail("%s", err.text);
 }
 

@@ -1,13 +1,16 @@
-// make_reference.c - fills in the generated tables of a document: the options of flexinfer, or the
-// metrics of its server. It prints the document with what stands between the lines
+// make_reference.c - fills in the generated tables of a document: the commands and options of
+// flexinfer, or the metrics of its server. It prints the document with what stands between the
+// lines
 //
 //     <!-- options: made by make_reference -->    or    <!-- metrics: made by make_reference -->
 //     <!-- end -->
 //
 // replaced by the tables of today. The target `reference` does so for docs/user; tools/check_docs
-// compares.
+// compares. In the prose of flexinfer(1), docs/man/flexinfer.1.in, the tables of commands and
+// options replace the lines @SYNOPSIS, @COMMANDS and @OPTIONS; the build runs that.
 //
 //     make_reference DOCUMENT > NEW
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -125,16 +128,109 @@ static void print_metrics(void)
     }
 }
 
+// ---- the manual page ---------------------------------------------------------------------------
+
+// Words up to the one that ends a group like "-m FILE" or "[-p TEXT]", on one line of their own: an
+// option, the "<" of a redirection, or an argument. Returns what follows.
+static const char *print_group(const char *s)
+{
+    bool optional = *s == '[', more = true;
+    printf(optional ? ".Op " : ".");
+    for (s += optional; more; s += strspn(s, " ")) {
+        const size_t n = strcspn(s, " ]");
+        if (s[0] == '-')
+            printf("Fl %.*s", (int)n - 1, s + 1);
+        else
+            printf(s[0] == '<' ? "Li <" : "Ar %.*s", (int)n, s);
+        more = optional ? s[n] == ' ' : s[n] && strchr("-<", s[0]);
+        printf(more ? " " : "\n");
+        s += n + (s[n] == ']');
+    }
+    return s;
+}
+
+// A text line: capital letter, full stop, and a minus sign where an option begins.
+static void print_sentence(const char *text, size_t n)
+{
+    putchar(toupper((unsigned char)text[0]));
+    for (const char *s = text + 1; s < text + n; s++)
+        printf(*s == '-' && !isalnum((unsigned char)s[-1]) ? "\\-" : "%c", *s);
+    printf(".\n");
+}
+
+static void print_manual_option(const fxi_opt *o)
+{
+    char env[FXI_OPT_ENV_BYTES];
+    size_t n, help_n;
+    const char *value = fxi_opt_default(o, &n, &help_n);
+    fxi_opt_env_name(&fxi_cli_table, o->name, env);
+    printf(".It ");
+    if (o->letter) printf("Fl %c , ", o->letter);
+    printf(o->arg ? "Fl -%s Ar %s\n" : "Fl -%s\n", o->name, o->arg);
+    print_sentence(o->help, help_n);
+    const bool is_bounded = o->type == FXI_OPT_INT || o->type == FXI_OPT_FLOAT ||
+                            o->type == FXI_OPT_DOUBLE || o->type == FXI_OPT_INTS;
+    if (is_bounded && o->max >= (double)INT_MAX)
+        printf("At least %g.\n", o->min);
+    else if (is_bounded)
+        printf("From %.10g to %.10g.\n", o->min, o->max);
+    if (value == o->preset && value)
+        printf("Default:\n.Li %s .\n", value);
+    else if (value)
+        printf("Default: %.*s.\n", (int)n, value);
+    printf("Environment:\n.Ev %s .\n", env);
+}
+
+static void print_synopses(void)
+{
+    for (int i = 0; i < fxi_cli_flexinfer.n_command; i++) {
+        const fxi_cli_command *c = &fxi_cli_flexinfer.command[i];
+        printf(".Nm\n.Cm %s\n", c->name);
+        for (const char *s = c->synopsis; *s;) s = print_group(s);
+    }
+}
+
+static void print_command_rows(void)
+{
+    for (int i = 0; i < fxi_cli_flexinfer.n_command; i++) {
+        const fxi_cli_command *c = &fxi_cli_flexinfer.command[i];
+        printf(".It Cm %s\n", c->name);
+        print_sentence(c->about, strlen(c->about));
+        if (c->note) printf(".Bd -literal\n%s.Ed\n", c->note);
+    }
+}
+
+static void print_options_by_command(void)
+{
+    for (int i = 0; i < fxi_cli_flexinfer.n_command; i++) {
+        const fxi_cli_command *c = &fxi_cli_flexinfer.command[i];
+        bool any = false;
+        for (const fxi_opt *o = fxi_cli_table.opt; o < fxi_cli_table.opt + fxi_cli_table.n_opt;
+             o++) {
+            if (!(o->commands & c->bit) || !o->help) continue;
+            if (!any) printf(".Ss Options of %s\n.Bl -tag -width Ds\n", c->name);
+            any = true;
+            print_manual_option(o);
+        }
+        if (any) printf(".El\n");
+    }
+}
+
 // ---- the document -------------------------------------------------------------------------------
 
 static const struct {
     const char *line;
     void (*print)(void);
-} places[] = {{"<!-- options: made by make_reference -->\n", print_all_options},
-              {"<!-- metrics: made by make_reference -->\n", print_metrics}};
+    bool is_begin; // of a table that stands there, up to its end
+} places[] = {{"<!-- options: made by make_reference -->\n", print_all_options, true},
+              {"<!-- metrics: made by make_reference -->\n", print_metrics, true},
+              {"@SYNOPSIS\n", print_synopses, false},
+              {"@COMMANDS\n", print_command_rows, false},
+              {"@OPTIONS\n", print_options_by_command, false}};
 
 int main(int argc, char **argv)
 {
+    const size_t n_place = sizeof places / sizeof places[0];
     char line[8192];
     bool made = false; // this line is part of a table that was made
     FILE *from = argc == 2 ? fopen(argv[1], "r") : NULL;
@@ -143,15 +239,15 @@ int main(int argc, char **argv)
         return 1;
     }
     while (fgets(line, sizeof line, from)) {
+        size_t i = 0;
+        while (i < n_place && strcmp(line, places[i].line) != 0) i++;
         if (strcmp(line, "<!-- end -->\n") == 0) made = false;
-        if (!made) fputs(line, stdout);
-        for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-            if (strcmp(line, places[i].line) != 0) continue;
-            printf("\n");
-            places[i].print();
-            printf("\n");
-            made = true;
-        }
+        if (!made && (i == n_place || places[i].is_begin)) fputs(line, stdout);
+        if (i == n_place) continue;
+        made = places[i].is_begin;
+        if (made) printf("\n");
+        places[i].print();
+        if (made) printf("\n");
     }
     return ferror(from) || fclose(from) || fflush(stdout) || ferror(stdout);
 }

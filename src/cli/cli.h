@@ -1,4 +1,5 @@
-// cli.h - the tables of a program: its commands, and the options of all commands.
+// cli.h - the tables of a program: its commands, and the options of all commands; the entry
+// functions of flexinfer's, and the engine that they open.
 //
 // One command is one file, cmd_*.c, with one entry function. All options of all commands are fields
 // of one struct, filled from one table. Help, the manual page and the completions of shells are
@@ -8,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/option/opt.h"
 #include "flexinfer/flexinfer.h"
@@ -97,5 +99,39 @@ struct fxi_cli_options { // texts are NULL where they are not given
 extern const fxi_opt_table fxi_cli_table;
 // The options before parsing: the defaults, which are zero but for a random seed.
 fxi_cli_options fxi_cli_options_start(void);
+
+// ---- cmd_*.c, load.c ----------------------------------------------------------------------------
+
+int fxi_cmd_serve(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_run(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_tokenize(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_inspect(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_convert(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_quantize(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_top(const fxi_cli_options *o, const fxi_opt_rest *rest);
+
+// cmd_serve.c: the server's options as given here; texts are borrowed, and names of hosts and
+// origins point into *o.
+fxi_server_options fxi_cli_server_options(const fxi_cli_options *o);
+// Where spans go: the option, or what OpenTelemetry's own variables say; NULL: nowhere. *made,
+// which the caller frees, holds the text where it had to be put together.
+const char *fxi_cli_otlp_endpoint(const fxi_cli_options *o, fxi_buf *made);
+
+// load.c: the engine's options as given here.
+fx_options fxi_cli_engine_options(const fxi_cli_options *o);
+// Opens the model that the options name, with a progress bar if it is large and stderr is a
+// terminal; sets their on_progress. Errors: those of fx_engine_open.
+fx_status fxi_cli_open_engine(fx_options opt, fx_engine **out, fx_error *err);
+// The same for a model that generates texts. FX_EINVAL: it does not.
+fx_status fxi_cli_open_generator(const fxi_cli_options *o, fx_engine **out, fx_error *err);
+// Where that engine keeps its swap file.
+const char *fxi_cli_swap_dir(const fxi_cli_options *o);
+
+// --trace: opens the file before anything is measured; *out is NULL without a path. Error: FX_EIO.
+fx_status fxi_cli_trace_open(const char *path, FILE **out, fx_error *err);
+// Writes what the engine did last, as a Chrome trace, and closes the file; NULL is allowed. Without
+// an engine nothing is written. Errors: FX_EIO, FX_ENOMEM.
+fx_status fxi_cli_trace_write(const char *path, FILE *f, const fx_engine *eng, fx_error *err);
 
 #endif

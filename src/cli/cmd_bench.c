@@ -3,7 +3,6 @@
 #include "base/number/rng.h"
 #include "base/system/clock.h"
 #include "cli/cli.h" // defines: fxi_cli_options, fxi_opt_ints
-#include "cli/command.h"
 #include "cli/terminal/terminal.h"
 
 #include "base/json/json.h"
@@ -29,13 +28,19 @@ typedef struct bench_row {
 
 #define MAX_ROWS (FXI_OPT_MAX_INTS * FXI_OPT_MAX_INTS)
 
+enum { PROMPT, DECODE, N_PHASE };
+static const char *const phase_name[N_PHASE] = {"prompt", "decode"};
+
 typedef struct bench {
     const fxi_cli_options *o;
-    fxi_opt_ints batch, prompt, context; // defaults filled in, no repeats
+    fx_engine *eng;
+    uint64_t n_prompt_made;       // makes each prompt different
+    fxi_opt_ints batch;           // defaults filled in, no repeats,
+    fxi_opt_ints length[N_PHASE]; // as these: tokens of each prompt; in each cache
     fx_model_info model;
     fx_machine machine;
-    int n_prompt, n_decode; // rows: for each batch, each length
-    bench_row prompt_row[MAX_ROWS], decode_row[MAX_ROWS];
+    int n_row[N_PHASE]; // for each batch, each length
+    bench_row row[N_PHASE][MAX_ROWS];
 } bench;
 
 // ---- the runs -----------------------------------------------------------------------------------
@@ -105,20 +110,14 @@ static void note_event(void *ud, const fx_event *ev)
     fxi_signals_wake();
 }
 
-typedef struct runner {
-    fx_engine *eng;
-    bench *b;
-    uint64_t n_prompt_made; // makes each prompt different
-} runner;
-
-static fx_status submit_one(runner *rn, timed_seq *s, int n_prompt, fx_error *err)
+static fx_status submit_one(bench *b, timed_seq *s, int n_prompt, fx_error *err)
 {
-    const int n_vocab = fx_engine_info(rn->eng)->n_vocab;
     int32_t *id = malloc((size_t)n_prompt * sizeof *id);
     if (!id) return fxi_fail(err, FX_ENOMEM, "out of memory for the prompt");
     for (int i = 0; i < n_prompt; i++)
-        id[i] = (int32_t)(fxi_rng_u64(1, rn->n_prompt_made, (uint64_t)i) % (uint64_t)n_vocab);
-    rn->n_prompt_made++;
+        id[i] =
+            (int32_t)(fxi_rng_u64(1, b->n_prompt_made, (uint64_t)i) % (uint64_t)b->model.n_vocab);
+    b->n_prompt_made++;
     fx_request req = fx_request_default();
     req.prompt = id;
     req.n_prompt = (size_t)n_prompt;
@@ -126,13 +125,12 @@ static fx_status submit_one(runner *rn, timed_seq *s, int n_prompt, fx_error *er
     req.ignore_eos = true;
     req.on_event = note_event;
     req.ud = s;
-    fx_status st = fx_submit(rn->eng, &req, &s->id, err);
+    fx_status st = fx_submit(b->eng, &req, &s->id, err);
     free(id);
     return st;
 }
 
-static fx_status submit_and_wait(runner *rn, timed_run *r, timed_seq *s, int n_prompt,
-                                 fx_error *err)
+static fx_status submit_and_wait(bench *b, timed_run *r, timed_seq *s, int n_prompt, fx_error *err)
 {
     fx_status st = FX_OK;
     int n = 0; // submitted
@@ -141,7 +139,7 @@ static fx_status submit_and_wait(runner *rn, timed_run *r, timed_seq *s, int n_p
     r->submit_s = fxi_now_s();
     for (; n < r->n_seq && st == FX_OK; n += st == FX_OK) {
         s[n] = (timed_seq){.r = r, .seq = n};
-        st = submit_one(rn, &s[n], n_prompt, err);
+        st = submit_one(b, &s[n], n_prompt, err);
     }
     pthread_mutex_unlock(&r->submitting);
     while (atomic_load(&r->n_ended) < n) {
@@ -149,21 +147,21 @@ static fx_status submit_and_wait(runner *rn, timed_run *r, timed_seq *s, int n_p
             fxi_signals_wait();
             continue;
         }
-        for (int i = 0; i < n; i++) fx_cancel(rn->eng, s[i].id);
+        for (int i = 0; i < n; i++) fx_cancel(b->eng, s[i].id);
         is_cancelled = true;
     }
     return st;
 }
 
-static fx_status time_run(runner *rn, int n_seq, int n_prompt, timed_run *r, fx_error *err)
+static fx_status time_run(bench *b, int n_seq, int n_prompt, timed_run *r, fx_error *err)
 {
     timed_seq *s = calloc((size_t)n_seq, sizeof *s);
     if (!s) return fxi_fail(err, FX_ENOMEM, "out of memory for %d sequences", n_seq);
     *r = (timed_run){.n_seq = n_seq,
-                     .n_gen = rn->b->o->n_gen,
+                     .n_gen = b->o->n_gen,
                      .submitting = PTHREAD_MUTEX_INITIALIZER,
                      .last_started = -1};
-    fx_status st = submit_and_wait(rn, r, s, n_prompt, err);
+    fx_status st = submit_and_wait(b, r, s, n_prompt, err);
     pthread_mutex_destroy(&r->submitting);
     free(s);
     FX_TRY(st);
@@ -191,11 +189,6 @@ static double median_of(double *v, int n)
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-typedef struct run_times { // of all repeats of a batch and length
-    double *prompt_s, *decode_s;
-    double n_ahead; // on average
-} run_times;
-
 static int index_of(const fxi_opt_ints *list, int v)
 {
     for (int i = 0; i < list->n; i++)
@@ -203,59 +196,54 @@ static int index_of(const fxi_opt_ints *list, int v)
     return -1;
 }
 
-// Rows are in the order of the lists, whatever the order of the runs.
-static void fill_rows(bench *b, int i_batch, int n_tok, const run_times *t)
+// Measures a batch with prompts of this length, and fills the rows of the phases that have it: rows
+// are in the order of the lists, whatever the order of the runs.
+static fx_status measure_batch(bench *b, int i_batch, int n_tok, fx_error *err)
 {
     const int batch = b->batch.v[i_batch], n_gen = b->o->n_gen, n = b->o->n_repeat;
-    const int p = index_of(&b->prompt, n_tok), c = index_of(&b->context, n_tok);
-    if (p >= 0)
-        b->prompt_row[i_batch * b->prompt.n + p] =
-            (bench_row){.batch = batch,
-                        .n_tok = n_tok,
-                        .tok_s = (double)batch * n_tok / median_of(t->prompt_s, n)};
-    if (c >= 0)
-        b->decode_row[i_batch * b->context.n + c] =
-            (bench_row){.batch = batch,
-                        .n_tok = n_gen,
-                        .context = n_tok,
-                        .mean_ctx = n_tok + 0.5 * n_gen + t->n_ahead / batch,
-                        .tok_s = (double)batch * n_gen / median_of(t->decode_s, n)};
-}
-
-static fx_status measure_batch(runner *rn, int i_batch, int n_prompt, fx_error *err)
-{
-    const int n = rn->b->o->n_repeat;
-    double *s = malloc(2 * (size_t)n * sizeof *s);
-    if (!s) return fxi_fail(err, FX_ENOMEM, "out of memory for %d repeats", n);
-    run_times t = {.prompt_s = s, .decode_s = s + n};
+    double *prompt_s = malloc(2 * (size_t)n * sizeof *prompt_s), n_ahead = 0;
+    if (!prompt_s) return fxi_fail(err, FX_ENOMEM, "out of memory for %d repeats", n);
+    double *decode_s = prompt_s + n;
     fx_status st = FX_OK;
     for (int i = 0; st == FX_OK && i < n; i++) {
         timed_run r;
-        st = time_run(rn, rn->b->batch.v[i_batch], n_prompt, &r, err);
+        st = time_run(b, batch, n_tok, &r, err);
         if (st != FX_OK) break;
-        t.prompt_s[i] = r.started_s - r.submit_s;
-        t.decode_s[i] = r.end_s - r.started_s;
-        t.n_ahead += (double)r.n_ahead / n;
+        prompt_s[i] = r.started_s - r.submit_s;
+        decode_s[i] = r.end_s - r.started_s;
+        n_ahead += (double)r.n_ahead / n;
     }
-    if (st == FX_OK) fill_rows(rn->b, i_batch, n_prompt, &t);
-    free(s);
+    const fxi_opt_ints *prompt = &b->length[PROMPT], *context = &b->length[DECODE];
+    const int p = index_of(prompt, n_tok), c = index_of(context, n_tok);
+    if (st == FX_OK && p >= 0)
+        b->row[PROMPT][i_batch * prompt->n + p] =
+            (bench_row){.batch = batch,
+                        .n_tok = n_tok,
+                        .tok_s = (double)batch * n_tok / median_of(prompt_s, n)};
+    if (st == FX_OK && c >= 0)
+        b->row[DECODE][i_batch * context->n + c] =
+            (bench_row){.batch = batch,
+                        .n_tok = n_gen,
+                        .context = n_tok,
+                        .mean_ctx = n_tok + 0.5 * n_gen + n_ahead / batch,
+                        .tok_s = (double)batch * n_gen / median_of(decode_s, n)};
+    free(prompt_s);
     return st;
 }
 
 // Runs each batch with each length of either list; a length in both lists runs once.
 // Fills all rows except their limits. Errors: those of fx_submit, FX_ECLOSED (a signal came),
 // FX_ENOSPACE (the KV cache cannot hold a batch), FX_EINTERNAL.
-static fx_status run_bench(bench *b, fx_engine *eng, fx_error *err)
+static fx_status run_bench(bench *b, fx_error *err)
 {
-    runner rn = {.eng = eng, .b = b};
-    const fxi_opt_ints *p = &b->prompt, *c = &b->context;
-    for (int i = 0; i < b->batch.n; i++) {
-        for (int k = 0; k < p->n; k++) FX_TRY(measure_batch(&rn, i, p->v[k], err));
-        for (int k = 0; k < c->n; k++)
-            if (index_of(p, c->v[k]) < 0) FX_TRY(measure_batch(&rn, i, c->v[k], err));
-    }
-    b->n_prompt = b->batch.n * p->n;
-    b->n_decode = b->batch.n * c->n;
+    for (int i = 0; i < b->batch.n; i++)
+        for (int phase = 0; phase < N_PHASE; phase++) {
+            const fxi_opt_ints *length = &b->length[phase];
+            b->n_row[phase] = b->batch.n * length->n;
+            for (int k = 0; k < length->n; k++)
+                if (phase == PROMPT || index_of(&b->length[PROMPT], length->v[k]) < 0)
+                    FX_TRY(measure_batch(b, i, length->v[k], err));
+        }
     return FX_OK;
 }
 
@@ -297,31 +285,21 @@ static void set_all_limits(bench *b)
 {
     const fx_model_info *m = &b->model;
     const double weight_bytes = (double)m->weight_bytes_per_pass;
-    for (int i = 0; i < b->n_prompt; i++) {
-        bench_row *r = &b->prompt_row[i];
+    for (int i = 0; i < b->n_row[PROMPT]; i++) {
+        bench_row *r = &b->row[PROMPT][i];
         const double n_tok = (double)r->batch * r->n_tok;
         set_limit(b, r, n_tok,
                   n_tok * (double)m->mul_per_prompt_tok + r->batch * (double)m->mul_per_logit_row,
                   weight_bytes);
     }
-    for (int i = 0; i < b->n_decode; i++) {
-        bench_row *r = &b->decode_row[i];
+    for (int i = 0; i < b->n_row[DECODE]; i++) {
+        bench_row *r = &b->row[DECODE][i];
         set_limit(b, r, r->batch, r->batch * (double)(m->mul_per_prompt_tok + m->mul_per_logit_row),
                   weight_bytes + r->batch * r->mean_ctx * (double)m->kv_bytes_per_tok);
     }
 }
 
 // ---- printing ----------------------------------------------------------------------------------
-
-static void print_rows(const char *phase, const char *length, const bench_row *row, int n)
-{
-    printf("\n%-6s %7s %8s %11s %11s %8s %8s  %s\n", phase, "batch", length, "tokens/s", "limit",
-           "share", "scaled", "limited by");
-    for (const bench_row *r = row; r < row + n; r++)
-        printf("%14d %8d %11.1f %11.1f %6.0f %% %6.0f %%  %s\n", r->batch,
-               r->context ? r->context : r->n_tok, r->tok_s, r->limit_tok_s, 100 * r->share,
-               100 * r->scaled_share, r->limited_by);
-}
 
 static int print_bench_table(const bench *b)
 {
@@ -335,8 +313,15 @@ static int print_bench_table(const bench *b)
            b->machine.int8_gop_s, b->machine.int8_scaled_gop_s);
     printf("run      %d tokens generated after each prompt, median of %d, flexinfer %s\n",
            b->o->n_gen, b->o->n_repeat, fx_version());
-    print_rows("prompt", "tokens", b->prompt_row, b->n_prompt);
-    print_rows("decode", "context", b->decode_row, b->n_decode);
+    for (int phase = 0; phase < N_PHASE; phase++) {
+        printf("\n%-6s %7s %8s %11s %11s %8s %8s  %s\n", phase_name[phase], "batch",
+               phase == PROMPT ? "tokens" : "context", "tokens/s", "limit", "share", "scaled",
+               "limited by");
+        for (const bench_row *r = b->row[phase]; r < b->row[phase] + b->n_row[phase]; r++)
+            printf("%14d %8d %11.1f %11.1f %6.0f %% %6.0f %%  %s\n", r->batch,
+                   r->context ? r->context : r->n_tok, r->tok_s, r->limit_tok_s, 100 * r->share,
+                   100 * r->scaled_share, r->limited_by);
+    }
     return 0;
 }
 
@@ -350,41 +335,22 @@ static void print_quoted(const char *text)
     putchar('"');
 }
 
-static void print_csv_row(const bench *b, const char *phase, const bench_row *r)
-{
-    printf("%s,%d,%d,%d,%.6g,%.6g,%.6g,%.6g,%s,", phase, r->batch, r->n_tok, r->context, r->tok_s,
-           r->limit_tok_s, r->share, r->scaled_share, r->limited_by);
-    printf("%.6g,%.6g,%.6g,%.6g,%d,%s,", b->machine.read_gb_s, b->machine.fma_gflop_s,
-           b->machine.int8_gop_s, b->machine.int8_scaled_gop_s, b->model.n_thread,
-           b->model.kernel_path);
-    print_quoted(b->model.name);
-    printf(",%s,%s\n", b->model.type, fx_version());
-}
-
 static int print_bench_csv(const bench *b)
 {
     printf("phase,batch,tokens,context,tokens_per_s,limit_tokens_per_s,share_of_limit,"
            "share_of_scaled_limit,limited_by,read_gbps,fp32_gflops,int8_gops,int8_scaled_gops,"
            "threads,kernel_path,model,type,version\n");
-    for (int i = 0; i < b->n_prompt; i++) print_csv_row(b, "prompt", &b->prompt_row[i]);
-    for (int i = 0; i < b->n_decode; i++) print_csv_row(b, "decode", &b->decode_row[i]);
+    for (int phase = 0; phase < N_PHASE; phase++)
+        for (const bench_row *r = b->row[phase]; r < b->row[phase] + b->n_row[phase]; r++) {
+            printf("%s,%d,%d,%d,%.6g,%.6g,%.6g,%.6g,%s,", phase_name[phase], r->batch, r->n_tok,
+                   r->context, r->tok_s, r->limit_tok_s, r->share, r->scaled_share, r->limited_by);
+            printf("%.6g,%.6g,%.6g,%.6g,%d,%s,", b->machine.read_gb_s, b->machine.fma_gflop_s,
+                   b->machine.int8_gop_s, b->machine.int8_scaled_gop_s, b->model.n_thread,
+                   b->model.kernel_path);
+            print_quoted(b->model.name);
+            printf(",%s,%s\n", b->model.type, fx_version());
+        }
     return 0;
-}
-
-static void print_json_rows(const char *phase, const bench_row *row, int n)
-{
-    printf(",\n  \"%s\": [", phase);
-    for (const bench_row *r = row; r < row + n; r++) {
-        printf("%s\n    {\"batch\": %d, \"tokens\": %d, \"tokens_per_s\": %.6g, "
-               "\"share_of_limit\": %.6g, \"share_of_scaled_limit\": %.6g, "
-               "\"limit_tokens_per_s\": %.6g, \"limited_by\": \"%s\"",
-               r > row ? "," : "", r->batch, r->n_tok, r->tok_s, r->share, r->scaled_share,
-               r->limit_tok_s, r->limited_by);
-        if (r->context)
-            printf(", \"context\": %d, \"mean_context\": %.6g", r->context, r->mean_ctx);
-        printf("}");
-    }
-    printf("]");
 }
 
 static int print_bench_json(const bench *b)
@@ -407,8 +373,20 @@ static int print_bench_json(const bench *b)
         "\"int8_scaled_gops\": %.6g, \"threads\": %d, \"kernel_path\": \"%s\"},\n  \"repeat\": %d",
         p->read_gb_s, p->fma_gflop_s, p->int8_gop_s, p->int8_scaled_gop_s, m->n_thread,
         m->kernel_path, b->o->n_repeat);
-    print_json_rows("prompt", b->prompt_row, b->n_prompt);
-    print_json_rows("decode", b->decode_row, b->n_decode);
+    for (int phase = 0; phase < N_PHASE; phase++) {
+        printf(",\n  \"%s\": [", phase_name[phase]);
+        for (const bench_row *r = b->row[phase]; r < b->row[phase] + b->n_row[phase]; r++) {
+            printf("%s\n    {\"batch\": %d, \"tokens\": %d, \"tokens_per_s\": %.6g, "
+                   "\"share_of_limit\": %.6g, \"share_of_scaled_limit\": %.6g, "
+                   "\"limit_tokens_per_s\": %.6g, \"limited_by\": \"%s\"",
+                   r > b->row[phase] ? "," : "", r->batch, r->n_tok, r->tok_s, r->share,
+                   r->scaled_share, r->limit_tok_s, r->limited_by);
+            if (r->context)
+                printf(", \"context\": %d, \"mean_context\": %.6g", r->context, r->mean_ctx);
+            printf("}");
+        }
+        printf("]");
+    }
     printf("\n}\n");
     fxi_buf_free(&names);
     return 0;
@@ -428,21 +406,9 @@ static int largest_of(const fxi_opt_ints *list, int least)
 static fxi_opt_ints without_repeats(const fxi_opt_ints *list)
 {
     fxi_opt_ints out = {.n = 0};
-    for (int i = 0; i < list->n; i++) {
-        int k = 0;
-        while (k < out.n && out.v[k] != list->v[i]) k++;
-        if (k == out.n) out.v[out.n++] = list->v[i];
-    }
+    for (int i = 0; i < list->n; i++)
+        if (index_of(&out, list->v[i]) < 0) out.v[out.n++] = list->v[i];
     return out;
-}
-
-static void fill_lists(bench *b)
-{
-    const int half = b->model.ctx_tok / 2;
-    const fxi_opt_ints preset = {{half < DEFAULT_PROMPT ? half : DEFAULT_PROMPT}, 1};
-    b->batch = without_repeats(&b->o->batch);
-    b->prompt = without_repeats(b->o->prompts.n ? &b->o->prompts : &preset);
-    b->context = without_repeats(b->o->contexts.n ? &b->o->contexts : &b->prompt);
 }
 
 static fx_status check_fits(const bench *b, const char *option, int n_tok, fx_error *err)
@@ -450,18 +416,6 @@ static fx_status check_fits(const bench *b, const char *option, int n_tok, fx_er
     if ((int64_t)n_tok + b->o->n_gen + 1 <= b->model.ctx_tok) return FX_OK;
     return fxi_fail(err, FX_EINVAL, "%s %d and --gen %d do not fit the context of %d tokens",
                     option, n_tok, b->o->n_gen, b->model.ctx_tok);
-}
-
-// The options with room for the largest batch, and with no time cap on prompt work while others
-// decode.
-static fxi_cli_options with_room(const fxi_cli_options *o)
-{
-    fxi_cli_options with = *o;
-    const int longest = largest_of(&o->contexts, largest_of(&o->prompts, DEFAULT_PROMPT));
-    with.engine.max_seq = largest_of(&o->batch, o->engine.max_seq);
-    with.engine.max_queue_tok = (int64_t)with.engine.max_seq * longest + 1;
-    if (!o->engine.step_ms) with.engine.step_ms = 1 << 20;
-    return with;
 }
 
 static fx_status measure_machine(bench *b, fx_error *err)
@@ -476,29 +430,39 @@ static fx_status measure_machine(bench *b, fx_error *err)
     return FX_OK;
 }
 
-static fx_status measure_engine(bench *b, fx_engine *eng, fx_error *err)
+static fx_status measure_engine(bench *b, fx_error *err)
 {
-    b->model = *fx_engine_info(eng);
-    fill_lists(b);
-    FX_TRY(check_fits(b, "--prompt", largest_of(&b->prompt, 0), err));
-    FX_TRY(check_fits(b, "--context", largest_of(&b->context, 0), err));
+    const fxi_cli_options *o = b->o;
+    b->model = *fx_engine_info(b->eng);
+    const int half = b->model.ctx_tok / 2;
+    const fxi_opt_ints preset = {{half < DEFAULT_PROMPT ? half : DEFAULT_PROMPT}, 1};
+    fxi_opt_ints *prompt = &b->length[PROMPT], *context = &b->length[DECODE];
+    b->batch = without_repeats(&o->batch);
+    *prompt = without_repeats(o->prompts.n ? &o->prompts : &preset);
+    *context = without_repeats(o->contexts.n ? &o->contexts : prompt);
+    FX_TRY(check_fits(b, "--prompt", largest_of(prompt, 0), err));
+    FX_TRY(check_fits(b, "--context", largest_of(context, 0), err));
     FX_TRY(measure_machine(b, err));
     if (!fxi_signals_catch()) return fxi_fail(err, FX_EINTERNAL, "out of file descriptors");
-    return run_bench(b, eng, err);
+    return run_bench(b, err);
 }
 
-// With a trace of whatever was run, even where a run failed.
+// With room for the largest batch, and with no time cap on prompt work while others decode; with a
+// trace of whatever was run, even where a run failed.
 static fx_status measure_all(bench *b, fx_error *err)
 {
-    fx_engine *eng = NULL;
     FILE *trace;
-    const fxi_cli_options with = with_room(b->o);
+    fxi_cli_options with = *b->o;
+    const int longest = largest_of(&with.contexts, largest_of(&with.prompts, DEFAULT_PROMPT));
+    with.engine.max_seq = largest_of(&with.batch, with.engine.max_seq);
+    with.engine.max_queue_tok = (int64_t)with.engine.max_seq * longest + 1;
+    if (!with.engine.step_ms) with.engine.step_ms = 1 << 20;
     FX_TRY(fxi_cli_trace_open(b->o->trace, &trace, err));
-    fx_status st = fxi_cli_open_generator(&with, &eng, err);
-    if (st == FX_OK) st = measure_engine(b, eng, err);
+    fx_status st = fxi_cli_open_generator(&with, &b->eng, err);
+    if (st == FX_OK) st = measure_engine(b, err);
     const fx_status written =
-        fxi_cli_trace_write(b->o->trace, trace, eng, st == FX_OK ? err : NULL);
-    fx_engine_close(eng);
+        fxi_cli_trace_write(b->o->trace, trace, b->eng, st == FX_OK ? err : NULL);
+    fx_engine_close(b->eng);
     FX_TRY(st == FX_OK ? written : st);
     FX_TRY(measure_machine(b, err));
     set_all_limits(b);

@@ -1,6 +1,6 @@
 // cmd_inspect.c - what a model is: header, metadata, tensors, totals, the size of a token in the KV
 // cache, and whether it runs.
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 // cmd_quantize.c - models to new GGUF files: `convert` a Hugging Face folder, `quantize` any model.
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
 
 #include <signal.h>
@@ -29,7 +29,8 @@ static bool is_same_file(const char *a, const char *b)
     return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static fx_status run_order(const rewrite_order *o, int n_thread, fxi_rewritten *done, fx_error *err)
+static fx_status rewrite_file(const rewrite_order *o, int n_thread, fxi_rewritten *done,
+                              fx_error *err)
 {
     fxi_rewrite how = {.mixture = NULL, .imatrix_name = o->imatrix, .on_progress = draw_rewrite};
     fxi_imatrix *matrix = NULL;
@@ -57,7 +58,7 @@ static fx_status run_order(const rewrite_order *o, int n_thread, fxi_rewritten *
     return st;
 }
 
-static int finish_order(const rewrite_order *o, const fxi_cli_options *cli)
+static int run_order(rewrite_order o, int n_thread)
 {
     fx_error err;
     fxi_rewritten done;
@@ -65,10 +66,10 @@ static int finish_order(const rewrite_order *o, const fxi_cli_options *cli)
     if (!fxi_signals_catch()) return fxi_cli_fail("out of file descriptors");
     fxi_signals_stop_on_hup(); // of a file that is half written nothing is left
     signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit fails instead
-    fx_status st = run_order(o, cli->engine.n_thread, &done, &err);
+    fx_status st = rewrite_file(&o, n_thread, &done, &err);
     if (fxi_signals_stop()) return FXI_EXIT_SIGNAL + fxi_signals_stop();
     if (st != FX_OK) return fxi_cli_fail("%s", err.text);
-    printf("%s: %s of tensors from %s\n", o->to, fxi_cli_size(done.out_bytes, to),
+    printf("%s: %s of tensors from %s\n", o.to, fxi_cli_size(done.out_bytes, to),
            fxi_cli_size(done.in_bytes, from));
     return 0;
 }
@@ -79,13 +80,13 @@ int fxi_cmd_convert(const fxi_cli_options *o, const fxi_opt_rest *rest)
         fxi_cli_fail("missing --output FILE (see 'flexinfer help convert')");
         return FXI_EXIT_USAGE;
     }
-    const rewrite_order order = {rest->arg[0], o->output, o->type, NULL, "converting"};
-    return finish_order(&order, o);
+    return run_order((rewrite_order){rest->arg[0], o->output, o->type, NULL, "converting"},
+                     o->engine.n_thread);
 }
 
 int fxi_cmd_quantize(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
-    const rewrite_order order = {rest->arg[0], rest->arg[1], rest->arg[2], o->imatrix,
-                                 "quantizing"};
-    return finish_order(&order, o);
+    return run_order(
+        (rewrite_order){rest->arg[0], rest->arg[1], rest->arg[2], o->imatrix, "quantizing"},
+        o->engine.n_thread);
 }

@@ -1,7 +1,7 @@
 // cmd_run.c - `flexinfer run`: one completion, or a chat in the terminal or from a pipe.
 #include "base/system/clock.h"
 #include "base/system/grow.h"
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
 
 #include <errno.h>
@@ -19,33 +19,28 @@
 // their text is printed.
 
 typedef struct completion {
-    fxi_buf text;
+    fxi_buf text;       // written
+    pthread_mutex_t mu; // guards what follows, until the request has ended
+    fxi_buf pending;    // text not yet written
+    bool last;          // the request has ended, and nothing below changes any more
+    bool no_memory;     // an event's text was lost
     fx_finish finish;
     int n_prompt, n_generated;
     double start_s, first_s, end_s; // of the clock; first_s 0: no token has come
-} completion;
-
-typedef struct text_stream {
-    pthread_mutex_t mu;
-    fxi_buf pending; // guarded by mu: text not yet written
-    bool last;       // guarded by mu: the request has ended, and nothing below changes any more
-    bool no_memory;  // an event's text was lost
-    completion *out; // guarded by mu, but for its text
     char error[FX_ERROR_TEXT_BYTES];
-} text_stream;
+} completion;
 
 static void add_event_text(void *ud, const fx_event *ev)
 {
-    text_stream *s = ud;
-    completion *out = s->out;
+    completion *s = ud;
     pthread_mutex_lock(&s->mu);
-    if (ev->token >= 0 && out->first_s == 0) out->first_s = fxi_now_s();
+    if (ev->token >= 0 && s->first_s == 0) s->first_s = fxi_now_s();
     if (ev->text_bytes && !fxi_buf_add(&s->pending, ev->text, ev->text_bytes)) s->no_memory = true;
-    out->n_prompt = ev->n_prompt;
-    out->n_generated = ev->n_generated;
+    s->n_prompt = ev->n_prompt;
+    s->n_generated = ev->n_generated;
     if (ev->finish != FX_FINISH_NONE) {
-        out->end_s = fxi_now_s();
-        out->finish = ev->finish;
+        s->end_s = fxi_now_s();
+        s->finish = ev->finish;
         if (ev->error) snprintf(s->error, sizeof s->error, "%s", ev->error);
     }
     s->last = ev->last;
@@ -55,7 +50,7 @@ static void add_event_text(void *ud, const fx_event *ev)
 
 // Writes until the request has ended, and waits for that end even after a failure: the engine holds
 // our callback.
-static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, fx_error *err)
+static fx_status write_until_end(completion *s, fx_engine *eng, uint64_t id, fx_error *err)
 {
     fxi_buf text = {0};
     fx_status st = FX_OK;
@@ -72,7 +67,7 @@ static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, fx
         if (st == FX_OK && text.n &&
             (fwrite(text.p, 1, text.n, stdout) != text.n || fflush(stdout) != 0))
             st = fxi_fail(err, FX_EIO, "cannot write to stdout: %s", strerror(errno));
-        if (text.n && !fxi_buf_add(&s->out->text, text.p, text.n)) s->no_memory = true;
+        if (text.n && !fxi_buf_add(&s->text, text.p, text.n)) s->no_memory = true;
         if (!is_cancelled && (st != FX_OK || fxi_signals_stop())) {
             fx_cancel(eng, id);
             is_cancelled = true;
@@ -82,34 +77,33 @@ static fx_status write_until_end(text_stream *s, fx_engine *eng, uint64_t id, fx
     return st;
 }
 
-// Runs a request (this sets its callback fields), writes its text to stdout as it arrives and
-// collects it in *out, whose text the caller frees. A signal cancels the request. Errors: those of
-// fx_submit; FX_EIO (stdout); FX_EINTERNAL (the request failed); FX_ENOMEM.
-static fx_status run_completion(fx_engine *eng, fx_request *req, completion *out, fx_error *err)
-{
-    text_stream s = {.mu = PTHREAD_MUTEX_INITIALIZER, .out = out};
-    *out = (completion){.finish = FX_FINISH_NONE, .start_s = fxi_now_s()};
-    req->on_event = add_event_text;
-    req->ud = &s;
-    uint64_t id;
-    fx_status st = fx_submit(eng, req, &id, err);
-    if (st == FX_OK) st = write_until_end(&s, eng, id, err);
-    if (st == FX_OK && out->finish == FX_FINISH_ERROR)
-        st = fxi_fail(err, FX_EINTERNAL, "%s", s.error);
-    else if (st == FX_OK && s.no_memory)
-        st = fxi_fail(err, FX_ENOMEM, "out of memory for the answer's text");
-    fxi_buf_free(&s.pending);
-    pthread_mutex_destroy(&s.mu);
-    return st;
-}
-
-static fx_request sampled_request(const fxi_cli_options *o)
+// Completes the prompt up to the text `stop`, NULL: to its end. Writes the text to stdout as it
+// arrives and collects it in *out, whose text the caller frees. A signal cancels the request.
+// Errors: those of fx_submit; FX_EIO (stdout); FX_EINTERNAL (the request failed); FX_ENOMEM.
+static fx_status run_completion(fx_engine *eng, const fxi_cli_options *o, const fx_tokens *prompt,
+                                const char *stop, completion *out, fx_error *err)
 {
     fx_request req = fx_request_default();
+    *out = (completion){.mu = PTHREAD_MUTEX_INITIALIZER, .start_s = fxi_now_s()};
+    req.prompt = prompt->id;
+    req.n_prompt = prompt->n;
     req.max_tok = o->max_tok;
     req.sampling = o->sampling;
     req.ignore_eos = o->ignore_eos;
-    return req;
+    req.stop = &stop;
+    req.n_stop = stop != NULL;
+    req.on_event = add_event_text;
+    req.ud = out;
+    uint64_t id;
+    fx_status st = fx_submit(eng, &req, &id, err);
+    if (st == FX_OK) st = write_until_end(out, eng, id, err);
+    if (st == FX_OK && out->finish == FX_FINISH_ERROR)
+        st = fxi_fail(err, FX_EINTERNAL, "%s", out->error);
+    else if (st == FX_OK && out->no_memory)
+        st = fxi_fail(err, FX_ENOMEM, "out of memory for the answer's text");
+    fxi_buf_free(&out->pending);
+    pthread_mutex_destroy(&out->mu);
+    return st;
 }
 
 static void print_figures(const fx_engine *eng, const completion *a)
@@ -183,31 +177,18 @@ static void run_chat_command(conversation *c, const char *line)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static fx_status ask_model(conversation *c, completion *a, fx_error *err)
-{
-    static const char *const turn[] = {
-        "\nUser:"}; // where a model without a template would make up the user's next line
-    fx_tokens prompt = {0};
-    FX_TRY(fx_chat_tokenize(c->eng, c->msg, c->n_msg, &prompt, err));
-    fx_request req = sampled_request(c->o);
-    req.prompt = prompt.id;
-    req.n_prompt = prompt.n;
-    if (!fx_engine_info(c->eng)->has_chat_template) {
-        req.stop = turn;
-        req.n_stop = 1;
-    }
-    fx_status st = run_completion(c->eng, &req, a, err);
-    fx_tokens_free(&prompt);
-    return st;
-}
-
 static fx_status answer_message(conversation *c, const char *line, size_t n_bytes, fx_error *err)
 {
+    // Where a model without a template would make up the user's next line.
+    const char *turn = fx_engine_info(c->eng)->has_chat_template ? NULL : "\nUser:";
     completion a = {.finish = FX_FINISH_NONE};
+    fx_tokens prompt = {0};
     size_t before = c->n_msg;
     fx_status st = add_message(c, "user", line, n_bytes, err);
-    if (st == FX_OK) st = ask_model(c, &a, err);
+    if (st == FX_OK) st = fx_chat_tokenize(c->eng, c->msg, c->n_msg, &prompt, err);
+    if (st == FX_OK) st = run_completion(c->eng, c->o, &prompt, turn, &a, err);
     if (st == FX_OK) st = add_message(c, "assistant", a.text.p, a.text.n, err);
+    fx_tokens_free(&prompt);
     fxi_buf_free(&a.text);
     if (st != FX_OK) {
         drop_messages_from(c, before);
@@ -284,12 +265,7 @@ static int run_once(fx_engine *eng, const fxi_cli_options *o)
     fx_tokens prompt = {0};
     fx_status st =
         fx_tokenize(eng, o->prompt, strlen(o->prompt), FX_TOKENIZE_PROMPT, &prompt, &err);
-    if (st == FX_OK) {
-        fx_request req = sampled_request(o);
-        req.prompt = prompt.id;
-        req.n_prompt = prompt.n;
-        st = run_completion(eng, &req, &a, &err);
-    }
+    if (st == FX_OK) st = run_completion(eng, o, &prompt, NULL, &a, &err);
     fx_tokens_free(&prompt);
     fxi_buf_free(&a.text);
     if (st != FX_OK) return fxi_cli_fail("%s", err.text);

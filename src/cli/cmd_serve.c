@@ -5,7 +5,7 @@
 #include "base/system/memory.h"  // defines: fxi_core_dump_shrink
 #include "base/system/regions.h" // defines: fxi_heap_map_large
 #include "base/text/utf8.h"      // defines: fxi_utf8_vprint
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
 #include "server/log/log.h"
 #include "server/server.h"
@@ -66,7 +66,7 @@ const char *fxi_cli_otlp_endpoint(const fxi_cli_options *o, fxi_buf *made)
 // ---- messages ----------------------------------------------------------------------------------
 //
 // As text these are lines without a time, for the person who starts the program; with --log-format
-// json each is an object like the others.
+// json each is an object like the others. Warnings begin with the word.
 
 typedef struct serve_run {
     const fxi_cli_options *o;
@@ -82,8 +82,16 @@ static void say_line(const serve_run *r, fxi_line *l)
     fxi_line_free(l);
 }
 
-static void say_event(const serve_run *r, fxi_level level, const char *event, const char *text)
+__attribute__((format(printf, 4, 5))) static void say_event(const serve_run *r, fxi_level level,
+                                                            const char *event, const char *fmt, ...)
 {
+    char text[FX_ERROR_TEXT_BYTES + 64] = "";
+    if (level == FXI_LEVEL_WARN) strcpy(text, "warning: ");
+    const size_t n = strlen(text);
+    va_list args;
+    va_start(args, fmt);
+    fxi_utf8_vprint(text + n, sizeof text - n, fmt, args);
+    va_end(args);
     if (!r->opt.log_json) {
         fxi_log_add(r->log, text);
         return;
@@ -93,27 +101,8 @@ static void say_event(const serve_run *r, fxi_level level, const char *event, co
     say_line(r, &l);
 }
 
-__attribute__((format(printf, 2, 3))) static void say_text(const serve_run *r, const char *fmt, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, fmt);
-    fxi_utf8_vprint(text, sizeof text, fmt, args);
-    va_end(args);
-    fxi_log_add(r->log, text);
-}
-
-__attribute__((format(printf, 2, 3))) static void say_warning(const serve_run *r, const char *fmt,
-                                                              ...)
-{
-    char text[512] = "warning: ";
-    const size_t n = strlen(text);
-    va_list args;
-    va_start(args, fmt);
-    fxi_utf8_vprint(text + n, sizeof text - n, fmt, args);
-    va_end(args);
-    say_event(r, FXI_LEVEL_WARN, "warning", text);
-}
+#define say_text(r, ...)    say_event(r, FXI_LEVEL_INFO, "start", __VA_ARGS__)
+#define say_warning(r, ...) say_event(r, FXI_LEVEL_WARN, "warning", __VA_ARGS__)
 
 // ---- start --------------------------------------------------------------------------------------
 
@@ -172,12 +161,12 @@ static void say_start(const serve_run *r, const fx_engine *eng)
 static void say_address(const serve_run *r)
 {
     const fxi_server_options *opt = &r->opt;
-    const fxi_key_facts keys = fxi_server_look_at_keys(r->srv);
+    bool is_exposed;
+    const int n_key = fxi_server_count_keys(r->srv, &is_exposed);
     const bool v6 = strchr(opt->host, ':');
     const bool is_open = strncmp(opt->host, "127.", 4) != 0 && strcmp(opt->host, "::1") != 0 &&
                          strcmp(opt->host, "localhost") != 0;
-    char text[320];
-    if (is_open && !keys.n_key)
+    if (is_open && !n_key)
         say_warning(r,
                     "%.100s can be reached from other machines, and no API key is needed "
                     "(--api-key-file)",
@@ -187,14 +176,14 @@ static void say_address(const serve_run *r)
                     "%.100s can be reached from other machines, and keys and texts are sent as "
                     "plain text (--tls-cert)",
                     opt->host);
-    if (fxi_name_list_has(&opt->cors, "*") && !keys.n_key)
+    if (fxi_name_list_has(&opt->cors, "*") && !n_key)
         say_warning(r, "any web page may use this server (--cors)");
-    if (keys.is_exposed)
+    if (is_exposed)
         say_warning(r, "%.200s can be read or changed by users other than its owner",
                     opt->key_file);
-    snprintf(text, sizeof text, "listening on %s://%s%.100s%s:%d", opt->tls_cert ? "https" : "http",
-             v6 ? "[" : "", opt->host, v6 ? "]" : "", fxi_server_port(r->srv));
-    say_event(r, FXI_LEVEL_INFO, "listening", text);
+    say_event(r, FXI_LEVEL_INFO, "listening", "listening on %s://%s%.100s%s:%d",
+              opt->tls_cert ? "https" : "http", v6 ? "[" : "", opt->host, v6 ? "]" : "",
+              fxi_server_port(r->srv));
 }
 
 // ---- --check-config ----------------------------------------------------------------------------
@@ -254,15 +243,12 @@ static uint64_t count_dropped(void *ud)
 
 static void reload_keys(const serve_run *r)
 {
-    char text[FX_ERROR_TEXT_BYTES + 64];
-    int n_key = 0;
     fx_error err;
-    const bool ok = fxi_server_reload_keys(r->srv, &n_key, &err) == FX_OK;
-    if (ok)
-        snprintf(text, sizeof text, "%d API keys read", n_key);
+    if (fxi_server_reload_keys(r->srv, &err) == FX_OK)
+        say_event(r, FXI_LEVEL_INFO, "keys", "%d API keys read",
+                  fxi_server_count_keys(r->srv, NULL));
     else
-        snprintf(text, sizeof text, "warning: the API keys stay as they were: %s", err.text);
-    say_event(r, ok ? FXI_LEVEL_INFO : FXI_LEVEL_WARN, "keys", text);
+        say_event(r, FXI_LEVEL_WARN, "keys", "the API keys stay as they were: %s", err.text);
 }
 
 // The log is closed before a last word, so that the lines stay in order.
@@ -289,7 +275,7 @@ static int serve_engine(serve_run *r, fx_engine *eng)
     notify_manager("STOPPING=1");
     say_event(r, FXI_LEVEL_INFO, "stop", "stopping");
     if (!fxi_server_drain(r->srv, (double)r->o->drain_timeout_s))
-        say_event(r, FXI_LEVEL_WARN, "drain", "warning: answers were cut off");
+        say_event(r, FXI_LEVEL_WARN, "drain", "answers were cut off");
     fxi_server_stop(r->srv);
     fxi_log_close(r->log, LOG_WAIT_S);
     return 0;
@@ -310,7 +296,8 @@ static int run_server(serve_run *r)
     r->opt.log_dropped = count_dropped;
     if (fxi_server_open(&r->opt, &r->srv, &err) != FX_OK) return fail_run(r, err.text);
     if (r->o->server.key_file || (manager && *manager)) fxi_signals_catch_hup();
-    if (fxi_cli_open(r->o, &eng, &err) != FX_OK) return fail_run(r, err.text);
+    if (fxi_cli_open_engine(fxi_cli_engine_options(r->o), &eng, &err) != FX_OK)
+        return fail_run(r, err.text);
     // Until now a signal ended the process: nothing was running.
     const int rc =
         fxi_signals_catch() ? serve_engine(r, eng) : fail_run(r, "out of file descriptors");

@@ -1,5 +1,5 @@
 // cmd_tokenize.c - text on stdin to token ids on stdout, or back.
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
 
 #include <errno.h>

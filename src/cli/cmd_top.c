@@ -2,10 +2,9 @@
 //
 // It asks for /kv/snapshot four times a second and for /metrics once, draws, and waits. A key or a
 // signal ends a request that takes long, which is made again once the key has had its effect.
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
-#include "cli/top/screen.h"
-#include "cli/top/top_view.h"
+#include "cli/top/top.h"
 
 #include <errno.h>
 #include <math.h>
@@ -123,8 +122,9 @@ static fx_status print_screen(const top_run *t, fx_error *err)
     fxi_buf text = {0};
     const char *columns = getenv("COLUMNS");
     const int n = columns ? atoi(columns) : 0;
-    bool ok = fxi_screen_make(&s, fxi_top_height(&t->state), n >= 40 && n <= 1000 ? n : ONCE_COLS);
-    ok = ok && fxi_top_draw(&s, &t->state, &t->view) && fxi_screen_text(&s, &text);
+    const int n_col = n >= 40 && n <= 1000 ? n : ONCE_COLS;
+    const bool ok = fxi_top_draw(&s, fxi_top_height(&t->state), n_col, &t->state, &t->view) &&
+                    fxi_screen_text(&s, &text);
     if (ok) fwrite(text.p, 1, text.n, stdout);
     fxi_buf_free(&text);
     fxi_screen_free(&s);
@@ -157,58 +157,17 @@ static fx_status show_once(top_run *t, fx_error *err)
 
 #ifdef FX_NCURSES
 
-static bool draw_terminal(top_run *t)
-{
-    fxi_screen s;
-    int n_row, n_col;
-    fxi_curses_size(&n_row, &n_col);
-    const size_t n = fxi_top_rows(&t->state), n_shown = fxi_top_rows_shown(n_row);
-    const size_t last = n > n_shown ? n - n_shown : 0;
-    if (t->view.first > last) t->view.first = last;
-    const bool ok = fxi_screen_make(&s, n_row, n_col) && fxi_top_draw(&s, &t->state, &t->view);
-    if (ok) fxi_curses_show(&s);
-    fxi_screen_free(&s);
-    return ok;
-}
-
-// False: the user has seen enough.
-static bool take_pressed_keys(fxi_top_view *v)
-{
-    for (fxi_top_key key; (key = fxi_curses_key()) != FXI_KEY_NONE;) {
-        int n_row, n_col;
-        fxi_curses_size(&n_row, &n_col);
-        const bool is_page = key == FXI_KEY_PAGE_UP || key == FXI_KEY_PAGE_DOWN;
-        const size_t by = is_page ? fxi_top_rows_shown(n_row) : 1;
-        switch (key) {
-        case FXI_KEY_QUIT: return false;
-        case FXI_KEY_PAUSE: v->is_paused = !v->is_paused; break;
-        case FXI_KEY_SORT: v->sort = (v->sort + 1) % FXI_TOP_N_SORT; break;
-        case FXI_KEY_REVERSE: v->is_reversed = !v->is_reversed; break;
-        case FXI_KEY_HELP: v->shows_help = !v->shows_help; break;
-        case FXI_KEY_HOME: v->first = 0; break;
-        case FXI_KEY_END: v->first = SIZE_MAX / 2; break; // drawing brings it back
-        case FXI_KEY_UP:
-        case FXI_KEY_PAGE_UP: v->first = v->first > by ? v->first - by : 0; break;
-        case FXI_KEY_DOWN:
-        case FXI_KEY_PAGE_DOWN: v->first += by; break;
-        default: break;
-        }
-    }
-    return true;
-}
-
 static fx_status run_terminal(top_run *t, fx_error *err)
 {
     fx_error trouble;
     double ask_s = 0, again_s = AGAIN_S;
     bool ok = true;
-    FX_TRY(fxi_curses_open(err));
-    t->view.is_utf8 = fxi_curses_is_utf8();
-    while (ok && take_pressed_keys(&t->view) && !fxi_signals_stop()) {
+    FX_TRY(fxi_curses_open(&t->view.is_utf8, err));
+    while (ok && fxi_curses_take_keys(&t->view) && !fxi_signals_stop()) {
         struct pollfd p[] = {{.fd = STDIN_FILENO, .events = POLLIN},
                              {.fd = t->stop_fd, .events = POLLIN}};
         const double left_s = t->view.is_paused ? MAX_AGAIN_S : fmax(ask_s - fxi_now_s(), 0);
-        ok = draw_terminal(t);
+        ok = fxi_curses_draw(&t->state, &t->view);
         const int n_ready = poll(p, 2, (int)ceil(left_s * 1e3));
         if (p[0].revents & (POLLHUP | POLLERR)) break; // the terminal has gone
         if (n_ready || t->view.is_paused) continue;

@@ -1,5 +1,5 @@
 // commands.c - the commands of flexinfer, as help and the manual page show them.
-#include "cli/command.h"
+#include "cli/cli.h"
 
 static const char bench_note[] =
     "Each batch runs with prompts of each length; rates are of all sequences together.\n"

@@ -1,6 +1,6 @@
 // load.c - opens the engine that the options describe; writes what it did last as a Chrome trace.
 #include "base/fail.h"
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
 
 #include <errno.h>
@@ -56,14 +56,9 @@ fx_status fxi_cli_open_engine(fx_options opt, fx_engine **out, fx_error *err)
     return FX_OK;
 }
 
-fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err)
-{
-    return fxi_cli_open_engine(fxi_cli_engine_options(o), out, err);
-}
-
 fx_status fxi_cli_open_generator(const fxi_cli_options *o, fx_engine **out, fx_error *err)
 {
-    FX_TRY(fxi_cli_open(o, out, err));
+    FX_TRY(fxi_cli_open_engine(fxi_cli_engine_options(o), out, err));
     if (fx_engine_info(*out)->generates) return FX_OK;
     fx_engine_close(*out);
     *out = NULL;

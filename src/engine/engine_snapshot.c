@@ -74,22 +74,11 @@ static bool add_requests(fxi_taken_snapshot *t, fxi_buf *seq, const fxi_request_
     return ok;
 }
 
-static int compare_requests(const void *a, const void *b)
-{
-    const fx_request_view *x = a, *y = b;
-    return (x->id > y->id) - (x->id < y->id);
-}
-
 static int compare_cached_seqs(const void *a, const void *b)
 {
     const fxi_seq *x = *(const fxi_seq *const *)a, *y = *(const fxi_seq *const *)b;
     if (x->request->id != y->request->id) return x->request->id < y->request->id ? -1 : 1;
     return (x->choice > y->choice) - (x->choice < y->choice);
-}
-
-static void sort_list(fxi_buf *list, size_t row_bytes, int (*compare)(const void *, const void *))
-{
-    if (list->n) qsort(list->p, list->n / row_bytes, row_bytes, compare);
 }
 
 // ---- their caches ------------------------------------------------------------------------------
@@ -128,10 +117,10 @@ static bool collect_engine(fxi_taken_snapshot *t, fx_engine *eng)
     const bool ok = add_requests(t, &seq, &eng->sched.running) &&
                     add_requests(t, &seq, &eng->sched.waiting) &&
                     add_requests(t, &seq, &eng->sched.aside);
-    sort_list(&t->request, sizeof(fx_request_view), compare_requests);
-    sort_list(&seq, sizeof(const fxi_seq *), compare_cached_seqs);
-    const bool done =
-        ok && collect_spans(t, eng->kv, ROWS(const fxi_seq *, &seq), N_ROW(const fxi_seq *, &seq));
+    const size_t n_seq = N_ROW(const fxi_seq *, &seq);
+    fxi_snapshot_sort_rows(&t->request, sizeof(fx_request_view));
+    if (n_seq) qsort(seq.p, n_seq, sizeof(const fxi_seq *), compare_cached_seqs);
+    const bool done = ok && collect_spans(t, eng->kv, ROWS(const fxi_seq *, &seq), n_seq);
     fxi_buf_free(&seq);
     return done;
 }
@@ -164,16 +153,14 @@ static void fill_head(fx_engine *eng, fxi_taken_snapshot *t)
 
 // ---- one after the other -----------------------------------------------------------------------
 
-// Makes *t, which is taken over, the newest one, and tells of it.
+// Makes *t, which is taken over, the newest one, if there are still subscribers, and tells of it.
 static void publish_taken(fxi_snapshots *s, fxi_taken_snapshot *t)
 {
+    fxi_taken_snapshot *drop = t;
     pthread_mutex_lock(&s->mu);
-    fxi_taken_snapshot *drop = s->newest;
     if (atomic_load(&s->n_subscriber) > 0) {
+        drop = s->newest;
         s->newest = t;
-    } else {
-        s->newest = NULL;
-        fx_snapshot_unref(&t->head);
     }
     pthread_mutex_unlock(&s->mu);
     fx_snapshot_unref(drop ? &drop->head : NULL);

@@ -11,11 +11,11 @@ typedef struct meter_cell {
 typedef struct kv_meter {
     vt_vmm vmm;
     vt_vmm_ops ops;
-    vt_vmm *inner; // owned, unless `leaves`
+    vt_vmm *inner;
+    bool owns_inner; // closes it
     meter_cell cell[FX_N_DRIVER_OP];
     _Atomic uint64_t moved_bytes, moved_ns;
     double run_share;
-    bool leaves; // close leaves `inner` open
 } kv_meter;
 
 static kv_meter *meter_of(const vt_vmm *vmm)
@@ -42,7 +42,29 @@ static vt_status count_call(vt_vmm *vmm, fx_driver_op op, uint64_t start_ns, vt_
     return st;
 }
 
-// An operation with these parameters beside the backend, which is called with these arguments.
+// X(name, count, params, ...): an operation with these parameters next to the backend, which is
+// called with these arguments, and counted as `count` of fx_driver_op.
+#define METERED_OPS(X)                                                                             \
+    X(reserve, reserve, (size_t n, uintptr_t * addr), n, addr)                                     \
+    X(unreserve, unreserve, (uintptr_t addr, size_t n), addr, n)                                   \
+    X(create, create, (uint64_t index, uint64_t n), index, n)                                      \
+    X(destroy, destroy, (uint64_t index, uint64_t n), index, n)                                    \
+    X(map, map, (uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n, vt_vmm_use use),      \
+      addr, slice, index, n, use)                                                                  \
+    X(map_each, map,                                                                               \
+      (uintptr_t addr, uint32_t slice, const uint64_t *index, uint64_t n, vt_vmm_use use), addr,   \
+      slice, index, n, use)                                                                        \
+    X(protect, protect, (uintptr_t addr, size_t n, vt_vmm_use use), addr, n, use)                  \
+    X(unmap, unmap, (uintptr_t addr, size_t n), addr, n)                                           \
+    X(fetch, fetch,                                                                                \
+      (uintptr_t dst, uint32_t slice, uint64_t index, size_t at, size_t n, vt_vmm_order order),    \
+      dst, slice, index, at, n, order)                                                             \
+    X(copy_each, fetch, (const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order), copy, n, order) \
+    X(store, store, (uint32_t slice, uint64_t index, size_t at, uintptr_t src, size_t n), slice,   \
+      index, at, src, n)                                                                           \
+    X(zero, zero, (uintptr_t addr, size_t n, vt_vmm_order order), addr, n, order)
+
+#define METER_PARAMS(...) __VA_ARGS__
 #define METERED(name, op, params, ...)                              \
     static vt_status meter_##name(vt_vmm *vmm, METER_PARAMS params) \
     {                                                               \
@@ -51,28 +73,7 @@ static vt_status count_call(vt_vmm *vmm, fx_driver_op op, uint64_t start_ns, vt_
         const vt_status st = in->ops->name(in, __VA_ARGS__);        \
         return count_call(vmm, FX_DRIVER_##op, start_ns, st);       \
     }
-#define METER_PARAMS(...) __VA_ARGS__
-
-// ---- counted ----------------------------------------------------------------------------------
-
-METERED(reserve, reserve, (size_t n, uintptr_t *addr), n, addr)
-METERED(unreserve, unreserve, (uintptr_t addr, size_t n), addr, n)
-METERED(create, create, (uint64_t index, uint64_t n), index, n)
-METERED(destroy, destroy, (uint64_t index, uint64_t n), index, n)
-METERED(map, map, (uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n, vt_vmm_use use),
-        addr, slice, index, n, use)
-METERED(map_each, map,
-        (uintptr_t addr, uint32_t slice, const uint64_t *index, uint64_t n, vt_vmm_use use), addr,
-        slice, index, n, use)
-METERED(protect, protect, (uintptr_t addr, size_t n, vt_vmm_use use), addr, n, use)
-METERED(unmap, unmap, (uintptr_t addr, size_t n), addr, n)
-METERED(fetch, fetch,
-        (uintptr_t dst, uint32_t slice, uint64_t index, size_t at, size_t n, vt_vmm_order order),
-        dst, slice, index, at, n, order)
-METERED(copy_each, fetch, (const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order), copy, n, order)
-METERED(store, store, (uint32_t slice, uint64_t index, size_t at, uintptr_t src, size_t n), slice,
-        index, at, src, n)
-METERED(zero, zero, (uintptr_t addr, size_t n, vt_vmm_order order), addr, n, order)
+METERED_OPS(METERED)
 
 static vt_status count_move(vt_vmm *vmm, fx_driver_op op, uint64_t start_ns, size_t size_bytes,
                             vt_status st)
@@ -105,24 +106,27 @@ static vt_status meter_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, si
 
 // ---- passed on --------------------------------------------------------------------------------
 
+// X(type, name, params, ...): the same, not counted.
+#define PASSED_OPS(X)                                                                           \
+    X(size_t, granularity, (vt_vmm * vmm), inner_of(vmm))                                       \
+    X(bool, can_protect, (vt_vmm * vmm), inner_of(vmm))                                         \
+    X(bool, creates_zeroed, (vt_vmm * vmm), inner_of(vmm))                                      \
+    X(vt_status, configure, (vt_vmm * vmm, const vt_vmm_geometry *geo), inner_of(vmm), geo)     \
+    X(vt_status, fence, (vt_vmm * vmm, uint64_t * ticket), inner_of(vmm), ticket)               \
+    X(vt_status, passed, (vt_vmm * vmm, uint64_t ticket, bool wait, bool *is_passed),           \
+      inner_of(vmm), ticket, wait, is_passed)                                                   \
+    X(vt_status, resident, (vt_vmm * vmm, uint64_t * n), inner_of(vmm), n)                      \
+    X(vt_status, mapped, (vt_vmm * vmm, uint64_t * n, uint64_t * n_mapping), inner_of(vmm), n,  \
+      n_mapping)                                                                                \
+    X(vt_status, swap_open, (vt_vmm * vmm, const char *dir, uint64_t n), inner_of(vmm), dir, n) \
+    X(void, swap_drop, (vt_vmm * vmm, uint64_t offset, size_t n), inner_of(vmm), offset, n)
+
 #define PASSED_ON(type, name, params, ...)            \
     static type meter_##name(METER_PARAMS params)     \
     {                                                 \
         return inner_of(vmm)->ops->name(__VA_ARGS__); \
     }
-
-PASSED_ON(size_t, granularity, (vt_vmm * vmm), inner_of(vmm))
-PASSED_ON(bool, can_protect, (vt_vmm * vmm), inner_of(vmm))
-PASSED_ON(bool, creates_zeroed, (vt_vmm * vmm), inner_of(vmm))
-PASSED_ON(vt_status, configure, (vt_vmm * vmm, const vt_vmm_geometry *geo), inner_of(vmm), geo)
-PASSED_ON(vt_status, fence, (vt_vmm * vmm, uint64_t *ticket), inner_of(vmm), ticket)
-PASSED_ON(vt_status, passed, (vt_vmm * vmm, uint64_t ticket, bool wait, bool *is_passed),
-          inner_of(vmm), ticket, wait, is_passed)
-PASSED_ON(vt_status, resident, (vt_vmm * vmm, uint64_t *n), inner_of(vmm), n)
-PASSED_ON(vt_status, mapped, (vt_vmm * vmm, uint64_t *n, uint64_t *n_mapping), inner_of(vmm), n,
-          n_mapping)
-PASSED_ON(vt_status, swap_open, (vt_vmm * vmm, const char *dir, uint64_t n), inner_of(vmm), dir, n)
-PASSED_ON(void, swap_drop, (vt_vmm * vmm, uint64_t offset, size_t n), inner_of(vmm), offset, n)
+PASSED_OPS(PASSED_ON)
 
 static uint64_t meter_max_runs(vt_vmm *vmm)
 {
@@ -133,38 +137,20 @@ static uint64_t meter_max_runs(vt_vmm *vmm)
 
 static void meter_close(vt_vmm *vmm)
 {
-    if (!meter_of(vmm)->leaves) inner_of(vmm)->ops->close(inner_of(vmm));
+    if (meter_of(vmm)->owns_inner) inner_of(vmm)->ops->close(inner_of(vmm));
     free(meter_of(vmm));
 }
 
+#define METERED_MEMBER(name, ...)      .name = meter_##name,
+#define PASSED_MEMBER(type, name, ...) .name = meter_##name,
 static const vt_vmm_ops meter_ops = {
     .name = "meter",
-    .granularity = meter_granularity,
     .max_runs = meter_max_runs,
-    .can_protect = meter_can_protect,
-    .creates_zeroed = meter_creates_zeroed,
-    .reserve = meter_reserve,
-    .unreserve = meter_unreserve,
-    .create = meter_create,
-    .destroy = meter_destroy,
-    .map = meter_map,
-    .map_each = meter_map_each,
-    .protect = meter_protect,
-    .unmap = meter_unmap,
-    .fetch = meter_fetch,
-    .store = meter_store,
-    .copy_each = meter_copy_each,
-    .zero = meter_zero,
     .swap_write = meter_swap_write,
     .swap_read = meter_swap_read,
-    .configure = meter_configure,
-    .fence = meter_fence,
-    .passed = meter_passed,
-    .resident = meter_resident,
-    .mapped = meter_mapped,
-    .swap_open = meter_swap_open,
-    .swap_drop = meter_swap_drop,
     .close = meter_close,
+    METERED_OPS(METERED_MEMBER) // those counted
+    PASSED_OPS(PASSED_MEMBER)   // and those passed on
 };
 
 // ---- life -------------------------------------------------------------------------------------
@@ -177,6 +163,7 @@ vt_status fxi_meter_open(vt_vmm *inner, double run_share, vt_vmm **out)
     m->ops = meter_ops;
     m->vmm.ops = &m->ops;
     m->inner = inner;
+    m->owns_inner = !inner;
     m->run_share = run_share;
     vt_status st = inner ? VT_OK : vt_vmm_host_open(&m->inner);
     if (st != VT_OK) {
@@ -190,16 +177,9 @@ vt_status fxi_meter_open(vt_vmm *inner, double run_share, vt_vmm **out)
     return VT_OK;
 }
 
-void fxi_meter_cancel(vt_vmm *meter, const vt_vmm *inner)
+void fxi_meter_own(vt_vmm *meter)
 {
-    if (!meter) return;
-    if (!inner) inner_of(meter)->ops->close(inner_of(meter));
-    free(meter_of(meter));
-}
-
-void fxi_meter_leave(vt_vmm *meter, const vt_vmm *inner)
-{
-    meter_of(meter)->leaves = inner != NULL;
+    meter_of(meter)->owns_inner = true;
 }
 
 void fxi_meter_add(const vt_vmm *meter, fx_op_stats out[FX_N_DRIVER_OP])

@@ -7,15 +7,12 @@
 #include "kv/kv.h"
 #include "vtensor/vmm.h"
 
-// Puts a meter in front of `inner`, or of a new backend on host memory if that is NULL. The meter
-// owns the memory below it: its close closes both. Of the mappings that the system allows,
-// run_share is the manager's limit; 0: all. Errors: those of vt_vmm_host_open, VT_ENOMEM; then *out
-// is NULL and `inner` is still the caller's.
+// Puts a meter in front of `inner`, or of a new backend on host memory if that is NULL. Its close
+// leaves `inner` open until fxi_meter_own, and closes a backend of its own. Of the mappings that
+// the system allows, run_share is the manager's limit; 0: all. Errors: those of vt_vmm_host_open,
+// VT_ENOMEM; then *out is NULL.
 vt_status fxi_meter_open(vt_vmm *inner, double run_share, vt_vmm **out);
-// Frees a meter that no manager took, but not the `inner` that the caller gave it. NULL is allowed.
-void fxi_meter_cancel(vt_vmm *meter, const vt_vmm *inner);
-// The memory below the meter, `inner` if the caller gave it, stays open when the meter is closed.
-void fxi_meter_leave(vt_vmm *meter, const vt_vmm *inner);
+void fxi_meter_own(vt_vmm *meter); // from now on its close closes `inner`, too
 // Adds its calls to those in `out`. Any thread.
 void fxi_meter_add(const vt_vmm *meter, fx_op_stats out[FX_N_DRIVER_OP]);
 fxi_kv_moved fxi_meter_moved(const vt_vmm *meter); // by the calls of the swap

@@ -51,34 +51,27 @@ bool fxi_kv_snapshot_add_node(fxi_kv_snapshot *to, const fx_prefix_node *node)
     return add_list_row(to, &to->node, node, sizeof *node, FX_MAX_PREFIX_NODE);
 }
 
-static int compare_chunk_runs(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b)
 {
-    const fx_chunk_run *x = a, *y = b;
-    return (x->first > y->first) - (x->first < y->first);
-}
-
-static int compare_nodes(const void *a, const void *b)
-{
-    const fx_prefix_node *x = a, *y = b;
-    return (x->id > y->id) - (x->id < y->id);
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
 }
 
 // Most lists are in order already.
-static void sort_list_rows(fxi_buf *list, size_t row_bytes,
-                           int (*compare)(const void *, const void *))
+void fxi_snapshot_sort_rows(fxi_buf *list, size_t row_bytes)
 {
     const size_t n = list->n / row_bytes;
     for (size_t i = 1; i < n; i++)
-        if (compare(list->p + (i - 1) * row_bytes, list->p + i * row_bytes) > 0) {
-            qsort(list->p, n, row_bytes, compare);
+        if (compare_rows(list->p + (i - 1) * row_bytes, list->p + i * row_bytes) > 0) {
+            qsort(list->p, n, row_bytes, compare_rows);
             return;
         }
 }
 
 void fxi_kv_snapshot_sort(fxi_kv_snapshot *to)
 {
-    sort_list_rows(&to->chunk, sizeof(fx_chunk_run), compare_chunk_runs);
-    sort_list_rows(&to->node, sizeof(fx_prefix_node), compare_nodes);
+    fxi_snapshot_sort_rows(&to->chunk, sizeof(fx_chunk_run));
+    fxi_snapshot_sort_rows(&to->node, sizeof(fx_prefix_node));
 }
 
 void fxi_kv_snapshot_free(fxi_kv_snapshot *s)

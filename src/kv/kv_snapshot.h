@@ -39,6 +39,8 @@ void fxi_kv_snapshot_add_segments(fxi_kv_snapshot *to, int i, int group, uint32_
 // False: the list is full, and no further node is taken.
 bool fxi_kv_snapshot_add_node(fxi_kv_snapshot *to, const fx_prefix_node *node);
 
+// Sorts rows by their first member, a uint64_t.
+void fxi_snapshot_sort_rows(fxi_buf *list, size_t row_bytes);
 // Brings lists into their order.
 void fxi_kv_snapshot_sort(fxi_kv_snapshot *to);
 void fxi_kv_snapshot_free(fxi_kv_snapshot *s); // the lists, not what is the caller's

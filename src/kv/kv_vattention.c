@@ -35,11 +35,10 @@ typedef struct batch_row {
 
 typedef struct kv_vattention {
     fxi_kv kv;
-    int n;                             // ranks
-    vt_va *va[FXI_MAX_RANK];           // [n] owned
-    vt_vmm *meter[FXI_MAX_RANK];       // [n] owned by va[]
-    const vt_vmm *given[FXI_MAX_RANK]; // [n] what the meters are before; while it is opened
-    fxi_kv_layout layout;              // of all ranks together
+    int n;                       // ranks
+    vt_va *va[FXI_MAX_RANK];     // [n] owned
+    vt_vmm *meter[FXI_MAX_RANK]; // [n] owned by va[]
+    fxi_kv_layout layout;        // of all ranks together
     size_t tok_bytes;
     uint64_t page_bytes, group_bytes; // of each rank
     uint64_t budget_bytes;
@@ -126,10 +125,9 @@ static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, fx_error
     const vt_va_config cfg = rank_config(&k->kv, shape, k->meter[rank]);
     st = vt_va_init(&cfg, &k->va[rank]);
     if (st != VT_OK) {
-        fxi_meter_cancel(k->meter[rank], given);
+        k->meter[rank]->ops->close(k->meter[rank]);
         return fail_open(st, err);
     }
-    k->given[rank] = given;
     k->n++;
     // All strides follow from the size of a page.
     vt_va_stats va;
@@ -174,13 +172,13 @@ static fx_status kva_open(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *err)
             return fxi_fail(err, FX_EINVAL, "KV cache: vAttention has rows of one size only");
     if (!make_batch(k, shape)) st = fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
     while (k->n < fxi_kv_n_device(shape) && st == FX_OK) st = open_rank(k, shape, err);
-    if (st == FX_OK) {
-        note_mapped(k);
-        return FX_OK;
+    if (st != FX_OK) { // what the caller gave stays the caller's
+        kva_close(kv);
+        return st;
     }
-    for (int r = 0; r < k->n; r++) fxi_meter_leave(k->meter[r], k->given[r]); // the caller's
-    kva_close(kv);
-    return st;
+    for (int r = 0; r < k->n; r++) fxi_meter_own(k->meter[r]);
+    note_mapped(k);
+    return FX_OK;
 }
 
 // ---- sequences ---------------------------------------------------------------------------------

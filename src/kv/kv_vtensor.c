@@ -25,12 +25,11 @@
 
 typedef struct kv_vtensor {
     fxi_kv kv;
-    int n;                             // devices
-    vt_team *team;                     // of their managers; NULL: it is being opened
-    vt_manager *vt[FXI_MAX_RANK];      // [n] owned
-    vt_vmm *meter[FXI_MAX_RANK];       // [n] owned by vt[]
-    const vt_vmm *given[FXI_MAX_RANK]; // [n] what the meters are before; while it is opened
-    fxi_kv_chunks chunks;              // of each
+    int n;                        // devices
+    vt_team *team;                // of their managers; NULL: it is being opened
+    vt_manager *vt[FXI_MAX_RANK]; // [n] owned
+    vt_vmm *meter[FXI_MAX_RANK];  // [n] owned by vt[]
+    fxi_kv_chunks chunks;         // of each
     bool single_thread;
 } kv_vtensor;
 
@@ -125,26 +124,24 @@ static fx_status open_device_manager(kv_vtensor *k, const fxi_kv_shape *shape, f
 {
     const int i = k->n;
     fxi_kv_chunks own = {.n_group = 0};
-    vt_vmm *const given = shape->n_rank ? shape->rank_vmm[i] : shape->vmm;
-    vt_status st = fxi_meter_open(given, shape->run_share, &k->meter[i]);
-    if (st == VT_OK) fxi_chunks_plan(shape, k->meter[i], &own);
-    if (st == VT_OK && !i) k->chunks = own;
+    vt_status st = fxi_meter_open(shape->n_rank ? shape->rank_vmm[i] : shape->vmm, shape->run_share,
+                                  &k->meter[i]);
+    if (st != VT_OK) return fail_manager(&own, shape->budget_bytes, st, err);
+    fxi_chunks_plan(shape, k->meter[i], &own);
+    if (!i) k->chunks = own;
     const bool is_cut_alike = own.packing == k->chunks.packing &&
                               own.view_planes == k->chunks.view_planes &&
                               own.whole_tok == k->chunks.whole_tok;
-    if (st == VT_OK && !is_cut_alike) {
-        fxi_meter_cancel(k->meter[i], given);
-        return fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
-    }
     const vt_config cfg = config_of(&own, shape, k->meter[i]);
-    if (st == VT_OK) st = vt_manager_create(&cfg, &k->vt[i]);
-    if (st == VT_OK) {
-        k->given[i] = given;
+    if (is_cut_alike) st = vt_manager_create(&cfg, &k->vt[i]);
+    if (is_cut_alike && st == VT_OK) {
         k->n++;
         return FX_OK;
     }
-    fxi_meter_cancel(k->meter[i], given);
-    return fail_manager(&own, cfg.budget_bytes, st, err);
+    k->meter[i]->ops->close(k->meter[i]);
+    return is_cut_alike
+               ? fail_manager(&own, cfg.budget_bytes, st, err)
+               : fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
 }
 
 static fx_status open_managers(kv_vtensor *k, const fxi_kv_shape *shape, fx_error *err)
@@ -161,10 +158,12 @@ static fx_status kvv_open(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *err)
     kv_vtensor *k = manager_of(kv);
     k->single_thread = shape->single_thread;
     const fx_status st = open_managers(k, shape, err);
-    if (st == FX_OK) return FX_OK;
-    for (int i = 0; i < k->n; i++) fxi_meter_leave(k->meter[i], k->given[i]); // the caller's
-    kvv_close(kv);
-    return st;
+    if (st != FX_OK) { // what the caller gave stays the caller's
+        kvv_close(kv);
+        return st;
+    }
+    for (int i = 0; i < k->n; i++) fxi_meter_own(k->meter[i]);
+    return FX_OK;
 }
 
 // ---- prefixes ----------------------------------------------------------------------------------

@@ -102,6 +102,18 @@ static void emit_escaped(fxi_output_parser *o, const char *p, size_t n)
     for (size_t i = 0; i < n; i++) emit_args(o, escape, fxi_json_escape(p[i], escape));
 }
 
+static void emit_comma(fxi_output_parser *o)
+{
+    if (o->call.comma) emit_string(o, ", ");
+    o->call.comma = false;
+}
+
+static fxi_body_step end_args(fxi_output_parser *o)
+{
+    emit_string(o, "}");
+    return FXI_BODY_DONE;
+}
+
 // ---- shared by the bodies -----------------------------------------------------------------------
 
 void fxi_call_free(fxi_call_draft *d)
@@ -133,37 +145,36 @@ static fxi_body_step read_args(fxi_output_parser *o, char c)
     return step == FXI_SCAN_DONE ? FXI_BODY_DONE : FXI_BODY_MORE;
 }
 
-// Reads into d->word until one of marks[0..max) has been read, which is cut off. DONE: d->mark has
-// been read. BAD after FXI_NAME_BYTES.
-static fxi_body_step read_until(fxi_output_parser *o, char c, const char *const *marks, size_t max)
+// Reads into d->word until one of the marks, which a NULL ends, has been read; it is cut off. DONE:
+// d->mark has been read. BAD after FXI_NAME_BYTES.
+static fxi_body_step read_until(fxi_output_parser *o, char c, const char *const *marks)
 {
     fxi_buf *w = &o->call.word;
     if (w->n == FXI_NAME_BYTES) return bad_call(o, 1);
     fxi_parser_keep(o, w, &c, 1);
-    for (size_t i = 0; i < max && marks[i]; i++) {
-        const size_t n = strlen(marks[i]);
-        if (n > w->n || memcmp(w->p + w->n - n, marks[i], n) != 0) continue;
+    for (; *marks; marks++) {
+        const size_t n = strlen(*marks);
+        if (n > w->n || memcmp(w->p + w->n - n, *marks, n) != 0) continue;
         w->p[w->n -= n] = 0;
-        o->call.mark = marks[i];
+        o->call.mark = *marks;
         return FXI_BODY_DONE;
     }
     return FXI_BODY_MORE;
 }
 
-// Reads one of marks[0..max), after white space. DONE: d->mark has been read. BAD: none begins so.
-static fxi_body_step read_body_mark(fxi_output_parser *o, char c, const char *const *marks,
-                                    size_t max)
+// Reads one of these marks, after white space. DONE: d->mark has been read. BAD: none begins so.
+static fxi_body_step read_body_mark(fxi_output_parser *o, char c, const char *const *marks)
 {
     fxi_buf *w = &o->call.word;
     if (!w->n && fxi_is_blank(c)) return FXI_BODY_MORE;
     fxi_parser_keep(o, w, &c, 1);
     bool begins = o->failed;
-    for (size_t i = 0; i < max && marks[i] && !o->failed; i++) {
-        if (strlen(marks[i]) < w->n || memcmp(marks[i], w->p, w->n) != 0) continue;
+    for (; *marks && !o->failed; marks++) {
+        if (strlen(*marks) < w->n || memcmp(*marks, w->p, w->n) != 0) continue;
         begins = true;
-        if (marks[i][w->n]) continue;
+        if ((*marks)[w->n]) continue;
         fxi_buf_clear(w);
-        o->call.mark = marks[i];
+        o->call.mark = *marks;
         return FXI_BODY_DONE;
     }
     return begins ? FXI_BODY_MORE : bad_call(o, w->n);
@@ -319,7 +330,7 @@ static fxi_body_step object_text(fxi_output_parser *o, char c)
     return body_go_on(o, O_NEXT);
 }
 
-fxi_body_step fxi_call_object(fxi_output_parser *o, char c)
+static fxi_body_step object_byte(fxi_output_parser *o, char c)
 {
     switch (o->call.step) {
     case O_OPEN: return expect_byte(o, c, '{', O_FIRST);
@@ -374,7 +385,7 @@ static fxi_str cut_id(fxi_output_parser *o)
 static fxi_body_step head_name(fxi_output_parser *o, char c)
 {
     const fxi_call_format *f = o->spec.calls;
-    const fxi_body_step step = read_until(o, c, f->name_end, COUNT(f->name_end));
+    const fxi_body_step step = read_until(o, c, f->name_end);
     if (step != FXI_BODY_DONE) return step;
     BODY_TRY(take_call_name(o, f->head_is_id ? split_id(o) : cut_id(o)));
     o->call.step = H_OPEN;
@@ -382,7 +393,7 @@ static fxi_body_step head_name(fxi_output_parser *o, char c)
     return o->call.mark[0] == '{' ? FXI_BODY_AGAIN : FXI_BODY_MORE;
 }
 
-fxi_body_step fxi_call_head(fxi_output_parser *o, char c)
+static fxi_body_step head_byte(fxi_output_parser *o, char c)
 {
     if (o->call.step == H_NAME) return head_name(o, c);
     if (o->call.step == H_OPEN) {
@@ -411,13 +422,12 @@ static fxi_body_step tags_name(fxi_output_parser *o, char c)
 {
     fxi_call_draft *d = &o->call;
     const fxi_call_format *f = o->spec.calls;
-    const fxi_body_step step = read_until(o, c, f->name_end, COUNT(f->name_end));
+    const fxi_body_step step = read_until(o, c, f->name_end);
     if (step != FXI_BODY_DONE) return step;
     BODY_TRY(take_call_name(o, word_of(d)));
     BODY_TRY(emit_call(o));
     emit_string(o, "{");
     d->step = T_NEXT;
-    d->is_first = true;
     o->n_back = strlen(d->mark);
     const bool again = !strcmp(d->mark, f->key_open) || !strcmp(d->mark, f->call_end);
     return again ? FXI_BODY_AGAIN : FXI_BODY_MORE;
@@ -425,12 +435,10 @@ static fxi_body_step tags_name(fxi_output_parser *o, char c)
 
 static fxi_body_step tags_next(fxi_output_parser *o, char c)
 {
-    const char *const marks[] = {o->spec.calls->key_open, o->spec.calls->call_end};
-    const fxi_body_step step = read_body_mark(o, c, marks, COUNT(marks));
+    const char *const marks[] = {o->spec.calls->key_open, o->spec.calls->call_end, NULL};
+    const fxi_body_step step = read_body_mark(o, c, marks);
     if (step != FXI_BODY_DONE) return step;
-    if (o->call.mark == marks[0]) return body_go_on(o, T_KEY);
-    emit_string(o, "}");
-    return FXI_BODY_DONE;
+    return o->call.mark == marks[0] ? body_go_on(o, T_KEY) : end_args(o);
 }
 
 static fxi_body_step begin_value(fxi_output_parser *o)
@@ -445,17 +453,18 @@ static fxi_body_step begin_value(fxi_output_parser *o)
     d->scan = (fxi_json_scan){0};
     fxi_buf_clear(&d->word);
     fxi_buf_clear(&d->args);
-    emit_string(o, d->is_first ? "\"" : ", \"");
+    emit_comma(o);
+    emit_string(o, "\"");
     emit_escaped(o, d->key.p, d->key.n);
     emit_string(o, d->kind == FXI_PARAM_TEXT ? "\": \"" : "\": ");
-    d->is_first = false;
+    d->comma = true;
     return FXI_BODY_MORE;
 }
 
 static fxi_body_step tags_key(fxi_output_parser *o, char c)
 {
     fxi_call_draft *d = &o->call;
-    const fxi_body_step step = read_until(o, c, &o->spec.calls->key_end, 1);
+    const fxi_body_step step = read_until(o, c, (const char *[]){o->spec.calls->key_end, NULL});
     if (step != FXI_BODY_DONE) return step;
     if (!d->word.n) return bad_call(o, 0);
     fxi_buf_clear(&d->key);
@@ -466,7 +475,8 @@ static fxi_body_step tags_key(fxi_output_parser *o, char c)
 
 static fxi_body_step tags_gap(fxi_output_parser *o, char c)
 {
-    const fxi_body_step step = read_body_mark(o, c, &o->spec.calls->value_open, 1);
+    const char *const marks[] = {o->spec.calls->value_open, NULL};
+    const fxi_body_step step = read_body_mark(o, c, marks);
     return step == FXI_BODY_DONE ? begin_value(o) : step;
 }
 
@@ -531,16 +541,6 @@ static fxi_body_step tags_value(fxi_output_parser *o, char c)
     return end_value(o);
 }
 
-fxi_body_step fxi_call_tags(fxi_output_parser *o, char c)
-{
-    static fxi_body_step (*const take[])(fxi_output_parser *, char) = {[T_NAME] = tags_name,
-                                                                       [T_NEXT] = tags_next,
-                                                                       [T_KEY] = tags_key,
-                                                                       [T_GAP] = tags_gap,
-                                                                       [T_VALUE] = tags_value};
-    return take[o->call.step](o, c);
-}
-
 // ---- Python's notation --------------------------------------------------------------------------
 
 enum { P_NAME, P_KEY, P_VALUE, P_WORD, P_STRING, P_ESCAPE, P_HEX, P_DICT_KEY, P_AFTER };
@@ -549,12 +549,6 @@ static fxi_body_step emit_and_go_on(fxi_output_parser *o, const char *text, int 
 {
     emit_string(o, text);
     return body_go_on(o, next);
-}
-
-static void emit_comma(fxi_output_parser *o)
-{
-    if (o->call.comma) emit_string(o, ", ");
-    o->call.comma = false;
 }
 
 static char level_of(const fxi_call_draft *d)
@@ -569,19 +563,13 @@ static bool is_word_byte(char c)
 
 static fxi_body_step python_name(fxi_output_parser *o, char c)
 {
-    static const char *const open[] = {"("};
+    static const char *const open[] = {"(", NULL};
     if (!is_word_byte(c) && c != '(' && c != '.' && c != '-') return bad_call(o, 1);
-    const fxi_body_step step = read_until(o, c, open, 1);
+    const fxi_body_step step = read_until(o, c, open);
     if (step != FXI_BODY_DONE) return step;
     BODY_TRY(take_call_name(o, word_of(&o->call)));
     BODY_TRY(emit_call(o));
     return emit_and_go_on(o, "{", P_KEY);
-}
-
-static fxi_body_step end_python_call(fxi_output_parser *o)
-{
-    emit_string(o, "}");
-    return FXI_BODY_DONE;
 }
 
 static fxi_body_step python_key(fxi_output_parser *o, char c)
@@ -592,7 +580,7 @@ static fxi_body_step python_key(fxi_output_parser *o, char c)
         d->escaped = w->n > 0; // the key has ended
         return FXI_BODY_MORE;
     }
-    if (c == ')' && !w->n) return end_python_call(o);
+    if (c == ')' && !w->n) return end_args(o);
     if (c == '=' && w->n) {
         d->escaped = false;
         emit_comma(o);
@@ -650,7 +638,7 @@ static fxi_body_step python_after(fxi_output_parser *o, char c)
     fxi_call_draft *d = &o->call;
     if (fxi_is_blank(c)) return FXI_BODY_MORE;
     if (python_closes(d, c)) return close_level(o);
-    if (c == ')' && !d->depth) return end_python_call(o);
+    if (c == ')' && !d->depth) return end_args(o);
     if (c != ',') return bad_call(o, 1);
     d->comma = true;
     return body_go_on(o, !d->depth ? P_KEY : level_of(d) == '{' ? P_DICT_KEY : P_VALUE);
@@ -721,12 +709,23 @@ static fxi_body_step python_end(fxi_output_parser *o, char c)
     return emit_and_go_on(o, ": ", P_VALUE);
 }
 
-fxi_body_step fxi_call_python(fxi_output_parser *o, char c)
+// ---- all ----------------------------------------------------------------------------------------
+
+fxi_body_step fxi_call_byte(fxi_output_parser *o, char c)
 {
-    static fxi_body_step (*const take[])(fxi_output_parser *, char) = {
+    static fxi_body_step (*const of_tags[])(fxi_output_parser *, char) = {
+        [T_NAME] = tags_name, [T_NEXT] = tags_next,   [T_KEY] = tags_key,
+        [T_GAP] = tags_gap,   [T_VALUE] = tags_value,
+    };
+    static fxi_body_step (*const of_python[])(fxi_output_parser *, char) = {
         [P_NAME] = python_name, [P_KEY] = python_key,           [P_VALUE] = python_value,
         [P_WORD] = python_word, [P_STRING] = python_string,     [P_ESCAPE] = python_escape,
         [P_HEX] = python_hex,   [P_DICT_KEY] = python_dict_key, [P_AFTER] = python_end,
     };
-    return take[o->call.step](o, c);
+    switch (o->call.body) {
+    case FXI_BODY_OBJECT: return object_byte(o, c);
+    case FXI_BODY_TAGS: return of_tags[o->call.step](o, c);
+    case FXI_BODY_PYTHON: return of_python[o->call.step](o, c);
+    default: return head_byte(o, c);
+    }
 }

@@ -247,20 +247,17 @@ const fxi_reason_format *fxi_reason_format_named(const char *name)
 }
 
 // Whether the text has all hints; without any, the opening mark.
-static bool has_hints(const char *const *hint, size_t max, const char *open, const char *text,
-                      size_t n)
+static bool has_hints(const char *const *hint, const char *open, const char *text, size_t n)
 {
-    if (!hint[0]) return memmem(text, n, open, strlen(open));
-    for (size_t i = 0; i < max && hint[i]; i++)
-        if (!memmem(text, n, hint[i], strlen(hint[i]))) return false;
-    return true;
+    if (!*hint) return memmem(text, n, open, strlen(open));
+    while (*hint && memmem(text, n, *hint, strlen(*hint))) hint++;
+    return !*hint;
 }
 
 const fxi_call_format *fxi_call_format_of(const char *jinja, size_t n_bytes)
 {
     for (size_t i = 0; i < COUNT(call_rows); i++)
-        if (has_hints(call_rows[i].hint, COUNT(call_rows[i].hint), call_rows[i].open[0], jinja,
-                      n_bytes))
+        if (has_hints(call_rows[i].hint, call_rows[i].open[0], jinja, n_bytes))
             return &call_rows[i];
     return NULL;
 }
@@ -268,8 +265,7 @@ const fxi_call_format *fxi_call_format_of(const char *jinja, size_t n_bytes)
 const fxi_reason_format *fxi_reason_format_of(const char *jinja, size_t n_bytes)
 {
     for (size_t i = 0; i < COUNT(reason_rows); i++)
-        if (has_hints(reason_rows[i].hint, COUNT(reason_rows[i].hint), reason_rows[i].open[0],
-                      jinja, n_bytes))
+        if (has_hints(reason_rows[i].hint, reason_rows[i].open[0], jinja, n_bytes))
             return &reason_rows[i];
     return NULL;
 }
@@ -279,39 +275,33 @@ typedef struct mark_list {
     size_t n, max;
 } mark_list;
 
-static void add_marks(mark_list *l, const char *const *mark, size_t n)
+static void add_marks(mark_list *l, const char *const *mark)
 {
-    for (size_t i = 0; i < n && mark[i]; i++)
-        if (l->n < l->max) l->mark[l->n++] = mark[i];
+    for (; *mark && l->n < l->max; mark++) l->mark[l->n++] = *mark;
 }
 
 size_t fxi_format_marks(const fxi_call_format *calls, const fxi_reason_format *reasoning,
                         const char **mark, size_t max)
 {
-    static const char *const inner[] = {"[CALL_ID]", DS("sep"), DS_CALL("begin")};
-    static const char *const channels[] = {"<|channel|>", "<|message|>", "<|start|>",    "<|end|>",
-                                           "<|call|>",    "<|return|>",  "<|constrain|>"};
-    static const char *const thought[] = {"<|channel>"}; // part of a mark
+    static const char *const inner[] = {"[CALL_ID]", DS("sep"), DS_CALL("begin"), NULL};
+    static const char *const channels[] = {"<|channel|>", "<|message|>", "<|start|>",     "<|end|>",
+                                           "<|call|>",    "<|return|>",  "<|constrain|>", NULL};
+    static const char *const thought[] = {"<|channel>", NULL}; // part of a mark
     mark_list l = {mark, 0, max};
     if (calls) {
-        const char *const tags[] = {calls->key_open, calls->key_end, calls->value_open,
-                                    calls->value_end, calls->call_end};
-        add_marks(&l, calls->open, COUNT(calls->open));
-        add_marks(&l, calls->again, COUNT(calls->again));
-        add_marks(&l, calls->skip, COUNT(calls->skip));
-        add_marks(&l, calls->close, COUNT(calls->close));
-        add_marks(&l, calls->name_end, COUNT(calls->name_end));
-        for (size_t i = 0; i < COUNT(tags); i++) add_marks(&l, &tags[i], 1);
-        add_marks(&l, inner, COUNT(inner));
+        // Only some formats with tags have one that opens a value.
+        const char *const tags[] = {calls->key_open, calls->key_end,    calls->value_end,
+                                    calls->call_end, calls->value_open, NULL};
+        const char *const *const lists[] = {
+            calls->open, calls->again, calls->skip, calls->close, calls->name_end, tags, inner};
+        for (size_t i = 0; i < COUNT(lists); i++) add_marks(&l, lists[i]);
     }
     if (reasoning) {
-        add_marks(&l, thought, COUNT(thought));
-        add_marks(&l, reasoning->open, COUNT(reasoning->open));
-        add_marks(&l, reasoning->close, COUNT(reasoning->close));
-        add_marks(&l, reasoning->text_open, COUNT(reasoning->text_open));
-        add_marks(&l, reasoning->text_close, COUNT(reasoning->text_close));
+        const char *const *const lists[] = {thought, reasoning->open, reasoning->close,
+                                            reasoning->text_open, reasoning->text_close};
+        for (size_t i = 0; i < COUNT(lists); i++) add_marks(&l, lists[i]);
     }
     if ((calls && calls->body == FXI_BODY_CHANNELS) || (reasoning && reasoning->channels))
-        add_marks(&l, channels, COUNT(channels));
+        add_marks(&l, channels);
     return l.n;
 }

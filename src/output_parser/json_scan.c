@@ -43,20 +43,11 @@ static fxi_scan_step end_value(fxi_json_scan *s)
     return s->depth ? FXI_SCAN_MORE : FXI_SCAN_DONE;
 }
 
-static bool in_object(const fxi_json_scan *s)
+static fxi_scan_step open_level(fxi_json_scan *s, char close)
 {
-    const unsigned at = s->depth - 1u;
-    return s->depth && (s->is_object[at / 64] >> (at % 64) & 1);
-}
-
-static fxi_scan_step open_level(fxi_json_scan *s, bool object)
-{
-    const unsigned at = s->depth;
-    if (at == FXI_SCAN_DEPTH) return FXI_SCAN_BAD;
-    s->is_object[at / 64] &= ~(1ull << (at % 64));
-    s->is_object[at / 64] |= (uint64_t)object << (at % 64);
-    s->depth++;
-    return scan_go_to(s, object ? S_FIRST_KEY : S_FIRST_ITEM);
+    if (s->depth == FXI_SCAN_DEPTH) return FXI_SCAN_BAD;
+    s->close[s->depth++] = close;
+    return scan_go_to(s, close == '}' ? S_FIRST_KEY : S_FIRST_ITEM);
 }
 
 static fxi_scan_step close_level(fxi_json_scan *s)
@@ -68,7 +59,7 @@ static fxi_scan_step close_level(fxi_json_scan *s)
 static fxi_scan_step scan_value(fxi_json_scan *s, char c)
 {
     s->in_key = false;
-    if (c == '{' || c == '[') return open_level(s, c == '{');
+    if (c == '{' || c == '[') return open_level(s, c == '{' ? '}' : ']');
     if (c == '"') return scan_go_to(s, S_TEXT);
     if (c == '-') return scan_go_to(s, S_MINUS);
     if (c >= '0' && c <= '9') return scan_go_to(s, c == '0' ? S_ZERO : S_INT);
@@ -80,8 +71,9 @@ static fxi_scan_step scan_after(fxi_json_scan *s, char c)
 {
     if (!s->depth) return FXI_SCAN_BEFORE;
     if (fxi_is_blank(c)) return FXI_SCAN_MORE;
-    if (c == ',') return scan_go_to(s, in_object(s) ? S_KEY : S_VALUE);
-    return c == (in_object(s) ? '}' : ']') ? close_level(s) : FXI_SCAN_BAD;
+    const char close = s->close[s->depth - 1];
+    if (c == ',') return scan_go_to(s, close == '}' ? S_KEY : S_VALUE);
+    return c == close ? close_level(s) : FXI_SCAN_BAD;
 }
 
 // Inside a number, which ends before the first byte that is not part of it.

@@ -17,8 +17,8 @@ typedef enum fxi_scan_step {
 
 enum { FXI_SCAN_DEPTH = 128 };
 
-typedef struct fxi_json_scan {               // all zero: before the value
-    uint64_t is_object[FXI_SCAN_DEPTH / 64]; // bit d: level d is an object, not a list
+typedef struct fxi_json_scan {  // all zero: before the value
+    char close[FXI_SCAN_DEPTH]; // what ends each level, } or ]
     uint8_t depth, state;
     uint8_t n_hex;    // of a \u escape: digits to come
     bool in_key;      // the string is an object's key

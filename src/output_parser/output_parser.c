@@ -98,9 +98,8 @@ static byte_step break_call(fxi_output_parser *o, size_t to)
 
 enum { NO_MARK = -1, MAYBE_MARK = -2 };
 
-typedef struct mark_set { // marks with one meaning
+typedef struct mark_set { // marks with one meaning; a NULL ends them
     const char *const *mark;
-    size_t max;
     int meaning;
 } mark_set;
 
@@ -116,8 +115,8 @@ enum {
     SKIP,
 };
 
-static const char *const message_ends[] = {"<|end|>", "<|return|>", "<|call|>"};
-static const char *const header_begins[] = {"<|start|>", "<|channel|>"};
+static const char *const message_ends[] = {"<|end|>", "<|return|>", "<|call|>", NULL};
+static const char *const header_begins[] = {"<|start|>", "<|channel|>", NULL};
 
 // Whether the bytes from o->mark up to and including o->at are a mark, or may become one.
 static int find_mark(const fxi_output_parser *o, const mark_set *set, size_t n_set)
@@ -126,9 +125,9 @@ static int find_mark(const fxi_output_parser *o, const mark_set *set, size_t n_s
     const size_t n = o->at + 1 - o->mark;
     int found = NO_MARK;
     for (size_t k = 0; k < n_set; k++)
-        for (size_t i = 0; i < set[k].max && set[k].mark[i]; i++) {
-            const size_t n_mark = strlen(set[k].mark[i]);
-            if (n_mark < n || memcmp(set[k].mark[i], p, n) != 0) continue;
+        for (const char *const *mark = set[k].mark; *mark; mark++) {
+            const size_t n_mark = strlen(*mark);
+            if (n_mark < n || memcmp(*mark, p, n) != 0) continue;
             if (n_mark == n) return set[k].meaning;
             found = MAYBE_MARK;
         }
@@ -186,14 +185,14 @@ static size_t text_marks(const fxi_output_parser *o, mark_set set[6])
     const fxi_reason_format *r = o->spec.reasoning;
     size_t n = 0;
     const bool is_text = o->spec.either && o->state == STATE_TEXT && !o->has_called;
-    if (f && !is_text) set[n++] = (mark_set){f->open, COUNT(f->open), OPENS_CALLS};
-    if (r && o->state == STATE_START)
-        set[n++] = (mark_set){r->open, COUNT(r->open), OPENS_REASONING};
-    if (r && o->state == STATE_START && o->has_reasoned && !o->in_marks)
-        set[n++] = (mark_set){r->text_open, COUNT(r->text_open), OPENS_TEXT};
-    if (r && o->in_marks) set[n++] = (mark_set){r->text_close, COUNT(r->text_close), CLOSES_TEXT};
-    if (o->channels) set[n++] = (mark_set){message_ends, COUNT(message_ends), ENDS_MESSAGE};
-    if (o->channels) set[n++] = (mark_set){header_begins, COUNT(header_begins), BEGINS_HEADER};
+    const bool is_start = o->state == STATE_START;
+    if (f && !is_text) set[n++] = (mark_set){f->open, OPENS_CALLS};
+    if (r && is_start) set[n++] = (mark_set){r->open, OPENS_REASONING};
+    if (r && is_start && o->has_reasoned && !o->in_marks)
+        set[n++] = (mark_set){r->text_open, OPENS_TEXT};
+    if (r && o->in_marks) set[n++] = (mark_set){r->text_close, CLOSES_TEXT};
+    if (o->channels) set[n++] = (mark_set){message_ends, ENDS_MESSAGE};
+    if (o->channels) set[n++] = (mark_set){header_begins, BEGINS_HEADER};
     return n;
 }
 
@@ -215,11 +214,10 @@ static byte_step state_text(fxi_output_parser *o)
 
 static byte_step state_reasoning(fxi_output_parser *o)
 {
-    const fxi_reason_format *r = o->spec.reasoning;
-    const mark_set set[] = {{r->close, COUNT(r->close), CLOSES},
-                            {message_ends, o->channels ? COUNT(message_ends) : 0, ENDS_MESSAGE},
-                            {header_begins, o->channels ? COUNT(header_begins) : 0, BEGINS_HEADER}};
-    const int found = find_mark(o, set, COUNT(set));
+    const mark_set set[] = {{o->spec.reasoning->close, CLOSES},
+                            {message_ends, ENDS_MESSAGE},
+                            {header_begins, BEGINS_HEADER}};
+    const int found = find_mark(o, set, o->channels ? COUNT(set) : 1);
     if (found == MAYBE_MARK) return BYTE_WAITS;
     return found == NO_MARK ? pass_byte(o, FXI_OUTPUT_REASONING) : act_on_mark(o, found);
 }
@@ -228,7 +226,7 @@ static byte_step state_reasoning(fxi_output_parser *o)
 
 static byte_step state_first(fxi_output_parser *o)
 {
-    const mark_set set = {o->spec.calls->again, COUNT(o->spec.calls->again), AGAIN};
+    const mark_set set = {o->spec.calls->again, AGAIN};
     if (o->mark == o->at && fxi_is_blank(o->in.p[o->at])) return BYTE_SKIPPED;
     const int found = find_mark(o, &set, 1);
     if (found == NO_MARK) return break_call(o, o->mark);
@@ -272,13 +270,7 @@ static byte_step end_call(fxi_output_parser *o)
 
 static byte_step state_call(fxi_output_parser *o)
 {
-    static fxi_body_step (*const bodies[])(fxi_output_parser *, char) = {
-        [FXI_BODY_OBJECT] = fxi_call_object,
-        [FXI_BODY_HEAD] = fxi_call_head,
-        [FXI_BODY_TAGS] = fxi_call_tags,
-        [FXI_BODY_PYTHON] = fxi_call_python,
-    };
-    switch (bodies[o->call.body](o, o->in.p[o->at])) {
+    switch (fxi_call_byte(o, o->in.p[o->at])) {
     case FXI_BODY_DONE: return end_call(o);
     case FXI_BODY_AGAIN: o->mark = o->at = o->at + 1 - o->n_back; return BYTE_SETTLED;
     case FXI_BODY_BAD: return break_call(o, o->at + 1 - o->n_back);
@@ -305,9 +297,7 @@ static byte_step state_list(fxi_output_parser *o)
 static byte_step state_between(fxi_output_parser *o)
 {
     const fxi_call_format *f = o->spec.calls;
-    const mark_set set[] = {{f->again, COUNT(f->again), AGAIN},
-                            {f->skip, COUNT(f->skip), SKIP},
-                            {f->close, COUNT(f->close), CLOSES}};
+    const mark_set set[] = {{f->again, AGAIN}, {f->skip, SKIP}, {f->close, CLOSES}};
     const char first = o->in.p[o->mark];
     if (o->mark == o->at && fxi_is_blank(first)) return BYTE_SKIPPED;
     if (o->mark == o->at && first == '{' && f->body == FXI_BODY_OBJECT)
@@ -462,7 +452,7 @@ bool fxi_output_parser_opens_reasoning(const fxi_output_spec *spec, const char *
 {
     const fxi_reason_format *r = spec->reasoning;
     while (n && fxi_is_blank(tail[n - 1])) n--;
-    for (size_t i = 0; r && i < COUNT(r->open) && r->open[i]; i++) {
+    for (size_t i = 0; r && r->open[i]; i++) {
         const size_t len = strlen(r->open[i]);
         if (len <= n && !memcmp(tail + n - len, r->open[i], len)) return true;
     }

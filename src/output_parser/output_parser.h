@@ -37,11 +37,10 @@ typedef struct fxi_call_spelling {
     const char *key, *key_end, *value_end; // TAGS
 } fxi_call_spelling;
 
-// A NULL ends each list of marks. Among marks that are searched at one place, none is a prefix of
-// another.
+// A NULL ends each list. Among marks that are searched at one place, none is a prefix of another.
 typedef struct fxi_call_format {
     const char *name;    // "hermes"
-    const char *hint[3]; // what a template of such a model contains, all of them; none: open[0]
+    const char *hint[4]; // what a template of such a model contains, all of them; none: open[0]
     fxi_call_body body;
     char bare;            // a byte that opens a section at the start of an answer; 0: none
     const char *open[3];  // marks that open a section
@@ -58,7 +57,7 @@ typedef struct fxi_call_format {
 
 typedef struct fxi_reason_format {
     const char *name;    // "think"
-    const char *hint[2]; // as above
+    const char *hint[3]; // as above
     const char *open[3], *close[3];
     const char *text_open[2], *text_close[2]; // around the text after reasoning; not emitted
     bool channels;                            // harmony's analysis channel

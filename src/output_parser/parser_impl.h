@@ -28,7 +28,7 @@ typedef struct fxi_call_draft {
     const char *mark; // what ended the last word
     fxi_buf key;      // TAGS: of the value that is being read
     bool begun;       // FXI_OUTPUT_CALL has been emitted
-    bool has_args, escaped, is_first;
+    bool has_args, escaped;
     bool wants_name, wants_args; // OBJECT: what the next value is
     fxi_param_kind kind;         // TAGS: of the value,
     bool in_json;                // which is a JSON value so far, and continues
@@ -36,7 +36,7 @@ typedef struct fxi_call_draft {
     char quote;           // PYTHON: of the string
     uint8_t n_hex, depth; // PYTHON
     char level[FXI_VALUE_DEPTH];
-    bool comma; // PYTHON: a comma waits for what follows it
+    bool comma; // TAGS, PYTHON: a comma waits for what follows it
 } fxi_call_draft;
 
 struct fxi_output_parser {
@@ -83,9 +83,6 @@ void fxi_call_begin(fxi_call_draft *d, fxi_call_body body);
 // The call of harmony's message to "functions.NAME".
 void fxi_call_begin_named(fxi_output_parser *o, fxi_str recipient);
 void fxi_call_free(fxi_call_draft *d);
-fxi_body_step fxi_call_object(fxi_output_parser *o, char c);
-fxi_body_step fxi_call_head(fxi_output_parser *o, char c);
-fxi_body_step fxi_call_tags(fxi_output_parser *o, char c);
-fxi_body_step fxi_call_python(fxi_output_parser *o, char c);
+fxi_body_step fxi_call_byte(fxi_output_parser *o, char c);
 
 #endif

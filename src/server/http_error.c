@@ -84,12 +84,22 @@ bool fxi_http_fail_memory(fxi_http_error *e)
     return fxi_http_fail(e, 503, "overloaded", NULL, "out of memory");
 }
 
+bool fxi_http_fail_draining(fxi_http_error *e)
+{
+    return fxi_http_fail(e, 503, "draining", NULL, "the server is shutting down");
+}
+
 bool fxi_http_error_body(fxi_buf *b, const fxi_http_error *e)
 {
     return fxi_buf_str(b, "{\"error\":{\"message\":") && fxi_json_cstr(b, e->message) &&
-           fxi_buf_fmt(b, ",\"type\":\"%s\",\"param\":", find_status(e->status)->type) &&
+           fxi_buf_fmt(b, ",\"type\":\"%s\",\"param\":", fxi_http_error_type(e->status)) &&
            fxi_json_cstr(b, e->param[0] ? e->param : NULL) && fxi_buf_str(b, ",\"code\":") &&
            fxi_json_cstr(b, e->code) && fxi_buf_str(b, "}}");
+}
+
+const char *fxi_http_error_type(int status)
+{
+    return find_status(status)->type;
 }
 
 const char *fxi_http_reason(int status)

@@ -22,8 +22,12 @@ __attribute__((format(printf, 5, 6))) bool fxi_http_fail(fxi_http_error *e, int 
 bool fxi_http_fail_fx(fxi_http_error *e, const fx_error *err, const char *param);
 // The same where memory is short: 503.
 bool fxi_http_fail_memory(fxi_http_error *e);
+// The same while the server shuts down: 503.
+bool fxi_http_fail_draining(fxi_http_error *e);
 // Appends {"error":{...}}. False: out of memory.
 bool fxi_http_error_body(fxi_buf *b, const fxi_http_error *e);
+// "not_found_error", as the body has it.
+const char *fxi_http_error_type(int status);
 // "Not Found", for the status line.
 const char *fxi_http_reason(int status);
 // Seconds for Retry-After; 0: send no such header.

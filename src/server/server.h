@@ -88,15 +88,11 @@ fx_status fxi_server_start(fx_engine *eng, const fxi_server_options *opt, fxi_se
 fx_status fxi_server_open(const fxi_server_options *opt, fxi_server **out, fx_error *err);
 void fxi_server_serve(fxi_server *srv, fx_engine *eng);
 
-// Reads the key file again; *n_key: how many keys there are now. After an error the old ones stay.
-fx_status fxi_server_reload_keys(fxi_server *srv, int *n_key, fx_error *err);
-
-typedef struct fxi_key_facts {
-    int n_key;
-    bool is_exposed; // others than its owner can read or change the key file
-} fxi_key_facts;
-
-fxi_key_facts fxi_server_look_at_keys(fxi_server *srv);
+// Reads the key file again. After an error the old keys stay.
+fx_status fxi_server_reload_keys(fxi_server *srv, fx_error *err);
+// How many keys there are; *is_exposed (may be NULL): others than its owner can read or change the
+// key file.
+int fxi_server_count_keys(fxi_server *srv, bool *is_exposed);
 
 // The port that the server listens on.
 int fxi_server_port(const fxi_server *srv);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/command.h"
+#include "cli/cli.h"
 #include "server/log/log.h"
 #include "unit/cmocka_all.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/top/top_view.h"
+#include "cli/top/top.h"
 #include "unit/cmocka_all.h"
 
 // Two requests: one with two choices that share chunk 0, one that waits. Chunk 2^48 + 1 lies in the
@@ -42,8 +42,7 @@ static fxi_buf drawn(const fxi_top_state *w, const fxi_top_view *v, int n_row, i
 {
     fxi_screen s;
     fxi_buf b = {0};
-    assert_true(fxi_screen_make(&s, n_row, n_col));
-    assert_true(fxi_top_draw(&s, w, v));
+    assert_true(fxi_top_draw(&s, n_row, n_col, w, v));
     assert_true(fxi_screen_text(&s, &b));
     fxi_screen_free(&s);
     return b;
@@ -171,27 +170,37 @@ FX_TEST(test_the_next_snapshot)
                       "\"segments\":[[0,0,3,1]]}],"
                       "\"requests\":[{\"id\":7,\"state\":\"running\",\"generated\":30}]")),
         FX_OK);
-    assert_int_equal(w.list.n_span, 1);
-    assert_int_equal(w.list.span[0].n_tok, 41);
-    assert_int_equal(w.list.n_segment, 1);
-    assert_int_equal(w.list.n_request, 1);
-    assert_int_equal(w.list.request[0].view.state, FX_REQUEST_running);
+    const fxi_json *spans = fxi_top_get(&w, "spans"), *span = fxi_json_at(spans, 0);
+    assert_int_equal(fxi_json_array_size(spans), 1);
+    assert_int_equal(fxi_top_number(span, "tokens"), 41);
+    assert_int_equal(fxi_json_array_size(fxi_json_get(span, "segments")), 1);
+    assert_int_equal(w.n_request, 1);
+    expect_in(&w, &(fxi_top_view){.url = "u"}, 12, "7        running");
     assert_int_equal(w.stats.n_waiting, 0);
     assert_int_equal(w.n_chunk[FX_CHUNK_spare], 3);
     assert_int_equal(w.n_chunk[FX_CHUNK_owned], 0);
-    assert_int_equal(fxi_top_chunk_state(&w, 3), FX_CHUNK_cached);
-    assert_int_equal(fxi_top_chunk_state(&w, 11), FX_CHUNK_spare);
-    assert_int_equal(fxi_top_chunk_state(&w, 12), FX_CHUNK_absent);
-    assert_int_equal(fxi_top_chunk_state(&w, 0), FX_CHUNK_absent);
+    static const struct {
+        uint64_t name, n;
+        unsigned state;
+    } chunks[] = {{3, 1, FX_CHUNK_cached},
+                  {9, 3, FX_CHUNK_spare},
+                  {11, 1, FX_CHUNK_spare},
+                  {12, 1, FX_CHUNK_absent},
+                  {0, 1, FX_CHUNK_absent}};
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+        uint64_t n;
+        assert_int_equal(fxi_top_chunk_state(&w, chunks[i].name, &n), chunks[i].state);
+        assert_int_equal(n, chunks[i].n);
+    }
     assert_true(w.rate.generated_tok == 20 && w.rate.step == 10); // over 2 s
-    assert_true(w.list.request[0].tok_s == 10);
+    assert_true(w.request[0].tok_s == 10);
     assert_int_equal(w.n_sample, 2);
     // The same one again, and an idle second.
     assert_int_equal(take(&w, NEXT(4, 7000000,
                                    "\"stats\":{\"n_step\":70},\"requests\":[{\"id\":7,"
                                    "\"generated\":30}]")),
                      FX_OK);
-    assert_true(w.list.request[0].tok_s == 10 && w.rate.step == 10);
+    assert_true(w.request[0].tok_s == 10 && w.rate.step == 10);
     assert_int_equal(w.n_sample, 2);
     assert_int_equal(take(&w, NEXT(5, 8000000, "\"stats\":{\"n_step\":70}")), FX_OK);
     assert_true(w.rate.step == 0);
@@ -204,10 +213,10 @@ FX_TEST(test_a_server_that_began_again)
     fxi_top_state w = known();
     assert_int_equal(take(&w, NEXT(1, 100, "\"stats\":{\"n_step\":1},\"requests\":[{\"id\":7}]")),
                      FX_OK);
-    assert_int_equal(w.list.n_span, 0);
+    assert_int_equal(fxi_json_array_size(fxi_top_get(&w, "spans")), 0);
     assert_int_equal(w.n_chunk[FX_CHUNK_owned], 0);
     assert_int_equal(w.n_sample, 2);
-    assert_true(w.rate.step == 0 && w.list.request[0].tok_s == 0);
+    assert_true(w.rate.step == 0 && w.request[0].tok_s == 0);
     fxi_top_free(&w);
 }
 
@@ -238,7 +247,7 @@ FX_TEST(test_snapshots_that_are_refused)
             fail_msg("taken: %s", bad[i]);
         assert_null(strchr(err.text, '\n'));
         assert_int_equal(w.number, 3); // as before
-        assert_int_equal(w.list.n_request, 2);
+        assert_int_equal(w.n_request, 2);
         fxi_top_free(&w);
     }
 }

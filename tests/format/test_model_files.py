@@ -58,6 +58,13 @@ def read_gguf(path):
     return {f.name: f.contents() for f in reader.fields.values()}, tensors
 
 
+def finish(writer):
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 DIM, FFN, VOCAB, HEADS = 256, 512, 128, 4
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": DIM, "intermediate_size": FFN,
           "num_hidden_layers": 2, "num_attention_heads": HEADS, "num_key_value_heads": 2, "vocab_size": VOCAB,
@@ -137,10 +144,7 @@ class ModelFiles(unittest.TestCase):
         matters = np.where(np.arange(DIM) % 16 == 0, 50.0, 0.5).astype(np.float32)
         w.add_tensor("blk.1.ffn_gate.weight.in_sum2", matters.reshape(1, DIM))
         w.add_tensor("blk.1.ffn_gate.weight.counts", np.array([[5.0]], np.float32))
-        w.write_header_to_file()
-        w.write_kv_data_to_file()
-        w.write_tensors_to_file()
-        w.close()
+        finish(w)
         gate, error = weights["model.layers.1.mlp.gate_proj.weight"], []
         for args in ([], ["--imatrix", scratch("imatrix.gguf")]):
             run("quantize", folder, scratch("im.gguf"), "q4_0", *args)
@@ -176,10 +180,7 @@ class ModelFiles(unittest.TestCase):
         types = gguf.GGMLQuantizationType
         for kind in (types.Q8_0, types.Q4_0, types.Q5_1, types.BF16, types.F16):
             w.add_tensor(f"t.{kind.name}", gguf.quants.quantize(x, kind), raw_dtype=kind)
-        w.write_header_to_file()
-        w.write_kv_data_to_file()
-        w.write_tensors_to_file()
-        w.close()
+        finish(w)
         self.assertIn("t.Q5_1", run("inspect", path))
         run("convert", path, "-o", copy)
         (keys, tensors), (theirs, want) = read_gguf(copy), read_gguf(path)
@@ -196,10 +197,7 @@ class ModelFiles(unittest.TestCase):
         tensors = {f"t{i}.weight": RNG.standard_normal((4, 32), np.float32) for i in range(5)}
         for name, value in tensors.items():
             w.add_tensor(name, value)
-        w.write_header_to_file()
-        w.write_kv_data_to_file()
-        w.write_tensors_to_file()
-        w.close()
+        finish(w)
         parts = sorted(scratch(".").glob("split-*.gguf"))
         self.assertEqual(len(parts), 3)
         for part in parts:

@@ -180,7 +180,7 @@ static void try_run(fxi_api api, const char *body, size_t n_bytes)
 
 // ---- endpoints ----------------------------------------------------------------------------------
 
-static void try_endpoint(fxi_endpoint call, const char *body, size_t n_bytes)
+static void try_endpoint(fxi_endpoint *call, const char *body, size_t n_bytes)
 {
     const fxi_call c = {
         .eng = engine_of_all(), .lim = &limits, .tail = "", .body = body, .n_body = n_bytes};
@@ -208,9 +208,9 @@ int fuzz_json_run(const uint8_t *data, size_t n_bytes)
 {
     static const fxi_api runs[] = {FXI_API_COMPLETIONS, FXI_API_CHAT,      FXI_API_EMBEDDINGS,
                                    FXI_API_RETAIN,      FXI_API_RESPONSES, FXI_API_MESSAGES};
-    static const fxi_endpoint calls[] = {fxi_endpoint_tokenize, fxi_endpoint_detokenize,
-                                         fxi_endpoint_apply_template, fxi_endpoint_set_budget,
-                                         fxi_endpoint_count};
+    static fxi_endpoint *const calls[] = {fxi_endpoint_tokenize, fxi_endpoint_detokenize,
+                                          fxi_endpoint_apply_template, fxi_endpoint_set_budget,
+                                          fxi_endpoint_count};
     const char *body = (const char *)data;
     (void)engine_of_all(); // and the formats
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) try_run(runs[i], body, n_bytes);

@@ -6,31 +6,31 @@
 // first two.
 #include "fuzz.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/spans/span.h"
 
 FUZZ_TARGET(fuzz_spans);
 
-static void check_context(const char *text)
+static void check_span(const char *parent, const char *state)
 {
-    fxi_trace_context c;
+    static const uint8_t none[FXI_SPAN_ID_BYTES];
+    fxi_trace_span *s = fxi_trace_span_begin(parent, state);
     char again[64] = "";
     size_t n = 0;
-    if (!fxi_trace_context_read(text, &c)) return;
-    for (int i = 0; i < FXI_TRACE_ID_BYTES; i++)
-        n += (size_t)snprintf(again + n, sizeof again - n, "%02x", c.trace_id[i]);
-    again[n++] = '-';
-    for (int i = 0; i < FXI_SPAN_ID_BYTES; i++)
-        n += (size_t)snprintf(again + n, sizeof again - n, "%02x", c.parent_id[i]);
-    FUZZ_CHECK(!strncmp(text + 3, again, n) && strspn(again, "0-") < n);
-    FUZZ_CHECK(strlen(text) >= 55 && text[52] == '-');
-}
-
-static void check_state(const char *text)
-{
-    if (!fxi_trace_state_is_valid(text)) return;
-    FUZZ_CHECK(text[0] && strlen(text) < FXI_TRACE_STATE_BYTES && !strpbrk(text, "\r\n\x7f"));
+    if (s && memcmp(s->context.parent_id, none, sizeof none) != 0) {
+        for (int i = 0; i < FXI_TRACE_ID_BYTES; i++)
+            n += (size_t)snprintf(again + n, sizeof again - n, "%02x", s->context.trace_id[i]);
+        again[n++] = '-';
+        for (int i = 0; i < FXI_SPAN_ID_BYTES; i++)
+            n += (size_t)snprintf(again + n, sizeof again - n, "%02x", s->context.parent_id[i]);
+        FUZZ_CHECK(!strncmp(parent + 3, again, n) && strspn(again, "0-") < n);
+        FUZZ_CHECK(strlen(parent) >= 55 && parent[52] == '-');
+    }
+    if (s && s->trace_state[0])
+        FUZZ_CHECK(!strcmp(s->trace_state, state) && !strpbrk(state, "\r\n\x7f"));
+    free(s);
 }
 
 static void check_pairs(const char *list)
@@ -56,8 +56,7 @@ int fuzz_spans_run(const uint8_t *data, size_t n_bytes)
     const char *state = n_bytes ? memchr(parent, 0, n_bytes) : NULL;
     const char *answer = state ? memchr(state + 1, 0, (size_t)(end - state - 1)) : NULL;
     if (!answer) return 0;
-    check_context(parent);
-    check_state(state + 1);
+    check_span(parent, state + 1);
     check_pairs(state + 1);
     check_answer(answer + 1, (size_t)(end - answer - 1));
     return 0;

@@ -7,23 +7,24 @@
 
 #include <string.h>
 
-#include "cli/top/top_view.h"
+#include "cli/top/top.h"
 
 FUZZ_TARGET(fuzz_top);
 
 static void check_lists(const fxi_top_state *w)
 {
-    const fxi_top_lists *l = &w->list;
-    for (size_t i = 1; i < l->n_request; i++)
-        FUZZ_CHECK(l->request[i - 1].view.id < l->request[i].view.id);
-    for (size_t i = 1; i < l->n_span; i++) {
-        const fx_span *a = &l->span[i - 1], *b = &l->span[i];
-        FUZZ_CHECK(a->request < b->request || (a->request == b->request && a->choice < b->choice));
-        FUZZ_CHECK(b->first_run == a->first_run + a->n_run);
+    const fxi_json *spans = fxi_top_get(w, "spans"), *chunks = fxi_top_get(w, "chunks");
+    for (size_t i = 1; i < w->n_request; i++) FUZZ_CHECK(w->request[i - 1].id < w->request[i].id);
+    for (size_t i = 1; i < fxi_json_array_size(spans); i++) {
+        const fxi_json *a = fxi_json_at(spans, i - 1), *b = fxi_json_at(spans, i);
+        const uint64_t x = fxi_top_number(a, "request"), y = fxi_top_number(b, "request");
+        FUZZ_CHECK(x < y || (x == y && fxi_top_number(a, "choice") < fxi_top_number(b, "choice")));
     }
-    for (size_t i = 0; i < l->n_chunk; i++)
-        if (l->chunk[i].n)
-            FUZZ_CHECK(fxi_top_chunk_state(w, l->chunk[i].first) == l->chunk[i].state);
+    for (size_t i = 0; i < fxi_json_array_size(chunks); i++) {
+        uint64_t v[4], n;
+        FUZZ_CHECK(fxi_top_row(fxi_json_at(chunks, i), v, 4));
+        if (v[1]) FUZZ_CHECK(fxi_top_chunk_state(w, v[0], &n) == v[2] && n == v[1]);
+    }
 }
 
 static void check_screen(const fxi_top_state *w, int sort)
@@ -32,8 +33,7 @@ static void check_screen(const fxi_top_state *w, int sort)
     fxi_screen s;
     fxi_buf b = {0};
     double mean_s;
-    if (!fxi_screen_make(&s, 20, 70)) abort();
-    FUZZ_CHECK(fxi_top_draw(&s, w, &v) && fxi_screen_text(&s, &b));
+    FUZZ_CHECK(fxi_top_draw(&s, 20, 70, w, &v) && fxi_screen_text(&s, &b));
     for (size_t i = 0; i < b.n; i++) FUZZ_CHECK(b.p[i] == '\n' || (b.p[i] >= ' ' && b.p[i] <= '~'));
     for (int i = 0; i < FXI_TOP_N_TIME; i++)
         if (fxi_top_time(w, i, &mean_s)) FUZZ_CHECK(mean_s >= 0);

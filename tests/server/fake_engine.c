@@ -220,7 +220,6 @@ static void emit_all(fake_request *r)
         ev.text = b.p ? b.p : "";
         ev.text_bytes = b.n;
         ev.n_generated = r->pos + 1;
-        ev.position = (int)r->n_prompt + r->pos;
         ev.gap_us = r->pos ? FAKE_GAP_US : 0;
         call_back(r, &ev);
         fxi_buf_free(&b);
@@ -287,12 +286,7 @@ static fake_request *pick_locked(fx_engine *e, double *next_s)
 
 static void sleep_locked(fx_engine *e, double until_s)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t ns = t.tv_nsec + (int64_t)((until_s - fxi_now_s()) * 1e9);
-    if (ns < 0) ns = 0;
-    t.tv_sec += ns / 1000000000;
-    t.tv_nsec = ns % 1000000000;
+    const struct timespec t = fxi_clock_after(fmax(until_s - fxi_now_s(), 0));
     pthread_cond_timedwait(&e->cond, &e->mu, &t);
 }
 
@@ -328,7 +322,6 @@ static void *engine_main(void *ud)
 fx_engine *fake_engine_new(void)
 {
     fx_engine *e = calloc(1, sizeof *e);
-    pthread_condattr_t attr;
     e->jinja = "";
     memset(flood_text, 'f', sizeof flood_text);
     for (int i = 0; i < 256; i++) e->bytes[i] = (char)i;
@@ -342,10 +335,7 @@ fx_engine *fake_engine_new(void)
     fake_engine_abilities(e, true, true);
     pthread_mutex_init(&e->mu, NULL);
     pthread_mutex_init(&e->step_mu, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&e->cond, &attr);
-    pthread_condattr_destroy(&attr);
+    fxi_cond_init(&e->cond);
     pthread_cond_init(&e->release, NULL);
     if (pthread_create(&e->thread, NULL, engine_main, e)) abort();
     return e;

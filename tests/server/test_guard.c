@@ -266,19 +266,19 @@ FX_TEST(test_one_network_is_one_address)
 FX_TEST(test_connections_are_counted_by_address)
 {
     enum { N = 1000 };
-    static fxi_address_table c;
-    static fxi_address_entry *v[N];
+    static fxi_places ps = {.max_conn = N};
+    static fxi_place p[N];
     for (int i = 0; i < N; i++) {
         char text[32];
         snprintf(text, sizeof text, "10.0.%d.%d", i % 7, i % 100);
         const fxi_address a = address_of(text);
-        v[i] = fxi_address_table_enter(&c, &a);
-        assert_memory_equal(&v[i]->address, &a, sizeof a);
+        assert_true(fxi_places_enter(&ps, &p[i], &a, 0));
+        assert_memory_equal(&p[i].from->address, &a, sizeof a);
     }
-    assert_ptr_equal(v[0], v[700]);
-    assert_int_equal(v[0]->n_conn, 2); // 700 addresses
-    for (int i = 0; i < N; i++) fxi_address_table_leave(&c, v[i]);
-    for (int i = 0; i < FXI_N_ADDRESS_BUCKET; i++) assert_null(c.bucket[i]);
+    assert_ptr_equal(p[0].from, p[700].from);
+    assert_int_equal(p[0].from->n_conn, 2); // 700 addresses
+    for (int i = 0; i < N; i++) fxi_places_leave(&ps, &p[i]);
+    for (int i = 0; i < FXI_N_ADDRESS_BUCKET; i++) assert_null(ps.addresses.bucket[i]);
 }
 
 // ---- clients ------------------------------------------------------------------------------------

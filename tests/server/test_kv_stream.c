@@ -13,10 +13,10 @@
 
 enum { N_TAKEN = 10, N_LARGE = 60000 }; // requests of a snapshot that no socket takes all of
 
-static fxi_publisher_counts counts_of(const fixture *f)
+static fxi_stream_counts counts_of(const fixture *f)
 {
     pthread_mutex_lock(&f->srv->publisher.mu);
-    const fxi_publisher_counts c = f->srv->publisher.count;
+    const fxi_stream_counts c = f->srv->publisher.count;
     pthread_mutex_unlock(&f->srv->publisher.mu);
     return c;
 }
@@ -26,13 +26,13 @@ static void wait_sent(const fixture *f, uint64_t n_sent)
     WAIT_UNTIL(counts_of(f).n_sent == n_sent);
 }
 
-// How many could take a text at once, if no round runs.
+// How many could take a text at once, if none is being made.
 static int count_ready(const fixture *f)
 {
     int n = 0;
     pthread_mutex_lock(&f->srv->publisher.mu);
-    for (fxi_subscriber *s = f->srv->publisher.first; s; s = s->next)
-        n += fxi_http_job_waits(s->job);
+    for (const fxi_http_job *job = f->srv->publisher.first; job; job = job->kv.next)
+        n += !job->kv.text && !fxi_transport_queued_bytes(job->conn->io.fd);
     if (f->srv->publisher.is_busy) n = 0;
     pthread_mutex_unlock(&f->srv->publisher.mu);
     return n;
@@ -212,7 +212,7 @@ FX_TEST(test_the_engine_is_told_the_cost)
         wait_sent(&f, (uint64_t)i * 4);
         wait_ready_reading(&f, 4, fd, 4);
     }
-    const fxi_publisher_counts c = counts_of(&f);
+    const fxi_stream_counts c = counts_of(&f);
     const uint64_t us = fake_snapshots_counts().charged_us - before_us + 2 * N_TAKEN;
     assert_true(c.ns > 0 && us >= c.ns / 1000); // rounded down
     // Each subscriber's bytes may take up the time until the next snapshot, at 2 MiB/s.

@@ -1,5 +1,6 @@
 // test_metrics.c - /metrics after a scripted run over the fake engine: every count is exact.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -122,15 +123,27 @@ FX_TEST(test_the_table_keeps_the_rules_of_names)
     }
 }
 
+static double figure_of(const fixture *f, const char *name)
+{
+    http_reply r = http_call(f->port, "GET", "/metrics", NULL);
+    const char *at = strstr(r.body.p, name);
+    assert_non_null(at);
+    const double v = strtod(at + strlen(name), NULL);
+    http_reply_free(&r);
+    return v;
+}
+
 FX_TEST(test_the_process_is_what_the_system_says)
 {
-    fxi_process p;
-    fxi_process_read(&p);
+    fixture f = fixture_open((fxi_server_options){0});
     const double now_s = (double)time(NULL);
-    assert_true(p.resident_bytes > 1 << 20);
-    assert_true(p.start_s > now_s - 3600 && p.start_s < now_s + 2);
-    assert_true(p.cpu_s > 0);
-    assert_true(p.n_file >= 3 && p.n_file < p.max_file);
+    const double start_s = figure_of(&f, "\nflexinfer_process_start_time_seconds ");
+    const double n_file = figure_of(&f, "\nflexinfer_process_open_fds ");
+    assert_true(figure_of(&f, "\nflexinfer_process_resident_bytes ") > 1 << 20);
+    assert_true(start_s > now_s - 3600 && start_s < now_s + 2);
+    assert_true(figure_of(&f, "\nflexinfer_process_cpu_seconds_total ") > 0);
+    assert_true(n_file >= 3 && n_file < figure_of(&f, "\nflexinfer_process_max_fds "));
+    fixture_close(&f);
 }
 
 FX_RUN(test_metrics)

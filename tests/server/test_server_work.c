@@ -149,7 +149,7 @@ static struct {
     bool open;      // lets gates through
     int n_gated;    // gates that run
     char order[64]; // names of what has run
-    int n_run, n_idle;
+    int n_run;
 } seen = {.mu = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 typedef struct item {
@@ -198,7 +198,7 @@ static fxi_workers *begin_workers(int n_thread)
     seen.open = false;
     seen.n_run = 0;
     memset(seen.order, 0, sizeof seen.order);
-    assert_int_equal(fxi_workers_start(n_thread, 1, NULL, NULL, &ws, &err), FX_OK);
+    assert_int_equal(fxi_workers_start(n_thread, &ws, &err), FX_OK);
     return ws;
 }
 
@@ -246,7 +246,7 @@ FX_TEST(test_small_work_passes_large_work)
     wait_for(&seen.n_run, 3); // while the gates are shut
     fxi_workers_gauges g;
     fxi_workers_read(ws, &g);
-    assert_int_equal(g.n_busy_large, 1);
+    assert_int_equal(seen.n_gated, 1);
     assert_int_equal(g.n_large, 7);
     open_gates();
     fxi_workers_stop(ws);
@@ -332,31 +332,6 @@ FX_TEST(test_dropped_work_never_runs)
     open_gates();
     fxi_workers_stop(ws);
     assert_string_equal(seen.order, "bAdce");
-}
-
-static void note_idle(void *ud)
-{
-    (void)ud;
-    pthread_mutex_lock(&seen.mu);
-    seen.n_idle++;
-    pthread_cond_broadcast(&seen.changed);
-    pthread_mutex_unlock(&seen.mu);
-}
-
-// Once after work, however long nothing comes.
-FX_TEST(test_idle_is_told_once)
-{
-    fxi_workers *ws;
-    item it = {{.run = run_item}, 'a'};
-    seen.n_run = 0;
-    assert_int_equal(fxi_workers_start(2, 0.01, note_idle, NULL, &ws, NULL), FX_OK);
-    for (int i = 1; i <= 2; i++) {
-        fxi_workers_post(ws, &it.work);
-        wait_for(&seen.n_idle, i);
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    }
-    fxi_workers_stop(ws);
-    assert_int_equal(seen.n_idle, 2);
 }
 
 FX_RUN(test_server_work)

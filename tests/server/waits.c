@@ -59,12 +59,12 @@ void wait_grinding(const fixture *f, int n)
         if (fxi_now_s() > end_s) fail_msg("still %d grinding", fake_engine_grinding(f->eng));
 }
 
-void wait_queued(const fixture *f, int n_small, int n_large)
+void wait_queued(const fixture *f, uint64_t n_small, uint64_t n_large)
 {
     for (double end_s = fxi_now_s() + WAIT_S;; nap()) {
         const fxi_workers_gauges g = server_workers(f);
         if (g.n_small == n_small && g.n_large == n_large) return;
-        if (fxi_now_s() > end_s) fail_msg("still %d and %d queued", g.n_small, g.n_large);
+        if (fxi_now_s() > end_s) fail_msg("still %d and %d queued", (int)g.n_small, (int)g.n_large);
     }
 }
 

@@ -31,7 +31,7 @@ void wait_nothing_held(const fixture *f);
 // Until so many prompts are being tokenized ("grind").
 void wait_grinding(const fixture *f, int n);
 // Until so many pieces of work, small and large, wait for a worker.
-void wait_queued(const fixture *f, int n_small, int n_large);
+void wait_queued(const fixture *f, uint64_t n_small, uint64_t n_large);
 // Until so many requests have been submitted, or cancelled, all in all; run.
 void wait_submitted(const fixture *f, int n);
 void wait_cancelled(const fixture *f, int n);

@@ -14,42 +14,36 @@ static uint64_t next_weight(fxi_treap *t)
 
 static fxi_treap_node **link_to(fxi_treap *t, const fxi_treap_node *n)
 {
-    fxi_treap_node *up = n->up;
-    return !up ? &t->root : up->left == n ? &up->left : &up->right;
+    return n->up ? &n->up->child[n->up->child[1] == n] : &t->root;
 }
 
 // n takes the place of the node above it, which becomes its child.
 static void rotate_up(fxi_treap *t, fxi_treap_node *n)
 {
     fxi_treap_node *up = n->up;
-    const bool is_left = up->left == n;
-    fxi_treap_node **inner = is_left ? &n->right : &n->left;
+    const bool side = up->child[1] == n;
+    fxi_treap_node **inner = &n->child[!side];
     *link_to(t, up) = n;
     n->up = up->up;
-    *(is_left ? &up->left : &up->right) = *inner;
+    up->child[side] = *inner;
     if (*inner) (*inner)->up = up;
     *inner = up;
     up->up = n;
 }
 
-// Where n is to hang: below *up.
-static fxi_treap_node **hang_at(fxi_treap *t, const fxi_treap_node *n, fxi_treap_node **up)
-{
-    fxi_treap_node **at = &t->root;
-    *up = t->last;
-    if (t->last && !t->before(n, t->last)) return &t->last->right;
-    while (*at) {
-        *up = *at;
-        at = t->before(n, *up) ? &(*up)->left : &(*up)->right;
-    }
-    return at;
-}
-
 void fxi_treap_add(fxi_treap *t, fxi_treap_node *n)
 {
-    fxi_treap_node *up, **at = hang_at(t, n, &up);
+    fxi_treap_node *up = NULL, **at = &t->root;
+    if (t->last && !t->before(n, t->last)) {
+        up = t->last;
+        at = &up->child[1];
+    }
+    while (*at) {
+        up = *at;
+        at = &up->child[!t->before(n, up)];
+    }
     *n = (fxi_treap_node){.up = up, .weight = next_weight(t)};
-    if (!up || at == &t->last->right) t->last = n;
+    if (!up || at == &t->last->child[1]) t->last = n;
     *at = n;
     while (n->up && n->up->weight < n->weight) rotate_up(t, n);
 }
@@ -57,19 +51,30 @@ void fxi_treap_add(fxi_treap *t, fxi_treap_node *n)
 void fxi_treap_remove(fxi_treap *t, fxi_treap_node *n)
 {
     if (t->last == n) t->last = fxi_treap_prev(n);
-    while (n->left && n->right)
-        rotate_up(t, n->left->weight > n->right->weight ? n->left : n->right);
-    fxi_treap_node *child = n->left ? n->left : n->right;
+    while (n->child[0] && n->child[1])
+        rotate_up(t, n->child[n->child[0]->weight <= n->child[1]->weight]);
+    fxi_treap_node *child = n->child[0] ? n->child[0] : n->child[1];
     *link_to(t, n) = child;
     if (child) child->up = n->up;
     *n = (fxi_treap_node){0};
 }
 
+static fxi_treap_node *outermost_node(fxi_treap_node *n, bool side)
+{
+    while (n && n->child[side]) n = n->child[side];
+    return n;
+}
+
+static fxi_treap_node *next_on_side(const fxi_treap_node *n, bool side)
+{
+    if (n->child[side]) return outermost_node(n->child[side], !side);
+    while (n->up && n->up->child[side] == n) n = n->up;
+    return n->up;
+}
+
 fxi_treap_node *fxi_treap_first(const fxi_treap *t)
 {
-    fxi_treap_node *n = t->root;
-    while (n && n->left) n = n->left;
-    return n;
+    return outermost_node(t->root, 0);
 }
 
 fxi_treap_node *fxi_treap_last(const fxi_treap *t)
@@ -79,24 +84,12 @@ fxi_treap_node *fxi_treap_last(const fxi_treap *t)
 
 fxi_treap_node *fxi_treap_next(const fxi_treap_node *n)
 {
-    if (!n->right) {
-        while (n->up && n->up->right == n) n = n->up;
-        return n->up;
-    }
-    n = n->right;
-    while (n->left) n = n->left;
-    return (fxi_treap_node *)n;
+    return next_on_side(n, 1);
 }
 
 fxi_treap_node *fxi_treap_prev(const fxi_treap_node *n)
 {
-    if (!n->left) {
-        while (n->up && n->up->left == n) n = n->up;
-        return n->up;
-    }
-    n = n->left;
-    while (n->right) n = n->right;
-    return (fxi_treap_node *)n;
+    return next_on_side(n, 0);
 }
 
 fxi_treap_node *fxi_treap_find(const fxi_treap *t, const fxi_treap_node *key)
@@ -105,7 +98,7 @@ fxi_treap_node *fxi_treap_find(const fxi_treap *t, const fxi_treap_node *key)
     while (n) {
         const bool is_before = t->before(n, key);
         if (!is_before) found = n;
-        n = is_before ? n->right : n->left;
+        n = n->child[is_before];
     }
     return found;
 }

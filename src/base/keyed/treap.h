@@ -12,8 +12,9 @@
 #include <stdint.h>
 
 typedef struct fxi_treap_node {
-    struct fxi_treap_node *up, *left, *right;
-    uint64_t weight; // 0: it is in no tree
+    struct fxi_treap_node *up;
+    struct fxi_treap_node *child[2]; // what goes before it, and after it
+    uint64_t weight;                 // 0: it is in no tree
 } fxi_treap_node;
 
 typedef struct fxi_treap {

@@ -16,7 +16,7 @@
 struct fxi_http_client {
     CURLM *multi;
     CURL *easy;
-    char *ca_file;
+    const char *ca_file;
     int stop_fd;
     char reason[CURL_ERROR_SIZE];
 };
@@ -60,8 +60,8 @@ fx_status fxi_http_client_open(const char *ca_file, int stop_fd, fxi_http_client
     c->stop_fd = stop_fd;
     c->multi = curl_multi_init();
     c->easy = curl_easy_init();
-    c->ca_file = ca_file ? strdup(ca_file) : NULL;
-    if (!c->multi || !c->easy || (ca_file && !c->ca_file))
+    c->ca_file = ca_file;
+    if (!c->multi || !c->easy)
         st = fxi_fail(err, FX_ENOMEM, "out of memory");
     else if (ca_file && access(ca_file, R_OK))
         st = fxi_fail(err, FX_EIO, "%s: %s", ca_file, strerror(errno));
@@ -77,7 +77,6 @@ void fxi_http_client_close(fxi_http_client *c)
     if (!c) return;
     curl_easy_cleanup(c->easy);
     curl_multi_cleanup(c->multi);
-    free(c->ca_file);
     free(c);
 }
 

@@ -11,9 +11,9 @@ typedef struct fxi_http_client fxi_http_client; // one thread at a time
 // Errors: FX_EINVAL: the text is no http:// or https:// URL, or has a user's name.
 fx_status fxi_http_url_check(const char *url, fx_error *err);
 
-// ca_file: a PEM file with the authorities to trust for https; NULL: the system's. stop_fd: a
-// request ends with FX_EIO while this can be read; -1: none. Errors: FX_ENOMEM, FX_EIO (ca_file
-// cannot be read).
+// ca_file: a PEM file with the authorities to trust for https, borrowed; NULL: the system's.
+// stop_fd: a request ends with FX_EIO while this can be read; -1: none. Errors: FX_ENOMEM, FX_EIO
+// (ca_file cannot be read).
 fx_status fxi_http_client_open(const char *ca_file, int stop_fd, fxi_http_client **out,
                                fx_error *err);
 void fxi_http_client_close(fxi_http_client *c); // NULL is allowed

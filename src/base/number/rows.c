@@ -1,50 +1,10 @@
-// rows.c - rows of numbers to and from f32. Block types other than Q8_0 go through fxi_qblock.
+// rows.c - rows of numbers to and from f32. Block types go through fxi_qblock; Q8_0, the format of
+// activations too, is written in one step, without a search for its scale.
 #include <math.h>
 #include <string.h>
 
 #include "base/number/dtype.h"
 #include "base/number/qblock.h"
-
-static void f32_to_f32(const void *src, size_t n, float *dst)
-{
-    memcpy(dst, src, n * sizeof *dst);
-}
-
-static void f32_from_f32(const float *src, size_t n, void *dst)
-{
-    memcpy(dst, src, n * sizeof *src);
-}
-
-// Rows come from files: 16-bit numbers may be unaligned.
-#define CODEC_16(name)                                                 \
-    static void name##_to_f32(const void *src, size_t n, float *dst)   \
-    {                                                                  \
-        for (size_t i = 0; i < n; i++) {                               \
-            uint16_t h;                                                \
-            memcpy(&h, (const char *)src + 2 * i, 2);                  \
-            dst[i] = fxi_##name##_to_f32(h);                           \
-        }                                                              \
-    }                                                                  \
-    static void name##_from_f32(const float *src, size_t n, void *dst) \
-    {                                                                  \
-        for (size_t i = 0; i < n; i++) {                               \
-            const uint16_t h = fxi_f32_to_##name(src[i]);              \
-            memcpy((char *)dst + 2 * i, &h, 2);                        \
-        }                                                              \
-    }
-
-CODEC_16(f16)
-CODEC_16(bf16)
-
-static void q8_0_to_f32(const void *src, size_t n, float *dst)
-{
-    for (size_t b = 0; b < n / FXI_Q8_0_ELEMS; b++) {
-        fxi_block_q8_0 blk;
-        memcpy(&blk, (const char *)src + b * sizeof blk, sizeof blk);
-        float d = fxi_f16_to_f32(blk.d);
-        for (int i = 0; i < FXI_Q8_0_ELEMS; i++) *dst++ = d * (float)blk.q[i];
-    }
-}
 
 // To the nearest integer, halves away from zero. Pre: |x| < 2^22.
 static float round_away(float x)
@@ -69,38 +29,20 @@ static fxi_block_q8_0 q8_0_block(const float *x)
     return blk;
 }
 
-static void q8_0_from_f32(const float *src, size_t n, void *dst)
-{
-    for (size_t b = 0; b < n / FXI_Q8_0_ELEMS; b++) {
-        fxi_block_q8_0 blk = q8_0_block(src + b * FXI_Q8_0_ELEMS);
-        memcpy((char *)dst + b * sizeof blk, &blk, sizeof blk);
-    }
-}
-
-static const struct row_codec {
-    fxi_dtype type;
-    void (*to_f32)(const void *src, size_t n, float *dst);
-    void (*from_f32)(const float *src, size_t n, void *dst);
-} codecs[] = {
-    {FXI_F32, f32_to_f32, f32_from_f32},
-    {FXI_F16, f16_to_f32, f16_from_f32},
-    {FXI_BF16, bf16_to_f32, bf16_from_f32},
-    {FXI_Q8_0, q8_0_to_f32, q8_0_from_f32},
-};
-
-// NULL: a type that is made of blocks without a codec of their own.
-static const struct row_codec *codec_find(fxi_dtype type)
-{
-    for (size_t i = 0; i < sizeof codecs / sizeof codecs[0]; i++)
-        if (codecs[i].type == type) return &codecs[i];
-    return NULL;
-}
+// Rows come from files: their numbers may be unaligned.
 
 void fxi_row_to_f32(fxi_dtype type, const void *src, size_t n_elem, float *dst)
 {
-    const struct row_codec *c = codec_find(type);
-    if (c) {
-        c->to_f32(src, n_elem, dst);
+    if (type == FXI_F32) {
+        memcpy(dst, src, n_elem * sizeof *dst);
+        return;
+    }
+    if (type == FXI_F16 || type == FXI_BF16) {
+        for (size_t i = 0; i < n_elem; i++) {
+            uint16_t h;
+            memcpy(&h, (const char *)src + i * sizeof h, sizeof h);
+            dst[i] = type == FXI_F16 ? fxi_f16_to_f32(h) : fxi_bf16_to_f32(h);
+        }
         return;
     }
     const fxi_qformat *f = fxi_qformat_find(type);
@@ -114,16 +56,28 @@ void fxi_row_to_f32(fxi_dtype type, const void *src, size_t n_elem, float *dst)
 
 void fxi_row_from_f32(fxi_dtype type, const float *src, size_t n_elem, void *dst)
 {
-    const struct row_codec *c = codec_find(type);
-    if (c) {
-        c->from_f32(src, n_elem, dst);
+    if (type == FXI_F32) {
+        memcpy(dst, src, n_elem * sizeof *src);
+        return;
+    }
+    if (type == FXI_F16 || type == FXI_BF16) {
+        for (size_t i = 0; i < n_elem; i++) {
+            const uint16_t h = type == FXI_F16 ? fxi_f32_to_f16(src[i]) : fxi_f32_to_bf16(src[i]);
+            memcpy((char *)dst + i * sizeof h, &h, sizeof h);
+        }
         return;
     }
     const fxi_qformat *f = fxi_qformat_find(type);
     const size_t block_bytes = fxi_dtype_find(type)->block_bytes, n = (size_t)f->n;
     for (size_t b = 0; b < n_elem / n; b++) {
         fxi_qblock blk;
-        fxi_qblock_from_f32(f, src + b * n, &blk);
-        f->write(&blk, (char *)dst + b * block_bytes);
+        fxi_block_q8_0 q8_0;
+        if (type == FXI_Q8_0) {
+            q8_0 = q8_0_block(src + b * n);
+            memcpy((char *)dst + b * block_bytes, &q8_0, sizeof q8_0);
+        } else {
+            fxi_qblock_from_f32(f, src + b * n, &blk);
+            f->write(&blk, (char *)dst + b * block_bytes);
+        }
     }
 }

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text/str.h"
+
 enum { MAX_NAME = 32, WHERE_BYTES = 160 };
 
 // ---- the text of a value becomes a value: one parser for each type -----------------------------
@@ -115,10 +117,7 @@ static bool parse_str(const fxi_opt *o, const char *s, void *field)
 // One of the words in "a|b|c", in letters of any case.
 static bool parse_choice(const fxi_opt *o, const char *s, void *field)
 {
-    const size_t n = strlen(s);
-    for (const char *w = o->arg; n && *w; w += strcspn(w, "|"), w += *w == '|')
-        if (strcspn(w, "|") == n && strncasecmp(w, s, n) == 0) return parse_str(o, s, field);
-    return false;
+    return fxi_list_has(o->arg, "|", s) && parse_str(o, s, field);
 }
 
 static bool parse_ints(const fxi_opt *o, const char *s, void *field)
@@ -171,25 +170,10 @@ static fx_status wrong_value(const fxi_opt *o, const char *source, const char *s
 
 // ---- the row with a name, or the name most similar to a mistyped one ---------------------------
 
-// The row of an old name; NULL: it is none.
-static const fxi_opt_renamed *find_renamed(const fxi_opt_table *t, const char *name, size_t n)
-{
-    for (size_t i = 0; i < t->n_renamed; i++) {
-        const fxi_opt_renamed *r = &t->renamed[i];
-        if (!r->old_value && strlen(r->name) == n && memcmp(r->name, name, n) == 0) return r;
-    }
-    return NULL;
-}
-
 // The row of the commands in the bits of `command`; NULL: none.
 static const fxi_opt *find_option(const fxi_opt_table *t, unsigned command, const char *name,
                                   size_t n)
 {
-    const fxi_opt_renamed *r = find_renamed(t, name, n);
-    if (r) {
-        name = r->now;
-        n = strlen(name);
-    }
     for (size_t i = 0; i < t->n_opt; i++) {
         const fxi_opt *o = &t->opt[i];
         if ((o->commands & command) && strlen(o->name) == n && memcmp(o->name, name, n) == 0)
@@ -277,20 +261,13 @@ typedef struct opt_scan {
     fx_error *err;
 } opt_scan;
 
-// Notes that a name was an old one.
-static void note_old_name(const opt_scan *s, const char *name, size_t n)
-{
-    const fxi_opt_renamed *r = find_renamed(s->t, name, n);
-    if (r) s->rest->used_renamed |= 1u << (r - s->t->renamed);
-}
-
 // `where` names the source in errors. An old value becomes what it is called now.
 static fx_status set_row(const opt_scan *s, const fxi_opt *o, const char *where, const char *text,
                          fxi_opt_from from, int line)
 {
     for (size_t i = 0; i < s->t->n_renamed; i++) {
         const fxi_opt_renamed *r = &s->t->renamed[i];
-        if (!r->old_value || strcmp(r->name, o->name) || strcasecmp(r->old_value, text)) continue;
+        if (strcmp(r->name, o->name) || strcasecmp(r->old, text)) continue;
         s->rest->used_renamed |= 1u << i;
         text = r->now;
         break;
@@ -301,46 +278,28 @@ static fx_status set_row(const opt_scan *s, const fxi_opt *o, const char *where,
     return FX_OK;
 }
 
-// Entries of the command's own section go last, so they win.
-static fx_status take_entries(const opt_scan *s, bool of_section)
+// Those in the section of this command; 0: those before any section.
+static fx_status take_entries(const opt_scan *s, unsigned section)
 {
     const fxi_opt_file *f = &s->rest->file;
     for (size_t i = 0; i < f->n_entry; i++) {
         const fxi_opt_entry *e = &f->entry[i];
         const fxi_opt *o = find_option(s->t, s->command, e->key, strlen(e->key));
-        const bool is_ours = !e->section[0] != of_section;
         char where[WHERE_BYTES];
-        if (!is_ours || !o) continue;
-        if (of_section && section_bit(s->t, e->section) != s->command) continue;
+        if (!o || section_bit(s->t, e->section) != section) continue;
         snprintf(where, WHERE_BYTES, "%.80s:%d: %.40s", f->name, e->line, e->key);
-        note_old_name(s, e->key, strlen(e->key));
         FX_TRY(set_row(s, o, where, e->value, FXI_OPT_FROM_FILE, e->line));
     }
     return FX_OK;
 }
 
-static fx_status take_variable(const opt_scan *s, const fxi_opt *o, const char *option)
-{
-    char name[FXI_OPT_ENV_BYTES];
-    fxi_opt_env_name(s->t, option, name);
-    const char *text = getenv(name);
-    if (!text || !*text) return FX_OK;
-    note_old_name(s, option, strlen(option));
-    return set_row(s, o, name, text, FXI_OPT_FROM_ENVIRONMENT, 0);
-}
-
-// Variables of old names first, so that the current ones win.
 static fx_status take_environment(const opt_scan *s)
 {
-    for (size_t i = 0; i < s->t->n_renamed; i++) {
-        const fxi_opt_renamed *r = &s->t->renamed[i];
-        const fxi_opt *o =
-            r->old_value ? NULL : find_option(s->t, s->command, r->now, strlen(r->now));
-        if (o) FX_TRY(take_variable(s, o, r->name));
-    }
-    for (size_t i = 0; i < s->t->n_opt; i++) {
-        const fxi_opt *o = &s->t->opt[i];
-        if (o->commands & s->command) FX_TRY(take_variable(s, o, o->name));
+    for (const fxi_opt *o = s->t->opt; o < s->t->opt + s->t->n_opt; o++) {
+        char name[FXI_OPT_ENV_BYTES];
+        fxi_opt_env_name(s->t, o->name, name);
+        const char *text = o->commands & s->command ? getenv(name) : NULL;
+        if (text && *text) FX_TRY(set_row(s, o, name, text, FXI_OPT_FROM_ENVIRONMENT, 0));
     }
     return FX_OK;
 }
@@ -366,7 +325,6 @@ static fx_status take_long(opt_scan *s, const char *name)
         return fxi_fail(s->err, FX_EINVAL, "unknown option '--%.*s'%s%s%s", n < 60 ? (int)n : 60,
                         name, near ? "; did you mean '--" : "", near ? near : "", near ? "'?" : "");
     strncat(source, o->name, MAX_NAME);
-    note_old_name(s, name, n);
     return take_value(s, o, source, name[n] ? name + n + 1 : NULL);
 }
 
@@ -410,8 +368,8 @@ static fx_status take_all(opt_scan *s)
         if ((o->commands & s->command) && o->preset)
             FX_TRY(set_row(s, o, o->name, o->preset, FXI_OPT_FROM_PRESET, 0));
     }
-    FX_TRY(take_entries(s, false));
-    FX_TRY(take_entries(s, true));
+    FX_TRY(take_entries(s, 0));
+    FX_TRY(take_entries(s, s->command)); // wins
     FX_TRY(take_environment(s));
     return take_arguments(s);
 }
@@ -451,11 +409,7 @@ bool fxi_opt_note(const fxi_opt_table *t, const fxi_opt_rest *rest, size_t i, ch
 {
     const fxi_opt_renamed *r = &t->renamed[i];
     if (!(rest->used_renamed & 1u << i)) return false;
-    if (r->old_value)
-        snprintf(text, size, "--%s %s is now --%s %s; the next version will not know the old name",
-                 r->name, r->old_value, r->name, r->now);
-    else
-        snprintf(text, size, "--%s is now --%s; the next version will not know the old name",
-                 r->name, r->now);
+    snprintf(text, size, "--%s %s is now --%s %s; the next version will not know the old name",
+             r->name, r->old, r->name, r->now);
     return true;
 }

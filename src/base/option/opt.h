@@ -58,10 +58,9 @@ typedef struct fxi_opt_section {
     unsigned command; // its bit
 } fxi_opt_section;
 
-// What was called otherwise in the version before: `name` is the old name of the option `now`, or,
-// with an old_value, the option of which that value is called `now`.
+// A value of the option `name` that was called `old` in the version before.
 typedef struct fxi_opt_renamed {
-    const char *name, *old_value, *now;
+    const char *name, *old, *now;
 } fxi_opt_renamed;
 
 typedef struct fxi_opt_table {
@@ -91,7 +90,8 @@ typedef struct fxi_opt_entry {
 } fxi_opt_entry;
 
 typedef struct fxi_opt_file { // all zero: empty
-    char *name, *text;        // owned; the entries point into the text
+    char *name;               // owned
+    fxi_buf text;             // the entries point into it
     fxi_opt_entry *entry;     // [n_entry] in the order of the file
     size_t n_entry, cap_entry;
 } fxi_opt_file;
@@ -99,8 +99,6 @@ typedef struct fxi_opt_file { // all zero: empty
 // Errors: FX_EIO, FX_EINVAL ("FILE:LINE: what is wrong"), FX_ENOMEM; then *out is empty. Which keys
 // exist is not looked at.
 fx_status fxi_opt_file_read(const char *path, fxi_opt_file *out, fx_error *err);
-fx_status fxi_opt_file_parse(const char *name, const char *text, size_t n_bytes, fxi_opt_file *out,
-                             fx_error *err);
 void fxi_opt_file_free(fxi_opt_file *f);
 
 // ---- opt.c: all sources -------------------------------------------------------------------------

@@ -14,7 +14,7 @@
 // "#" begins a comment at the start of a line, or after white space that follows a value without
 // quotes. The text is cut in place: entries point into it.
 
-#define MAX_ENTRY (4 * FXI_OPT_MAX_ROW)
+enum { MAX_ENTRY = 4 * FXI_OPT_MAX_ROW, READ_BYTES = 4096 };
 
 typedef struct file_scan {
     fxi_opt_file *f;
@@ -119,9 +119,9 @@ static fx_status take_entry(file_scan *s, char *line)
     return FX_OK;
 }
 
-static fx_status take_lines(file_scan *s, size_t n_bytes)
+static fx_status take_lines(file_scan *s)
 {
-    char *p = s->f->text, *end = p + n_bytes, *next;
+    char *p = s->f->text.p, *end = p + s->f->text.n, *next;
     for (; p < end; s->line++, p = next) {
         char *stop = memchr(p, '\n', (size_t)(end - p));
         if (!stop) stop = end;
@@ -140,48 +140,38 @@ static fx_status take_lines(file_scan *s, size_t n_bytes)
 
 // ---- the file -----------------------------------------------------------------------------------
 
-fx_status fxi_opt_file_parse(const char *name, const char *text, size_t n_bytes, fxi_opt_file *out,
-                             fx_error *err)
-{
-    *out = (fxi_opt_file){.name = strdup(name), .text = malloc(n_bytes + 1)};
-    file_scan s = {out, "", 1, err};
-    fx_status st = FX_OK;
-    if (!out->name || !out->text) {
-        st = fxi_fail(err, FX_ENOMEM, "out of memory for the options");
-    } else {
-        if (n_bytes) memcpy(out->text, text, n_bytes);
-        out->text[n_bytes] = 0;
-        st = take_lines(&s, n_bytes);
-    }
-    if (st != FX_OK) fxi_opt_file_free(out);
-    return st;
-}
-
 fx_status fxi_opt_file_read(const char *path, fxi_opt_file *out, fx_error *err)
 {
-    fxi_buf text = {0};
+    *out = (fxi_opt_file){.name = strdup(path)};
+    file_scan s = {out, "", 1, err};
+    fxi_buf *text = &out->text;
     fx_status st = FX_OK;
-    *out = (fxi_opt_file){0};
+    size_t n = 1; // that came last
     FILE *f = fopen(path, "rbe");
-    if (!f) return fxi_fail(err, FX_EIO, "cannot open %.200s: %s", path, strerror(errno));
-    if (!fxi_buf_reserve(&text, FXI_OPT_MAX_FILE_BYTES + 1))
-        st = fxi_fail(err, FX_ENOMEM, "out of memory for the options");
-    else
-        text.n = fread(text.p, 1, FXI_OPT_MAX_FILE_BYTES + 1, f);
+    if (!f) st = fxi_fail(err, FX_EIO, "cannot open %.200s: %s", path, strerror(errno));
+    while (st == FX_OK && n > 0 && text->n <= FXI_OPT_MAX_FILE_BYTES) {
+        if (!out->name || !fxi_buf_reserve(text, READ_BYTES)) {
+            st = fxi_fail(err, FX_ENOMEM, "out of memory for the options");
+            break;
+        }
+        n = fread(text->p + text->n, 1, READ_BYTES, f);
+        text->n += n;
+        text->p[text->n] = 0;
+    }
     if (st == FX_OK && ferror(f))
         st = fxi_fail(err, FX_EIO, "cannot read %.200s: %s", path, strerror(errno));
-    if (st == FX_OK && text.n > FXI_OPT_MAX_FILE_BYTES)
+    if (st == FX_OK && text->n > FXI_OPT_MAX_FILE_BYTES)
         st = fxi_fail(err, FX_EINVAL, "%.200s: the file is larger than 1 MiB", path);
-    if (st == FX_OK) st = fxi_opt_file_parse(path, text.p, text.n, out, err);
-    fclose(f);
-    fxi_buf_free(&text);
+    if (st == FX_OK) st = take_lines(&s);
+    if (f) fclose(f);
+    if (st != FX_OK) fxi_opt_file_free(out);
     return st;
 }
 
 void fxi_opt_file_free(fxi_opt_file *f)
 {
     free(f->name);
-    free(f->text);
+    fxi_buf_free(&f->text);
     free(f->entry);
     *f = (fxi_opt_file){0};
 }

@@ -1,31 +1,34 @@
 // clock.c - CLOCK_MONOTONIC and CLOCK_THREAD_CPUTIME_ID, in seconds and in nanoseconds.
 #include "base/system/clock.h"
 
-uint64_t fxi_now_ns(void)
+#define NS_PER_S 1000000000u
+
+static uint64_t read_clock_ns(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+uint64_t fxi_now_ns(void)
+{
+    return read_clock_ns(CLOCK_MONOTONIC);
 }
 
 double fxi_now_s(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return 1e-9 * (double)fxi_now_ns();
 }
 
 uint64_t fxi_monotonic_us(void *ud)
 {
     (void)ud;
-    return (uint64_t)(fxi_now_s() * 1e6);
+    return fxi_now_ns() / 1000;
 }
 
 uint64_t fxi_thread_cpu_ns(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return read_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 double fxi_thread_cpu_s(void)
@@ -35,10 +38,15 @@ double fxi_thread_cpu_s(void)
 
 struct timespec fxi_clock_after(double s)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    const long long ns = t.tv_nsec + (long long)(s * 1e9);
-    t.tv_sec += ns / 1000000000;
-    t.tv_nsec = ns % 1000000000;
-    return t;
+    const uint64_t ns = fxi_now_ns() + (uint64_t)(s * 1e9);
+    return (struct timespec){(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};
+}
+
+void fxi_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
 }

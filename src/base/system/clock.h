@@ -2,6 +2,7 @@
 #ifndef FXI_BASE_CLOCK_H
 #define FXI_BASE_CLOCK_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -14,5 +15,6 @@ double fxi_thread_cpu_s(void);
 uint64_t fxi_thread_cpu_ns(void);
 // The moment in s >= 0 seconds, for waits on CLOCK_MONOTONIC.
 struct timespec fxi_clock_after(double s);
+void fxi_cond_init(pthread_cond_t *cond); // whose timed waits are on CLOCK_MONOTONIC
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -50,12 +51,18 @@ static uint64_t smaller_of(uint64_t a, uint64_t b)
 
 // ---- text ---------------------------------------------------------------------------------------
 
-// The file as one string, "" if it cannot be read. A long file is cut at the end of a line: half a
-// number would be a wrong one.
-static void read_text_file(const char *path, char text[TEXT_BYTES])
+// The file of this path as one string, "" if it cannot be read. A long file is cut at the end of a
+// line: half a number would be a wrong one.
+__attribute__((format(printf, 2, 3))) static void read_text_file(char text[TEXT_BYTES],
+                                                                 const char *path_fmt, ...)
 {
+    char path[PATH_BYTES];
+    va_list args;
+    va_start(args, path_fmt);
+    const bool fits = vsnprintf(path, sizeof path, path_fmt, args) < PATH_BYTES;
+    va_end(args);
     text[0] = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = fits ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     if (fd < 0) return;
     size_t n = 0;
     for (ssize_t got; (got = read(fd, text + n, TEXT_BYTES - 1 - n)) > 0;) n += (size_t)got;
@@ -68,14 +75,10 @@ static void read_text_file(const char *path, char text[TEXT_BYTES])
 // The number that s begins with; NO_LIMIT if there is none ("max") or it is absurd.
 static uint64_t leading_number(const char *s)
 {
-    uint64_t v = 0;
-    size_t n = strspn(s, "0123456789");
+    const size_t n = strspn(s, "0123456789");
     if (n == 0 || !strchr(" \n", s[n])) return NO_LIMIT; // strchr finds the end of s, too
-    for (size_t i = 0; i < n; i++) {
-        v = 10 * v + (uint64_t)(s[i] - '0');
-        if (v >= ABSURD_BYTES) return NO_LIMIT;
-    }
-    return v;
+    const uint64_t v = strtoull(s, NULL, 10);
+    return v < ABSURD_BYTES ? v : NO_LIMIT;
 }
 
 // The number in the line "key  123"; NO_LIMIT if there is none.
@@ -101,9 +104,8 @@ static uint64_t physical_bytes(void)
 // A line of /proc/meminfo; NO_LIMIT if it is not there.
 static uint64_t meminfo_bytes(const char *root, const char *key)
 {
-    char path[PATH_BYTES], text[TEXT_BYTES];
-    if (snprintf(path, sizeof path, "%s/proc/meminfo", root) >= PATH_BYTES) return NO_LIMIT;
-    read_text_file(path, text);
+    char text[TEXT_BYTES];
+    read_text_file(text, "%s/proc/meminfo", root);
     uint64_t kib = number_after(text, key);
     return kib < ABSURD_BYTES / 1024 ? kib * 1024 : NO_LIMIT;
 }
@@ -113,10 +115,7 @@ static uint64_t meminfo_bytes(const char *root, const char *key)
 // Reads a file of the group into text, "" if there is none.
 static void read_group_file(const cgroup_dir *g, const char *name, char text[TEXT_BYTES])
 {
-    char path[PATH_BYTES];
-    int n = snprintf(path, sizeof path, "%s%s%s/%s", g->root, g->kind->mount, g->path, name);
-    text[0] = 0;
-    if (n < PATH_BYTES) read_text_file(path, text);
+    read_text_file(text, "%s%s%s/%s", g->root, g->kind->mount, g->path, name);
 }
 
 static uint64_t limit_bytes(const cgroup_dir *g)
@@ -165,19 +164,8 @@ static bool is_below_mount(const cgroup_dir *g)
 
 typedef uint64_t group_bytes_fn(const cgroup_dir *g);
 
-// The least of the group and its ancestors; its path is cut on the way up.
-static uint64_t line_bytes(cgroup_dir *g, group_bytes_fn *bytes_of)
-{
-    if (!is_below_mount(g)) g->path[0] = 0;
-    uint64_t least = bytes_of(g);
-    while (g->path[0]) {
-        *strrchr(g->path, '/') = 0;
-        least = smaller_of(least, bytes_of(g));
-    }
-    return least;
-}
-
-// The least of the group in a line: "4:cpu,memory:/path" (version 1) or "0::/path" (version 2).
+// The least of the group in a line and its ancestors: "4:cpu,memory:/path" (version 1) or
+// "0::/path" (version 2), which is cut on the way up.
 static uint64_t named_bytes(const char *root, char *line, group_bytes_fn *bytes_of)
 {
     strsep(&line, ":");
@@ -190,14 +178,19 @@ static uint64_t named_bytes(const char *root, char *line, group_bytes_fn *bytes_
         if (!name) return NO_LIMIT;
         g.kind = &version_1;
     }
-    return line_bytes(&g, bytes_of);
+    if (!is_below_mount(&g)) g.path[0] = 0;
+    uint64_t least = bytes_of(&g);
+    while (g.path[0]) {
+        *strrchr(g.path, '/') = 0;
+        least = smaller_of(least, bytes_of(&g));
+    }
+    return least;
 }
 
 static uint64_t cgroups_bytes(const char *root, group_bytes_fn *bytes_of)
 {
-    char path[PATH_BYTES], text[TEXT_BYTES];
-    if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= PATH_BYTES) return NO_LIMIT;
-    read_text_file(path, text);
+    char text[TEXT_BYTES];
+    read_text_file(text, "%s/proc/self/cgroup", root);
     uint64_t least = NO_LIMIT;
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;)
         least = smaller_of(least, named_bytes(root, line, bytes_of));

@@ -26,6 +26,10 @@ static inline int fxi_hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+// Whether one of the words of a list, with any of these separators between them, is `word`; letters
+// A to Z equal their small ones. list may be NULL.
+bool fxi_list_has(const char *list, const char *separators, const char *word);
+
 // FNV-1a, 64 bits: for fingerprints and lanes, not for tables that an enemy may fill.
 uint64_t fxi_str_hash(fxi_str s);
 int fxi_str_compare(fxi_str a, fxi_str b); // < 0, 0, > 0: by bytes, a prefix before the whole

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 // ---- a growable buffer, which doubles its memory -----------------------------------------------
 
@@ -84,6 +85,17 @@ void fxi_buf_free(fxi_buf *b)
 }
 
 // ---- byte runs: compared, hashed, cut into lines -----------------------------------------------
+
+bool fxi_list_has(const char *list, const char *separators, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *p = list ? list : ""; *p; p += strspn(p, separators)) {
+        const size_t len = strcspn(p, separators);
+        if (len == n && !strncasecmp(p, word, n)) return true;
+        p += len;
+    }
+    return false;
+}
 
 uint64_t fxi_str_hash(fxi_str s)
 {

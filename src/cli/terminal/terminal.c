@@ -95,8 +95,8 @@ void fxi_progress_end(fxi_progress *p)
 // threads go through the same counter, so neither is missed between checking the flag and going to
 // sleep.
 
-static atomic_int caught; // the signal, 0 if none came
-static atomic_bool hung_up;
+static atomic_int caught;                // the signal, 0 if none came
+static atomic_bool counts_hups, hung_up; // SIGHUP has a flag of its own, which is set
 static int wake_fd = -1;
 
 void fxi_signals_wake(void)
@@ -111,48 +111,40 @@ int fxi_signals_fd(void)
 
 static void on_signal(int number)
 {
-    int saved = errno;
-    atomic_store(&caught, number);
+    const int saved = errno;
+    if (number == SIGHUP && atomic_load(&counts_hups))
+        atomic_store(&hung_up, true);
+    else
+        atomic_store(&caught, number);
     fxi_signals_wake();
     errno = saved;
 }
 
-static void set_handler(void (*handler)(int))
+static void set_handler(int number, void (*handler)(int))
 {
     struct sigaction act = {.sa_handler = handler}; // no SA_RESTART: a read of stdin must return
-    sigaction(SIGINT, &act, NULL);
-    sigaction(SIGTERM, &act, NULL);
+    sigaction(number, &act, NULL);
 }
 
 bool fxi_signals_catch(void)
 {
     wake_fd = eventfd(0, EFD_CLOEXEC);
     if (wake_fd < 0) return false;
-    set_handler(on_signal);
+    set_handler(SIGINT, on_signal);
+    set_handler(SIGTERM, on_signal);
     return true;
 }
 
 void fxi_signals_stop_on_hup(void)
 {
     struct sigaction act;
-    if (sigaction(SIGHUP, NULL, &act) || act.sa_handler == SIG_IGN) return;
-    act = (struct sigaction){.sa_handler = on_signal};
-    sigaction(SIGHUP, &act, NULL);
-}
-
-static void on_hup(int number)
-{
-    int saved = errno;
-    (void)number;
-    atomic_store(&hung_up, true);
-    fxi_signals_wake();
-    errno = saved;
+    if (!sigaction(SIGHUP, NULL, &act) && act.sa_handler != SIG_IGN) set_handler(SIGHUP, on_signal);
 }
 
 void fxi_signals_catch_hup(void)
 {
-    struct sigaction act = {.sa_handler = on_hup};
-    sigaction(SIGHUP, &act, NULL);
+    atomic_store(&counts_hups, true);
+    set_handler(SIGHUP, on_signal);
 }
 
 bool fxi_signals_take_hup(void)
@@ -162,7 +154,8 @@ bool fxi_signals_take_hup(void)
 
 void fxi_signals_let_kill(void)
 {
-    set_handler(SIG_DFL);
+    set_handler(SIGINT, SIG_DFL);
+    set_handler(SIGTERM, SIG_DFL);
 }
 
 int fxi_signals_stop(void)

@@ -1,13 +1,11 @@
 // top_state.c - the JSON of a snapshot becomes the state that is shown.
-#include "cli/top/top_state.h"
+#include "cli/top/top.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h" // defines: fxi_fail, FX_TRY
-#include "base/json/json.h"
 
 #define MAX_NUMBER (UINT64_C(1) << 53)
 #define RATE_US    UINT64_C(1000000) // rates are of so long at least,
@@ -16,158 +14,105 @@
 
 // ---- values ------------------------------------------------------------------------------------
 
-// A whole number from 0 to max <= MAX_NUMBER. Numbers are read as doubles, because a figure may be
+// A whole number from 0 to MAX_NUMBER. Numbers are read as doubles, because a figure may be
 // 2^64 - 1. False: it is something else.
-static bool take_natural(const fxi_json *v, uint64_t max, uint64_t *out)
+static bool take_natural(const fxi_json *v, uint64_t *out)
 {
     const double d = fxi_json_number(v);
     if (!fxi_json_is_real(v) || !(d >= 0) || d > (double)MAX_NUMBER || d != floor(d)) return false;
     *out = (uint64_t)d;
-    return *out <= max;
-}
-
-// A list of n numbers.
-static bool take_row(const fxi_json *list, uint64_t *out, size_t n)
-{
-    if (fxi_json_array_size(list) != n) return false;
-    for (size_t i = 0; i < n; i++)
-        if (!take_natural(fxi_json_at(list, i), MAX_NUMBER, &out[i])) return false;
     return true;
 }
 
-// 0 where there is none.
-static uint64_t number_in(const fxi_json *o, const char *key)
+const fxi_json *fxi_top_get(const fxi_top_state *s, const char *key)
+{
+    return fxi_json_get(s->doc.root, key);
+}
+
+uint64_t fxi_top_number(const fxi_json *o, const char *key)
 {
     uint64_t v;
-    return take_natural(fxi_json_get(o, key), MAX_NUMBER, &v) ? v : 0;
+    return take_natural(fxi_json_get(o, key), &v) ? v : 0;
 }
 
-static uint32_t small_in(const fxi_json *o, const char *key)
+bool fxi_top_row(const fxi_json *list, uint64_t *v, size_t n)
 {
-    uint64_t v;
-    return take_natural(fxi_json_get(o, key), UINT32_MAX, &v) ? (uint32_t)v : 0;
+    if (fxi_json_array_size(list) != n) return false;
+    for (size_t i = 0; i < n; i++)
+        if (!take_natural(fxi_json_at(list, i), &v[i])) return false;
+    return true;
 }
 
-// ---- lists -------------------------------------------------------------------------------------
+// ---- lists, as docs/user/watch.md has them ------------------------------------------------------
 
-static fx_status fail_list(fx_error *err, const char *name)
-{
-    return fxi_fail(err, FX_EFORMAT, "the server's snapshot: '%s' is not valid", name);
-}
-
-// Room for a row of each element of the list; a missing list is empty.
-static fx_status make_rows(const fxi_json *list, const char *name, size_t row_bytes, void *out,
-                           size_t *n, fx_error *err)
-{
-    *n = fxi_json_array_size(list);
-    if (*n > FXI_TOP_MAX_LIST) return fail_list(err, name);
-    void *rows = calloc(*n + 1, row_bytes);
-    memcpy(out, &rows, sizeof rows);
-    return rows ? FX_OK : fxi_fail(err, FX_ENOMEM, "out of memory");
-}
-
-// [first, n, state, group]
-static fx_status read_chunks(fxi_top_lists *to, const fxi_json *list, fx_error *err)
+// [first, n, state, group], by first; a missing list is empty.
+static bool check_chunk_list(const fxi_json *list)
 {
     uint64_t v[4], end = 0;
-    FX_TRY(make_rows(list, "chunks", sizeof *to->chunk, &to->chunk, &to->n_chunk, err));
-    for (size_t i = 0; i < to->n_chunk; i++) {
-        if (!take_row(fxi_json_at(list, i), v, 4) || v[0] < end || v[1] > FXI_TOP_MAX_CHUNK ||
-            v[2] >= FX_N_CHUNK_STATE || v[3] > UINT16_MAX)
-            return fail_list(err, "chunks");
-        to->chunk[i] = (fx_chunk_run){v[0], (uint32_t)v[1], (uint16_t)v[3], (uint16_t)v[2]};
+    for (size_t i = 0; i < fxi_json_array_size(list); i++) {
+        if (!fxi_top_row(fxi_json_at(list, i), v, 4) || v[0] < end || v[1] > FXI_TOP_MAX_CHUNK ||
+            v[2] >= FX_N_CHUNK_STATE)
+            return false;
         end = v[0] + v[1];
     }
-    return FX_OK;
+    return true;
 }
 
-// [group, at, chunk, n] of each segment.
-static fx_status read_segments(fxi_top_lists *to, fx_span *span, const fxi_json *list,
-                               fx_error *err)
+// [group, position, chunk, n]
+static bool check_segment_list(const fxi_json *list)
 {
-    const size_t n = fxi_json_array_size(list);
     uint64_t v[4], n_position = 0;
-    if (n > FXI_TOP_MAX_LIST - to->n_segment) return fail_list(err, "segments");
-    span->first_run = to->n_segment;
-    span->n_run = (uint32_t)n;
-    for (size_t i = 0; i < n; i++) {
-        if (!take_row(fxi_json_at(list, i), v, 4) || v[0] > UINT32_MAX || v[1] > UINT32_MAX ||
-            v[3] > FXI_TOP_MAX_CHUNK || v[1] + v[3] > FXI_TOP_MAX_CHUNK)
-            return fail_list(err, "segments");
-        to->segment[to->n_segment++] = (fx_segment_run){v[2], (uint32_t)v[1], (uint32_t)v[3], v[0]};
+    for (size_t i = 0; i < fxi_json_array_size(list); i++) {
+        if (!fxi_top_row(fxi_json_at(list, i), v, 4) || v[1] > FXI_TOP_MAX_CHUNK ||
+            v[3] > FXI_TOP_MAX_CHUNK - v[1])
+            return false;
         n_position += v[3];
-        if (n_position > FXI_TOP_MAX_CHUNK) return fail_list(err, "segments");
+        if (n_position > FXI_TOP_MAX_CHUNK) return false;
     }
-    return FX_OK;
+    return true;
 }
 
-static fx_status read_spans(fxi_top_lists *to, const fxi_json *list, fx_error *err)
+// By request, then choice.
+static bool check_span_list(const fxi_json *list)
 {
-    size_t n_segment = 0;
-    for (fxi_json_iter it = fxi_json_items(list); fxi_json_next(&it);)
-        n_segment += fxi_json_array_size(fxi_json_get(it.value, "segments"));
-    FX_TRY(make_rows(list, "spans", sizeof *to->span, &to->span, &to->n_span, err));
-    to->segment = n_segment <= FXI_TOP_MAX_LIST ? calloc(n_segment + 1, sizeof *to->segment) : NULL;
-    if (!to->segment) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    for (fxi_json_iter it = fxi_json_items(list); fxi_json_next(&it);) {
-        fx_span *span = &to->span[it.i];
-        if (!take_natural(fxi_json_get(it.value, "request"), MAX_NUMBER, &span->request))
-            return fail_list(err, "spans");
-        span->choice = small_in(it.value, "choice");
-        span->n_tok = small_in(it.value, "tokens");
-        span->n_generating = small_in(it.value, "generating") != 0;
-        const fx_span *last = it.i ? span - 1 : NULL;
-        if (last && (span->request < last->request ||
-                     (span->request == last->request && span->choice <= last->choice)))
-            return fail_list(err, "spans");
-        FX_TRY(read_segments(to, span, fxi_json_get(it.value, "segments"), err));
+    uint64_t request, last_request = 0, last_choice = 0;
+    for (size_t i = 0; i < fxi_json_array_size(list); i++) {
+        const fxi_json *span = fxi_json_at(list, i);
+        const uint64_t choice = fxi_top_number(span, "choice");
+        if (!take_natural(fxi_json_get(span, "request"), &request) ||
+            !check_segment_list(fxi_json_get(span, "segments")) ||
+            (i && (request < last_request || (request == last_request && choice <= last_choice))))
+            return false;
+        last_request = request;
+        last_choice = choice;
     }
-    return FX_OK;
+    return true;
 }
 
-static fx_status read_requests(fxi_top_lists *to, const fxi_json *list, fx_error *err)
+// By id.
+static bool check_request_list(const fxi_json *list)
 {
-    FX_TRY(make_rows(list, "requests", sizeof *to->request, &to->request, &to->n_request, err));
-    for (size_t i = 0; i < to->n_request; i++) {
-        const fxi_json *item = fxi_json_at(list, i);
-        const char *state = fxi_json_text(fxi_json_get(item, "state"));
-        const double priority = fxi_json_number(fxi_json_get(item, "priority"));
-        fx_request_view *r = &to->request[i].view;
-        if (!take_natural(fxi_json_get(item, "id"), MAX_NUMBER, &r->id) ||
-            (i && r->id <= to->request[i - 1].view.id))
-            return fail_list(err, "requests");
-        while (r->state < FX_N_REQUEST_STATE &&
-               (!state || strcmp(state, fx_request_state_name(r->state)) != 0))
-            r->state++;
-        r->submit_us = number_in(item, "submit_us");
-        r->place = small_in(item, "place");
-        r->n_prompt = small_in(item, "prompt");
-        r->n_cached = small_in(item, "cached");
-        r->n_generated = small_in(item, "generated");
-        r->max_tok = small_in(item, "max");
-        r->n_seq = small_in(item, "sequences");
-        r->priority = priority > -1000 && priority < 1000 ? (int32_t)priority : 0;
-    }
-    return FX_OK;
+    uint64_t id, last = 0;
+    for (size_t i = 0; i < fxi_json_array_size(list); i++, last = id)
+        if (!take_natural(fxi_json_get(fxi_json_at(list, i), "id"), &id) || (i && id <= last))
+            return false;
+    return true;
 }
 
-static void free_lists(fxi_top_lists *l)
+unsigned fxi_top_chunk_state(const fxi_top_state *s, uint64_t name, uint64_t *n)
 {
-    free(l->chunk);
-    free(l->span);
-    free(l->segment);
-    free(l->request);
-    *l = (fxi_top_lists){0};
-}
-
-unsigned fxi_top_chunk_state(const fxi_top_state *s, uint64_t name)
-{
-    size_t low = 0, high = s->list.n_chunk;
+    const fxi_json *list = fxi_top_get(s, "chunks");
+    size_t low = 0, high = fxi_json_array_size(list);
+    *n = 1;
     while (low < high) {
         const size_t mid = (low + high) / 2;
-        const fx_chunk_run *r = &s->list.chunk[mid];
-        if (name >= r->first && name - r->first < r->n) return r->state;
-        if (r->first <= name)
+        uint64_t v[4] = {0}; // first, n, state, group
+        (void)fxi_top_row(fxi_json_at(list, mid), v, 4);
+        if (name >= v[0] && name - v[0] < v[1]) {
+            *n = v[0] + v[1] - name;
+            return (unsigned)v[2];
+        }
+        if (v[0] <= name)
             low = mid + 1;
         else
             high = mid;
@@ -182,26 +127,25 @@ static double rate_of(uint64_t before, uint64_t now, uint64_t us)
     return now > before ? (double)(now - before) * 1e6 / (double)us : 0;
 }
 
-// Both lists are sorted by id.
-static void measure_requests(fxi_top_lists *now, const fxi_top_lists *before, uint64_t at_us)
+// now[n], as `list` has them, from was[n_was]; both are sorted by id.
+static void measure_requests(fxi_top_request *now, size_t n, const fxi_json *list,
+                             const fxi_top_request *was, size_t n_was, uint64_t at_us)
 {
-    size_t k = 0;
-    for (size_t i = 0; i < now->n_request; i++) {
-        fxi_top_request *r = &now->request[i];
-        while (k < before->n_request && before->request[k].view.id < r->view.id) k++;
-        const fxi_top_request *was = k < before->n_request ? &before->request[k] : NULL;
-        if (!was || was->view.id != r->view.id || at_us < was->rated_us) {
-            r->rated_us = at_us;
-            r->rated_tok = r->view.n_generated;
+    const fxi_top_request *end = was + n_was;
+    for (size_t i = 0; i < n; i++) {
+        fxi_top_request *r = &now[i];
+        const fxi_json *item = fxi_json_at(list, i);
+        const uint64_t n_tok = fxi_top_number(item, "generated");
+        *r = (fxi_top_request){fxi_top_number(item, "id"), 0, at_us, n_tok};
+        while (was < end && was->id < r->id) was++;
+        if (was == end || was->id != r->id || at_us < was->rated_us) continue;
+        const uint64_t us = at_us - was->rated_us;
+        if (us < RATE_US) {
+            *r = *was;
             continue;
         }
-        const uint64_t us = at_us - was->rated_us;
-        const bool is_due = us >= RATE_US;
-        const double rate = is_due ? rate_of(was->rated_tok, r->view.n_generated, us) : 0;
-        r->tok_s = !is_due ? was->tok_s
-                           : (was->tok_s > 0 ? SMOOTH * rate + (1 - SMOOTH) * was->tok_s : rate);
-        r->rated_us = is_due ? at_us : was->rated_us;
-        r->rated_tok = is_due ? r->view.n_generated : was->rated_tok;
+        const double rate = rate_of(was->rated_tok, n_tok, us);
+        r->tok_s = was->tok_s > 0 ? SMOOTH * rate + (1 - SMOOTH) * was->tok_s : rate;
     }
 }
 
@@ -228,44 +172,50 @@ static void measure_server(fxi_top_state *s)
         s->at_us, s->stats.kv_mapped_bytes, s->stats.kv_live_bytes, s->stats.kv_shared_bytes};
 }
 
-static fx_status take_root(fxi_top_state *s, const fxi_json *root, fx_error *err)
+// Takes *doc over if it is a snapshot.
+static fx_status take_root(fxi_top_state *s, fxi_json_doc *doc, fx_error *err)
 {
-    fxi_top_lists list = {0};
-    const fxi_json *counts = fxi_json_get(root, "counts"), *stats = fxi_json_get(root, "stats");
-    const char *version = fxi_json_text(fxi_json_get(root, "version"));
-    const char *manager = fxi_json_text(fxi_json_get(root, "manager"));
-    const uint64_t number = number_in(root, "number"), at_us = number_in(root, "at_us");
+    static const struct {
+        const char *name;
+        bool (*is_valid)(const fxi_json *list);
+    } lists[] = {
+        {"chunks", check_chunk_list}, {"spans", check_span_list}, {"requests", check_request_list}};
+    const fxi_json *stats = fxi_json_get(doc->root, "stats");
+    const fxi_json *requests = fxi_json_get(doc->root, "requests");
+    const fxi_json *chunks = fxi_json_get(fxi_json_get(doc->root, "counts"), "chunks");
+    const uint64_t number = fxi_top_number(doc->root, "number");
+    const uint64_t at_us = fxi_top_number(doc->root, "at_us");
+    const size_t n_request = fxi_json_array_size(requests);
     uint64_t n_chunk[FX_N_CHUNK_STATE];
-    if (!number || !take_row(fxi_json_get(counts, "chunks"), n_chunk, FX_N_CHUNK_STATE))
+    if (!number || !fxi_top_row(chunks, n_chunk, FX_N_CHUNK_STATE))
         return fxi_fail(err, FX_EFORMAT, "the server's answer is not a snapshot");
-    fx_status st = read_chunks(&list, fxi_json_get(root, "chunks"), err);
-    if (st == FX_OK) st = read_spans(&list, fxi_json_get(root, "spans"), err);
-    if (st == FX_OK) st = read_requests(&list, fxi_json_get(root, "requests"), err);
-    if (st != FX_OK) {
-        free_lists(&list);
-        return st;
-    }
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (!lists[i].is_valid(fxi_json_get(doc->root, lists[i].name)))
+            return fxi_fail(err, FX_EFORMAT, "the server's snapshot: '%s' is not valid",
+                            lists[i].name);
+    fxi_top_request *request = calloc(n_request + 1, sizeof *request);
+    if (!request) return fxi_fail(err, FX_ENOMEM, "out of memory");
     if (number < s->number || at_us < s->at_us) { // another process
         s->rated_us = 0;
         s->rate = (fxi_top_rates){0};
-        free_lists(&s->list);
+        s->n_request = 0;
     }
-    snprintf(s->version, sizeof s->version, "%s", version ? version : "");
-    snprintf(s->manager, sizeof s->manager, "%s", manager ? manager : "");
     s->number = number;
     s->at_us = at_us;
     s->stats = (fx_stats){0};
-#define READ_STAT(name, help) /* a figure beyond 2^53 is without a limit */    \
-    if (fxi_json_get(stats, #name) &&                                          \
-        !take_natural(fxi_json_get(stats, #name), MAX_NUMBER, &s->stats.name)) \
+#define READ_STAT(name, help) /* a figure beyond 2^53 is without a limit */                      \
+    if (fxi_json_get(stats, #name) && !take_natural(fxi_json_get(stats, #name), &s->stats.name)) \
         s->stats.name = UINT64_MAX;
     FX_STATS(READ_STAT)
 #undef READ_STAT
     memcpy(s->n_chunk, n_chunk, sizeof s->n_chunk);
-    s->n_all_request = number_in(counts, "requests");
-    measure_requests(&list, &s->list, at_us);
-    free_lists(&s->list);
-    s->list = list;
+    measure_requests(request, n_request, requests, s->request, s->n_request, at_us);
+    free(s->request);
+    s->request = request;
+    s->n_request = n_request;
+    fxi_json_doc_free(&s->doc);
+    s->doc = *doc;
+    *doc = (fxi_json_doc){0};
     measure_server(s);
     return FX_OK;
 }
@@ -277,7 +227,7 @@ fx_status fxi_top_take_snapshot(fxi_top_state *s, const char *text, size_t n, fx
     fx_error e;
     fx_status st = fxi_json_parse(&doc, (fxi_str){text, n}, &rules, &e);
     if (st == FX_OK)
-        st = take_root(s, doc.root, err);
+        st = take_root(s, &doc, err);
     else if (st == FX_ENOMEM)
         st = fxi_fail(err, FX_ENOMEM, "out of memory");
     else
@@ -335,6 +285,7 @@ bool fxi_top_time(const fxi_top_state *s, int time, double *mean_s)
 
 void fxi_top_free(fxi_top_state *s)
 {
-    free_lists(&s->list);
+    fxi_json_doc_free(&s->doc);
+    free(s->request);
     *s = (fxi_top_state){0};
 }

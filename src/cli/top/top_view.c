@@ -1,8 +1,9 @@
-// top_view.c - the figures, the graph, the list of requests with a bar of chunks for each sequence,
-// and the keys.
-#include "cli/top/top_view.h"
+// top_view.c - cells, and what is in them: the figures, the graph, the list of requests with a bar
+// of chunks for each sequence, and the keys.
+#include "cli/top/top.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,54 +26,128 @@ static const fxi_style chunk_style[FX_N_CHUNK_STATE] = {
     [FX_CHUNK_owned] = FXI_STYLE_OWNED,   [FX_CHUNK_shared] = FXI_STYLE_SHARED,
     [FX_CHUNK_cached] = FXI_STYLE_CACHED, [FX_CHUNK_swapped] = FXI_STYLE_SWAPPED};
 
+// ---- cells ------------------------------------------------------------------------------------
+
+void fxi_screen_free(fxi_screen *s)
+{
+    free(s->cell);
+    *s = (fxi_screen){0};
+}
+
+// One character of up to 3 bytes of UTF-8. Rows and columns outside the screen are allowed.
+static void put_glyph(fxi_screen *s, int row, int col, fxi_style style, const char *glyph)
+{
+    if (row < 0 || row >= s->n_row || col < 0 || col >= s->n_col) return;
+    fxi_cell *c = &s->cell[row * s->n_col + col];
+    snprintf(c->text, sizeof c->text, "%s", glyph);
+    c->style = (unsigned char)style;
+}
+
+// Writes a text from this cell on, cut off at the edge; what is not printable ASCII becomes '?'.
+// Returns the column after it.
+__attribute__((format(printf, 5, 6))) static int put_text(fxi_screen *s, int row, int col,
+                                                          fxi_style style, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    for (const char *p = text; *p; p++, col++) {
+        const char one[2] = {*p >= ' ' && *p <= '~' ? *p : '?', 0};
+        put_glyph(s, row, col, style, one);
+    }
+    return col;
+}
+
+// The whole row gets this style.
+static void paint_row(fxi_screen *s, int row, fxi_style style)
+{
+    if (row < 0 || row >= s->n_row) return;
+    for (int col = 0; col < s->n_col; col++)
+        s->cell[row * s->n_col + col].style = (unsigned char)style;
+}
+
+bool fxi_screen_text(const fxi_screen *s, fxi_buf *out)
+{
+    bool ok = true;
+    for (int row = 0; ok && row < s->n_row; row++) {
+        const fxi_cell *cell = &s->cell[row * s->n_col];
+        int n = s->n_col;
+        while (n > 0 && !strcmp(cell[n - 1].text, " ")) n--;
+        for (int col = 0; ok && col < n; col++) ok = fxi_buf_str(out, cell[col].text);
+        ok = ok && fxi_buf_str(out, "\n");
+    }
+    return ok;
+}
+
 // ---- the rows ----------------------------------------------------------------------------------
 
 typedef struct list_row {
-    const fxi_top_request *request; // NULL: a span whose request is not known
-    const fx_span *span;            // NULL: it has none
-    bool is_first;                  // of its request
-    double key;
+    const fxi_json *request, *span; // one of them may be NULL: not known, and none
+    uint64_t id;
+    double tok_s, key;
+    bool is_first; // of its request
 } list_row;
 
-static double age_s(const fxi_top_state *now, const fxi_top_request *r)
+static double age_s(const fxi_top_state *now, const fxi_json *request)
 {
-    return now->at_us > r->view.submit_us ? (double)(now->at_us - r->view.submit_us) * 1e-6 : 0;
+    const uint64_t submit_us = fxi_top_number(request, "submit_us");
+    return now->at_us > submit_us ? (double)(now->at_us - submit_us) * 1e-6 : 0;
+}
+
+// FX_REQUEST_*; FX_N_REQUEST_STATE: none that is known.
+static unsigned request_state(const fxi_json *request)
+{
+    const char *name = fxi_json_text(fxi_json_get(request, "state"));
+    unsigned state = 0;
+    while (state < FX_N_REQUEST_STATE && (!name || strcmp(name, fx_request_state_name(state)) != 0))
+        state++;
+    return state;
 }
 
 // What the list is sorted by, so that the interesting end comes first; of states, what runs.
-static double sort_key(const fxi_top_state *now, const fxi_top_request *r, int sort)
+static double sort_key(const fxi_top_state *now, const list_row *l, int sort)
 {
     static const int ranks[FX_N_REQUEST_STATE + 1] = {
         [FX_REQUEST_running] = 0, [FX_REQUEST_coming] = 1,  [FX_REQUEST_leaving] = 2,
         [FX_REQUEST_away] = 3,    [FX_REQUEST_waiting] = 4, [FX_N_REQUEST_STATE] = 5};
-    const double keys[FXI_TOP_N_SORT] = {[FXI_TOP_BY_id] = 0,
-                                         [FXI_TOP_BY_age] = -age_s(now, r),
-                                         [FXI_TOP_BY_output] = -(double)r->view.n_generated,
-                                         [FXI_TOP_BY_rate] = -r->tok_s,
-                                         [FXI_TOP_BY_prompt] = -(double)r->view.n_prompt,
-                                         [FXI_TOP_BY_state] = ranks[r->view.state]};
-    return keys[sort];
+    const double keys[FXI_TOP_N_SORT] = {
+        [FXI_TOP_BY_age] = -age_s(now, l->request),
+        [FXI_TOP_BY_output] = -(double)fxi_top_number(l->request, "generated"),
+        [FXI_TOP_BY_rate] = -l->tok_s,
+        [FXI_TOP_BY_prompt] = -(double)fxi_top_number(l->request, "prompt"),
+        [FXI_TOP_BY_state] = ranks[request_state(l->request)]};
+    return l->request || sort == FXI_TOP_BY_id ? keys[sort] : INFINITY;
 }
 
 // Spans and requests are sorted by the request's id: a row for each pair, and for each that has no
 // other. rows NULL: they are only counted.
 static size_t pair_rows(const fxi_top_state *now, int sort, list_row *rows)
 {
-    size_t n = 0, k = 0;
-    for (size_t i = 0; i < now->list.n_request; i++) {
-        const fxi_top_request *r = &now->list.request[i];
-        const double key = sort_key(now, r, sort);
-        bool is_first = true;
-        for (; k < now->list.n_span && now->list.span[k].request < r->view.id; k++, n++)
-            if (rows) rows[n] = (list_row){NULL, &now->list.span[k], true, key};
-        for (; k < now->list.n_span && now->list.span[k].request == r->view.id;
-             k++, n++, is_first = false)
-            if (rows) rows[n] = (list_row){r, &now->list.span[k], is_first, key};
-        if (is_first && rows) rows[n] = (list_row){r, NULL, true, key};
-        n += is_first;
+    const fxi_json *requests = fxi_top_get(now, "requests"), *spans = fxi_top_get(now, "spans");
+    const size_t n_span = fxi_json_array_size(spans);
+    bool has_row = false; // the request
+    size_t n = 0;
+    for (size_t i = 0, k = 0; i < now->n_request || k < n_span;) {
+        const fxi_top_request *r = i < now->n_request ? &now->request[i] : NULL;
+        const fxi_json *span = fxi_json_at(spans, k);
+        const uint64_t r_id = r ? r->id : UINT64_MAX;
+        const uint64_t span_id = span ? fxi_top_number(span, "request") : UINT64_MAX;
+        const bool is_pair = span_id == r_id;
+        if (is_pair || span_id < r_id || !has_row) {
+            list_row l = {.id = span_id < r_id ? span_id : r_id, .is_first = !is_pair || !has_row};
+            if (span_id <= r_id) l.span = span;
+            if (r_id <= span_id) l.request = fxi_json_at(requests, i);
+            if (l.request) l.tok_s = r->tok_s;
+            l.key = sort_key(now, &l, sort);
+            if (rows) rows[n] = l;
+            n++;
+        }
+        has_row = is_pair;
+        k += span_id <= r_id;
+        i += span_id > r_id;
     }
-    for (; k < now->list.n_span; k++, n++)
-        if (rows) rows[n] = (list_row){NULL, &now->list.span[k], true, INFINITY};
     return n;
 }
 
@@ -86,11 +161,9 @@ static int order_rows(const void *x, const void *y)
 {
     const list_row *a = x, *b = y;
     if (a->key != b->key) return a->key < b->key ? -1 : 1;
-    const uint64_t a_id = a->request ? a->request->view.id : a->span->request;
-    const uint64_t b_id = b->request ? b->request->view.id : b->span->request;
-    if (a_id != b_id) return a_id < b_id ? -1 : 1;
-    const uint32_t a_choice = a->span ? a->span->choice : 0;
-    const uint32_t b_choice = b->span ? b->span->choice : 0;
+    if (a->id != b->id) return a->id < b->id ? -1 : 1;
+    const uint64_t a_choice = fxi_top_number(a->span, "choice");
+    const uint64_t b_choice = fxi_top_number(b->span, "choice");
     return (a_choice > b_choice) - (a_choice < b_choice);
 }
 
@@ -99,24 +172,29 @@ static int order_rows(const void *x, const void *y)
 // A bar of cells for the positions of a span, groups one after the other: the first pass over the
 // segments counts positions, the second those of each state in each cell. A cell shows the state
 // that most of its positions have.
-static bool draw_bar(fxi_screen *s, int row, const fxi_top_state *now, const fx_span *p)
+static bool draw_bar(fxi_screen *s, int row, const fxi_top_state *now, const fxi_json *segments)
 {
-    const fx_segment_run *run = &now->list.segment[p->first_run];
+    const size_t n_segment = fxi_json_array_size(segments);
     const uint64_t n_col = s->n_col > BAR_COL ? (uint64_t)(s->n_col - BAR_COL) : 0;
     uint64_t n_position = 0, n_cell = 0;
     uint32_t(*count)[FX_N_CHUNK_STATE] = NULL;
     for (int pass = 0; pass < 2; pass++) {
-        uint64_t base = 0, end = 0;
-        for (uint32_t i = 0; i < p->n_run; i++) {
-            const fx_segment_run *r = &run[i];
-            if (i && r->group != run[i - 1].group) {
+        uint64_t base = 0, end = 0, last_group = 0;
+        for (size_t i = 0; i < n_segment; i++) {
+            uint64_t v[4] = {0};
+            (void)fxi_top_row(fxi_json_at(segments, i), v, 4);
+            const uint64_t group = v[0], at = v[1], chunk = v[2], n = v[3];
+            if (i && group != last_group) {
                 base += end;
                 end = 0;
             }
-            if ((uint64_t)r->at + r->n > end) end = (uint64_t)r->at + r->n;
-            for (uint32_t k = 0; count && k < r->n; k++)
-                count[(base + r->at + k) * n_cell / n_position]
-                     [fxi_top_chunk_state(now, r->chunk + k)]++;
+            last_group = group;
+            if (at + n > end) end = at + n;
+            unsigned state = 0;
+            for (uint64_t k = 0, n_alike = 0; count && k < n; k++, n_alike--) {
+                if (!n_alike) state = fxi_top_chunk_state(now, chunk + k, &n_alike);
+                count[(base + at + k) * n_cell / n_position][state]++;
+            }
         }
         if (count) break;
         n_position = base + end;
@@ -130,7 +208,7 @@ static bool draw_bar(fxi_screen *s, int row, const fxi_top_state *now, const fx_
         for (int k = 1; k < FX_N_CHUNK_STATE; k++)
             if (count[i][k] > count[i][state] || (count[i][k] && state == FX_CHUNK_absent))
                 state = k;
-        fxi_screen_put(s, row, BAR_COL + (int)i, chunk_style[state], "%c", chunk_letters[state]);
+        put_text(s, row, BAR_COL + (int)i, chunk_style[state], "%c", chunk_letters[state]);
     }
     free(count);
     return true;
@@ -140,30 +218,34 @@ static bool draw_row(fxi_screen *s, int row, const fxi_top_state *now, const lis
 {
     static const char *const states[FX_N_REQUEST_STATE + 1] = {
         FX_REQUEST_STATES(TEXT_OF)[FX_N_REQUEST_STATE] = "?"};
-    const fx_request_view *r = l->request ? &l->request->view : NULL;
-    const unsigned long long id = r ? r->id : l->span->request;
-    char text[32];
-    if (l->is_first && !(r && r->n_seq > 1))
+    const fxi_json *r = l->request;
+    const unsigned state = request_state(r);
+    const unsigned long long id = l->id, choice = fxi_top_number(l->span, "choice");
+    char text[48];
+    if (l->is_first && fxi_top_number(r, "sequences") < 2)
         snprintf(text, sizeof text, "%llu", id);
     else
-        snprintf(text, sizeof text, "%llu.%u", id, l->span ? l->span->choice : 0);
-    fxi_screen_put(s, row, 0, l->is_first ? FXI_STYLE_BOLD : FXI_STYLE_DIM, "%s", text);
+        snprintf(text, sizeof text, "%llu.%llu", id, choice);
+    put_text(s, row, 0, l->is_first ? FXI_STYLE_BOLD : FXI_STYLE_DIM, "%s", text);
     if (l->is_first && r) {
-        const double age = age_s(now, l->request);
-        const fxi_style style = r->state == FX_REQUEST_running ? FXI_STYLE_PLAIN : FXI_STYLE_DIM;
+        static const char *const figures[] = {"prompt", "cached", "generated", "max"};
+        const double age = age_s(now, r);
+        const fxi_style style = state == FX_REQUEST_running ? FXI_STYLE_PLAIN : FXI_STYLE_DIM;
+        const unsigned long long place = fxi_top_number(r, "place");
         if (age < 100)
             snprintf(text, sizeof text, "%.0fs", age);
         else if (age < 6000)
             snprintf(text, sizeof text, "%.0fm", age / 60);
         else
             snprintf(text, sizeof text, "%.0fh", fmin(age / 3600, 99999));
-        fxi_screen_put(s, row, STATE_COL, style, "%-8.8s%7u%7u%7u%7u%7.1f%5s", states[r->state],
-                       r->n_prompt, r->n_cached, r->n_generated, r->max_tok, l->request->tok_s,
-                       text);
-        if (r->place)
-            fxi_screen_put(s, row, BAR_COL, FXI_STYLE_DIM, "place %u in the queue", r->place);
+        int col = put_text(s, row, STATE_COL, style, "%-8.8s", states[state]);
+        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+            col = put_text(s, row, col, style, "%7llu",
+                           (unsigned long long)fxi_top_number(r, figures[i]));
+        put_text(s, row, col, style, "%7.1f%5s", l->tok_s, text);
+        if (place) put_text(s, row, BAR_COL, FXI_STYLE_DIM, "place %llu in the queue", place);
     }
-    return !l->span || draw_bar(s, row, now, l->span);
+    return draw_bar(s, row, now, fxi_json_get(l->span, "segments"));
 }
 
 static bool draw_list(fxi_screen *s, int top, int end, const fxi_top_state *now,
@@ -175,9 +257,9 @@ static bool draw_list(fxi_screen *s, int top, int end, const fxi_top_state *now,
     if (!rows) return false;
     pair_rows(now, v->sort, rows);
     qsort(rows, n, sizeof *rows, order_rows);
-    fxi_screen_paint(s, top, FXI_STYLE_BAR);
-    fxi_screen_put(s, top, 0, FXI_STYLE_BAR, "%-9s%-8s%7s%7s%7s%7s%7s%5s %s", "REQUEST", "STATE",
-                   "PROMPT", "CACHED", "OUTPUT", "MAX", "TOK/S", "AGE", "CHUNKS");
+    paint_row(s, top, FXI_STYLE_BAR);
+    put_text(s, top, 0, FXI_STYLE_BAR, "%-9s%-8s%7s%7s%7s%7s%7s%5s %s", "REQUEST", "STATE",
+             "PROMPT", "CACHED", "OUTPUT", "MAX", "TOK/S", "AGE", "CHUNKS");
     for (size_t i = v->first; ok && i < n && ++top < end; i++)
         ok = draw_row(s, top, now, &rows[v->is_reversed ? n - 1 - i : i]);
     free(rows);
@@ -211,10 +293,12 @@ static void draw_title(fxi_screen *s, const fxi_top_state *now, const fxi_top_vi
     const char *going = now->number ? "live" : "connecting";
     const char *state = v->trouble ? "NO CONNECTION" : v->is_paused ? "PAUSED" : going;
     const fxi_style style = v->trouble ? FXI_STYLE_WARN : FXI_STYLE_BAR;
-    fxi_screen_paint(s, 0, FXI_STYLE_BAR);
-    fxi_screen_put(s, 0, 0, FXI_STYLE_BAR, "flexinfer %s  %s  %s", now->version, v->url,
-                   now->manager);
-    fxi_screen_put(s, 0, s->n_col - (int)strlen(state) - 2, style, "  %s", state);
+    paint_row(s, 0, FXI_STYLE_BAR);
+    const char *version = fxi_json_text(fxi_top_get(now, "version"));
+    const char *manager = fxi_json_text(fxi_top_get(now, "manager"));
+    put_text(s, 0, 0, FXI_STYLE_BAR, "flexinfer %s  %s  %s", version ? version : "", v->url,
+             manager ? manager : "");
+    put_text(s, 0, s->n_col - (int)strlen(state) - 2, style, "  %s", state);
 }
 
 // Memory takes 92 columns at most. 80 always have all but the last figure, which the chunks' line
@@ -238,27 +322,28 @@ static void draw_figures(fxi_screen *s, const fxi_top_state *now)
     char size[FXI_SIZE_TEXT_BYTES];
     double mean_s;
     for (int row = 1; row < HEAD_ROWS; row++)
-        fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "%s", labels[row]);
-    fxi_screen_put(s, 1, LABEL_COLS, FXI_STYLE_PLAIN,
-                   "%llu running  %llu waiting (%llu prompt tokens)  %llu requests  %s in the swap",
-                   (unsigned long long)st->n_running, (unsigned long long)st->n_waiting,
-                   (unsigned long long)st->n_waiting_tok, (unsigned long long)now->n_all_request,
-                   fxi_cli_size(st->kv_swapped_bytes, size));
-    int col = fxi_screen_put(s, 2, LABEL_COLS, FXI_STYLE_PLAIN,
-                             "%.1f generated  %.1f prompt  %.1f steps/s", now->rate.generated_tok,
-                             now->rate.prompt_tok, now->rate.step);
+        put_text(s, row, 0, FXI_STYLE_BOLD, "%s", labels[row]);
+    put_text(s, 1, LABEL_COLS, FXI_STYLE_PLAIN,
+             "%llu running  %llu waiting (%llu prompt tokens)  %llu requests  %s in the swap",
+             (unsigned long long)st->n_running, (unsigned long long)st->n_waiting,
+             (unsigned long long)st->n_waiting_tok,
+             (unsigned long long)fxi_top_number(fxi_top_get(now, "counts"), "requests"),
+             fxi_cli_size(st->kv_swapped_bytes, size));
+    int col =
+        put_text(s, 2, LABEL_COLS, FXI_STYLE_PLAIN, "%.1f generated  %.1f prompt  %.1f steps/s",
+                 now->rate.generated_tok, now->rate.prompt_tok, now->rate.step);
     for (int i = 0; i < FXI_TOP_N_TIME; i++)
         if (fxi_top_time(now, i, &mean_s))
-            col = fxi_screen_put(s, 2, col, FXI_STYLE_PLAIN, "  %s %.4f s", times[i], mean_s);
+            col = put_text(s, 2, col, FXI_STYLE_PLAIN, "  %s %.4f s", times[i], mean_s);
     col = LABEL_COLS;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        col = fxi_screen_put(s, 3, col, FXI_STYLE_PLAIN, "%s %s  ",
-                             fxi_cli_size(parts[i].bytes, size), parts[i].name);
+        col = put_text(s, 3, col, FXI_STYLE_PLAIN, "%s %s  ", fxi_cli_size(parts[i].bytes, size),
+                       parts[i].name);
     col = LABEL_COLS;
     for (int i = FX_CHUNK_spare; i < FX_N_CHUNK_STATE; i++) {
-        col = fxi_screen_put(s, 4, col, chunk_style[i], "%c", chunk_letters[i]);
-        col = fxi_screen_put(s, 4, col, FXI_STYLE_PLAIN, " %llu %s  ",
-                             (unsigned long long)now->n_chunk[i], states[i]);
+        col = put_text(s, 4, col, chunk_style[i], "%c", chunk_letters[i]);
+        col = put_text(s, 4, col, FXI_STYLE_PLAIN, " %llu %s  ",
+                       (unsigned long long)now->n_chunk[i], states[i]);
     }
 }
 
@@ -284,15 +369,15 @@ static void draw_graph(fxi_screen *s, int row, const fxi_top_state *now, const f
             if (bytes > most) most = bytes;
         }
     for (int line = 0; line < GRAPH_ROWS; line++, row++) {
-        fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "%s", names[line]);
+        put_text(s, row, 0, FXI_STYLE_BOLD, "%s", names[line]);
         for (uint64_t i = 0; i < n; i++) {
             const uint64_t k = now->n_sample - n + i;
             const uint64_t bytes = sample_bytes(&now->history[k % FXI_TOP_HISTORY], line);
             const int level = bytes < most ? 1 + (int)((double)bytes / (double)most * 8) : 8;
-            fxi_screen_glyph(s, row, LABEL_COLS + (int)i, FXI_STYLE_PLAIN,
-                             (v->is_utf8 ? blocks : marks)[!bytes      ? 0
-                                                           : level < 8 ? level
-                                                                       : 8]);
+            put_glyph(s, row, LABEL_COLS + (int)i, FXI_STYLE_PLAIN,
+                      (v->is_utf8 ? blocks : marks)[!bytes      ? 0
+                                                    : level < 8 ? level
+                                                                : 8]);
         }
     }
 }
@@ -306,15 +391,14 @@ static void draw_keys(fxi_screen *s, const fxi_top_state *now, const fxi_top_vie
     const size_t n = fxi_top_rows(now), n_shown = fxi_top_rows_shown(s->n_row);
     const size_t last = v->first + n_shown < n ? v->first + n_shown : n;
     const fxi_style style = v->trouble ? FXI_STYLE_WARN : FXI_STYLE_BAR;
-    fxi_screen_paint(s, row, style);
+    paint_row(s, row, style);
     if (v->trouble) {
-        fxi_screen_put(s, row, 0, style, "no connection: %s; trying again", v->trouble);
+        put_text(s, row, 0, style, "no connection: %s; trying again", v->trouble);
         return;
     }
-    const int col =
-        fxi_screen_put(s, row, 0, style, "q quit  p pause  s sort: %s%s  r reverse  ? help",
-                       sorts[v->sort], v->is_reversed ? " (reversed)" : "");
-    if (n > n_shown) fxi_screen_put(s, row, col, style, "  %zu-%zu of %zu", v->first + 1, last, n);
+    const int col = put_text(s, row, 0, style, "q quit  p pause  s sort: %s%s  r reverse  ? help",
+                             sorts[v->sort], v->is_reversed ? " (reversed)" : "");
+    if (n > n_shown) put_text(s, row, col, style, "  %zu-%zu of %zu", v->first + 1, last, n);
 }
 
 static void draw_help(fxi_screen *s, int row)
@@ -340,15 +424,19 @@ static void draw_help(fxi_screen *s, int row)
         "first token came, and from one token to the next, lately",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines && row < s->n_row - 1; i++, row++)
-        fxi_screen_put(s, row, 0, FXI_STYLE_PLAIN, "%s", lines[i]);
+        put_text(s, row, 0, FXI_STYLE_PLAIN, "%s", lines[i]);
 }
 
 // ---- the whole ---------------------------------------------------------------------------------
 
-bool fxi_top_draw(fxi_screen *s, const fxi_top_state *now, const fxi_top_view *v)
+bool fxi_top_draw(fxi_screen *s, int n_row, int n_col, const fxi_top_state *now,
+                  const fxi_top_view *v)
 {
-    const int n_graph = graph_rows(s->n_row, v->has_no_keys);
+    const int n_graph = graph_rows(n_row, v->has_no_keys);
     bool ok = true;
+    *s = (fxi_screen){n_row, n_col, calloc((size_t)n_row * (size_t)n_col + 1, sizeof(fxi_cell))};
+    if (!s->cell) return false;
+    for (int i = 0; i < n_row * n_col; i++) s->cell[i].text[0] = ' ';
     draw_title(s, now, v);
     if (v->shows_help) {
         draw_help(s, 2);
@@ -357,7 +445,7 @@ bool fxi_top_draw(fxi_screen *s, const fxi_top_state *now, const fxi_top_view *v
         if (n_graph) draw_graph(s, HEAD_ROWS, now, v);
         ok = draw_list(s, HEAD_ROWS + n_graph, s->n_row - (v->has_no_keys ? 0 : KEY_ROWS), now, v);
     } else if (!v->trouble) {
-        fxi_screen_put(s, 2, 0, FXI_STYLE_PLAIN, "waiting for the server");
+        put_text(s, 2, 0, FXI_STYLE_PLAIN, "waiting for the server");
     }
     if (!v->has_no_keys) draw_keys(s, now, v);
     return ok;

@@ -138,6 +138,7 @@ fx_status fxi_jinja_compile(const char *text, size_t n_bytes, fxi_jinja **out, f
     fxi_jinja *t = calloc(1, sizeof *t);
     if (!t) return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
     t->mem.limit_bytes = TREE_BYTES;
+    t->lib = &fxi_jlibrary_chat;
     const char *s = normal_text(&t->mem, text, n_bytes, &n);
     fx_status st = s ? fxi_jinja_parse(t, s, n, err)
                      : fxi_fail(err, FX_ENOMEM, "no memory for the chat template");

@@ -36,7 +36,7 @@ static fx_status lookup_variable(fxi_jrun *r, const fxi_jstr *name, fxi_jval *ou
                 *out = b->v;
                 return fxi_jrun_work(r, 4 * n_seen);
             }
-    const fxi_jroutine *f = fxi_jroutine_find(FXI_JTABLE_FUNCTIONS, name->p, name->n);
+    const fxi_jroutine *f = fxi_jroutine_find(r->t->lib->functions, name->p, name->n);
     *out = fxi_jval_undefined(name);
     if (f) *out = (fxi_jval){.type = FXI_JVAL_FUNCTION, .function = f};
     return fxi_jrun_work(r, 4 * n_seen);

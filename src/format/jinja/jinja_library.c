@@ -360,51 +360,24 @@ static const fxi_jroutine dict_methods[] = {
     {.name = NULL},
 };
 
-// `others` are methods of Python's types that are not supported, with a blank around each: their
-// names hide items of the same name. No published template calls them.
-static const struct {
-    const fxi_jroutine *rows; // NULL: none is supported
-    const char *others;       // NULL: the type has no methods
-} methods[FXI_JVAL_N_TYPE] = {
+static const fxi_jroutine no_rows[] = {{.name = NULL}};
+
+// `others` are Python's methods that are not supported: no published template calls them.
+static const fxi_jmethods methods[FXI_JVAL_N_TYPE] = {
     [FXI_JVAL_STR] = {fxi_jlibrary_str_methods,
                       " casefold center count encode expandtabs format format_map index isalnum "
                       "isalpha isascii isdecimal isdigit isidentifier islower isnumeric "
                       "isprintable isspace istitle isupper ljust maketrans partition rfind rindex "
                       "rjust rpartition swapcase translate zfill "},
     [FXI_JVAL_DICT] = {dict_methods, " clear copy fromkeys pop popitem setdefault update "},
-    [FXI_JVAL_LIST] = {NULL,
+    [FXI_JVAL_LIST] = {no_rows,
                        " append clear copy count extend index insert pop remove reverse sort "},
-    [FXI_JVAL_TUPLE] = {NULL, " count index "},
+    [FXI_JVAL_TUPLE] = {no_rows, " count index "},
 };
 
-static const fxi_jroutine *const tables[][3] = {
-    [FXI_JTABLE_FILTERS] = {library_filters, fxi_jlibrary_str_filters, fxi_jlibrary_seq_filters},
-    [FXI_JTABLE_TESTS] = {library_tests},
-    [FXI_JTABLE_FUNCTIONS] = {library_functions},
+const fxi_jlibrary fxi_jlibrary_chat = {
+    .filters = {library_filters, fxi_jlibrary_str_filters, fxi_jlibrary_seq_filters},
+    .tests = library_tests,
+    .functions = library_functions,
+    .methods = methods,
 };
-
-static const fxi_jroutine *find_row(const fxi_jroutine *row, const char *name, size_t n)
-{
-    for (; row->name; row++)
-        if (strlen(row->name) == n && !memcmp(row->name, name, n)) return row;
-    return NULL;
-}
-
-const fxi_jroutine *fxi_jroutine_find(fxi_jtable in, const char *name, size_t n)
-{
-    const fxi_jroutine *row = NULL;
-    for (int i = 0; !row && i < 3 && tables[in][i]; i++) row = find_row(tables[in][i], name, n);
-    return row;
-}
-
-const fxi_jroutine *fxi_jmethod_find(uint8_t type, const fxi_jstr *name, bool *exists)
-{
-    const fxi_jroutine *row = methods[type].rows;
-    const char *others = methods[type].others;
-    if (row) row = find_row(row, name->p, name->n);
-    *exists = row != NULL;
-    for (const char *at = others;
-         !*exists && at && name->n && (at = memmem(at, strlen(at), name->p, name->n)); at++)
-        *exists = at > others && at[-1] == ' ' && at[name->n] == ' ';
-    return row;
-}

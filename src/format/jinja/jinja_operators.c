@@ -229,7 +229,7 @@ fx_status fxi_jval_attribute(fxi_jrun *r, fxi_jval v, const fxi_jstr *name, fxi_
     bool is_method;
     FX_TRY(fxi_jval_need_defined(r, v));
     *out = fxi_jval_undefined(name);
-    const fxi_jroutine *row = fxi_jmethod_find(v.type, name, &is_method);
+    const fxi_jroutine *row = fxi_jmethod_find(r->t->lib, v.type, name, &is_method);
     out->own = is_method;
     if (row) {
         struct fxi_jmethod *m;

@@ -327,8 +327,7 @@ static fx_status parse_routine(template_parser *p, bool is_test, fxi_jnode **out
     const fxi_jtoken t = p->cur;
     if (t.kind != FXI_JTOK_NAME)
         return fail_expected(p, is_test ? "a test's name" : "a filter's name");
-    const fxi_jroutine *row =
-        fxi_jroutine_find(is_test ? FXI_JTABLE_TESTS : FXI_JTABLE_FILTERS, t.p, t.n);
+    const fxi_jroutine *row = fxi_jlibrary_find(p->t->lib, is_test, t.p, t.n);
     if (!row)
         return REFUSE(p, t.line, "the %s '%.*s' is not supported", is_test ? "test" : "filter",
                       FXI_JINJA_HEAD(&t));
@@ -788,7 +787,7 @@ fx_status fxi_jinja_parse(fxi_jinja *t, const char *text, size_t n_bytes, fx_err
     FX_TRY(parse_body(&p, NULL, &t->body));
     for (const fxi_jnode *n = p.called; n; n = n->e) {
         const fxi_jstr *name = n->a->name;
-        if (!fxi_jroutine_find(FXI_JTABLE_FUNCTIONS, name->p, name->n) &&
+        if (!fxi_jroutine_find(t->lib->functions, name->p, name->n) &&
             !fxi_jnames_find(&p.bound, name->p, name->n) && !fxi_jstr_is(name, "caller"))
             return REFUSE(&p, n->line, "the function '%.*s' is not supported",
                           FXI_JINJA_HEAD(name));

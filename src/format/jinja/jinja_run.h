@@ -172,7 +172,11 @@ typedef struct fxi_jscope {
 fx_status fxi_jscope_bind(fxi_jrun *r, fxi_jscope *s, const fxi_jstr *name, fxi_jval v);
 fx_status fxi_jnode_exec(fxi_jrun *r, const fxi_jnode *list);
 
-// Tables of the library; each ends with a row without a name.
+// What published chat templates call, and what Hugging Face documents for them:
+// docs/user/templates.md.
+extern const fxi_jlibrary fxi_jlibrary_chat;
+
+// Tables of it; each ends with a row without a name.
 extern const fxi_jroutine fxi_jlibrary_str_filters[], fxi_jlibrary_str_methods[],
     fxi_jlibrary_seq_filters[];
 

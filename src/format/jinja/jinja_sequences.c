@@ -92,7 +92,7 @@ static fx_status named_routine(fxi_jrun *r, const fxi_jcall *c, size_t at, bool 
 {
     fxi_jval name = c->all->v[at];
     FX_TRY(fxi_jcall_need(r, c, 's', &name));
-    *row = fxi_jroutine_find(is_test ? FXI_JTABLE_TESTS : FXI_JTABLE_FILTERS, name.s->p, name.s->n);
+    *row = fxi_jlibrary_find(r->t->lib, is_test, name.s->p, name.s->n);
     if (!*row)
         return fxi_jrun_fail(r, "%s: the %s '%.*s' is not supported", c->row->name,
                              is_test ? "test" : "filter", FXI_JINJA_HEAD(name.s));

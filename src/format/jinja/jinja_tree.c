@@ -1,4 +1,4 @@
-// jinja_tree.c - what parser and run build on: memory, names, strings.
+// jinja_tree.c - what parser and run build on: memory, names, strings, the tables of routines.
 #include "format/jinja/jinja_tree.h"
 
 #include <stdint.h>
@@ -163,4 +163,36 @@ fxi_jstr fxi_jstr_strip(const fxi_jstr *s, const fxi_jstr *chars, bool left, boo
         to = at;
     }
     return (fxi_jstr){.p = s->p + from, .own = s->own ? s->own + from : NULL, .n = to - from};
+}
+
+// ---- routines -----------------------------------------------------------------------------------
+
+const fxi_jroutine *fxi_jroutine_find(const fxi_jroutine *table, const char *name, size_t n)
+{
+    for (; table->name; table++)
+        if (strlen(table->name) == n && !memcmp(table->name, name, n)) return table;
+    return NULL;
+}
+
+const fxi_jroutine *fxi_jlibrary_find(const fxi_jlibrary *lib, bool is_test, const char *name,
+                                      size_t n)
+{
+    const fxi_jroutine *row = NULL;
+    if (is_test) return fxi_jroutine_find(lib->tests, name, n);
+    for (int i = 0; !row && i < 3; i++) row = fxi_jroutine_find(lib->filters[i], name, n);
+    return row;
+}
+
+const fxi_jroutine *fxi_jmethod_find(const fxi_jlibrary *lib, uint8_t type, const fxi_jstr *name,
+                                     bool *exists)
+{
+    const fxi_jmethods *m = &lib->methods[type];
+    *exists = false;
+    if (!m->rows) return NULL;
+    const fxi_jroutine *row = fxi_jroutine_find(m->rows, name->p, name->n);
+    *exists = row != NULL;
+    for (const char *at = m->others;
+         !*exists && name->n && (at = memmem(at, strlen(at), name->p, name->n)); at++)
+        *exists = at > m->others && at[-1] == ' ' && at[name->n] == ' ';
+    return row;
 }

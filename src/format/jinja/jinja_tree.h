@@ -226,13 +226,28 @@ typedef struct fxi_jroutine {
     const char *param[FXI_JROUTINE_MAX_PARAM]; // names; NULL: by position only
 } fxi_jroutine;
 
-typedef enum fxi_jtable { FXI_JTABLE_FILTERS, FXI_JTABLE_TESTS, FXI_JTABLE_FUNCTIONS } fxi_jtable;
+typedef struct fxi_jmethods { // the methods of one type
+    const fxi_jroutine *rows; // NULL: the type has no methods
+    const char *others;       // methods of Python's type that are not supported, with a blank
+                              // around each: their names hide items of the same name
+} fxi_jmethods;
 
-// What published chat templates call, and what Hugging Face documents for them
-// (docs/user/templates.md), by name; NULL: there is none.
-const fxi_jroutine *fxi_jroutine_find(fxi_jtable in, const char *name, size_t n);
+// Tables end with a row without a name. A template points to its library: the parser and a run,
+// which the library's rows call, do not name it.
+typedef struct fxi_jlibrary {
+    const fxi_jroutine *filters[3]; // tables
+    const fxi_jroutine *tests, *functions;
+    const fxi_jmethods *methods; // [FXI_JVAL_N_TYPE]
+} fxi_jlibrary;
+
+// By name; NULL: there is none.
+const fxi_jroutine *fxi_jroutine_find(const fxi_jroutine *table, const char *name, size_t n);
+// A filter or a test.
+const fxi_jroutine *fxi_jlibrary_find(const fxi_jlibrary *lib, bool is_test, const char *name,
+                                      size_t n);
 // A method of values of this type. *exists: whether Python's type has one of this name.
-const fxi_jroutine *fxi_jmethod_find(uint8_t type, const fxi_jstr *name, bool *exists);
+const fxi_jroutine *fxi_jmethod_find(const fxi_jlibrary *lib, uint8_t type, const fxi_jstr *name,
+                                     bool *exists);
 
 // ---- the tree -----------------------------------------------------------------------------------
 
@@ -317,6 +332,7 @@ struct fxi_jinja {
     fxi_jnode *body;
     fxi_jnames names;
     bool reads_parts; // it loops over something called "content"
+    const fxi_jlibrary *lib;
 };
 
 #endif

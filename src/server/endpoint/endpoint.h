@@ -18,35 +18,22 @@ typedef struct fxi_call {
 } fxi_call;
 
 // Appends the answer, JSON, to *out. False: *err is the answer.
-typedef bool (*fxi_endpoint)(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+typedef bool fxi_endpoint(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 
-bool fxi_endpoint_models(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-bool fxi_endpoint_model(const fxi_call *c, fxi_buf *out, fxi_http_error *err); // its id is the tail
-bool fxi_endpoint_props(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-bool fxi_endpoint_tokenizer_info(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-bool fxi_endpoint_version(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-bool fxi_endpoint_ping(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-
-bool fxi_endpoint_tokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-bool fxi_endpoint_count(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-bool fxi_endpoint_detokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-bool fxi_endpoint_apply_template(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-
-bool fxi_endpoint_stats(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-bool fxi_endpoint_cache(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-bool fxi_endpoint_cache_clear(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-bool fxi_endpoint_budget(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-bool fxi_endpoint_set_budget(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
-bool fxi_endpoint_trace(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+fxi_endpoint fxi_endpoint_models, fxi_endpoint_model; // the latter: of the tail
+fxi_endpoint fxi_endpoint_props, fxi_endpoint_tokenizer_info;
+fxi_endpoint fxi_endpoint_version, fxi_endpoint_ping;
+fxi_endpoint fxi_endpoint_tokenize, fxi_endpoint_detokenize, fxi_endpoint_count;
+fxi_endpoint fxi_endpoint_apply_template;
+fxi_endpoint fxi_endpoint_stats, fxi_endpoint_trace;
+fxi_endpoint fxi_endpoint_cache, fxi_endpoint_cache_clear;
+fxi_endpoint fxi_endpoint_budget, fxi_endpoint_set_budget;
 
 // Returns ok; if it is false, *err becomes "out of memory".
 bool fxi_endpoint_end(bool ok, fxi_http_error *err);
 
-// ---- a snapshot of the engine -------------------------------------------------------------------
-
-// A snapshot of the engine as a line of JSON; docs/user/watch.md has the format.
-
-// Appends it. False: no memory; then *out is incomplete.
+// Appends a snapshot of the engine as a line of JSON; docs/user/watch.md has the format. False: no
+// memory; then *out is incomplete.
 bool fxi_snapshot_json(fxi_buf *out, const fx_snapshot *s);
 
 #endif

@@ -94,9 +94,7 @@ bool fxi_endpoint_ping(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
     return fxi_endpoint_end(fxi_buf_str(out, "{\"status\":\"ok\"}"), err);
 }
 
-// ---- texts and tokens ---------------------------------------------------------------------------
-
-// Text to tokens and back, and what the chat template makes of a conversation.
+// ---- text to tokens and back, and what the chat template makes of a conversation ----------------
 
 #define ID_BYTES     32 // for each byte of a text: its ids and their digits, in lists that double
 #define SPELL_COPIES 6  // of a text: in a buffer that doubles, and twice as JSON
@@ -112,8 +110,6 @@ static bool charge_work(const fxi_call *c, size_t n_bytes, fxi_http_error *err)
     fxi_charge *charge = c->lim->charge;
     return !charge || fxi_bytes_granted(err, fxi_charge_reserve(charge, FXI_BYTES_PROMPT, n_bytes));
 }
-
-// ---- /tokenize ----------------------------------------------------------------------------------
 
 static bool write_token_list(const fxi_call *c, const fx_tokens *t, bool strings, fxi_buf *b)
 {
@@ -165,8 +161,6 @@ bool fxi_endpoint_count(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
     return fxi_endpoint_end(ok, err);
 }
 
-// ---- text ---------------------------------------------------------------------------------------
-
 static bool add_member(fxi_buf *b, const char *before, const char *text, size_t n)
 {
     return fxi_buf_str(b, before) && fxi_json_str(b, text, n);
@@ -213,9 +207,7 @@ bool fxi_endpoint_apply_template(const fxi_call *c, fxi_buf *out, fxi_http_error
     return ok;
 }
 
-// ---- the cache, the budget, the trace -----------------------------------------------------------
-
-// For operators: figures, the KV cache and its budget, the flight recorder.
+// ---- for operators: figures, the KV cache and its budget, the flight recorder -------------------
 
 // All figures, as one flat object with the names of FX_STATS.
 static bool put_stats(fxi_buf *b, const fx_stats *st)

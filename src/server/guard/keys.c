@@ -28,8 +28,9 @@ static fxi_str next_word(fxi_str *line)
     return word;
 }
 
-fx_status fxi_key_set_add(fxi_key_set *set, const fxi_tenant *t, fxi_str key, const char *where,
-                          fx_error *err)
+// Adds one key of this tenant; `where` begins the message.
+static fx_status add_key_to_set(fxi_key_set *set, const fxi_tenant *t, fxi_str key,
+                                const char *where, fx_error *err)
 {
     bool is_key = key.n && key.n <= FXI_MAX_KEY_BYTES;
     for (size_t i = 0; is_key && i < key.n; i++) is_key = key.p[i] > ' ' && key.p[i] <= '~';
@@ -111,20 +112,17 @@ static fx_status read_key_line(fxi_key_set *set, fxi_str line, const char *where
                             "%s: after the key come 'admin' and 'priority=N' (0 to %d) only", where,
                             FX_MAX_PRIORITY);
     }
-    return fxi_key_set_add(set, &t, key, where, err);
+    return add_key_to_set(set, &t, key, where, err);
 }
 
 fx_status fxi_key_set_read(fxi_key_set *set, const char *text, size_t n_bytes, const char *name,
                            fx_error *err)
 {
     char where[FX_ERROR_TEXT_BYTES / 2];
-    const char *end = text + n_bytes;
-    for (int n_line = 1; text < end; n_line++) {
-        const char *stop = memchr(text, '\n', (size_t)(end - text));
-        if (!stop) stop = end;
+    fxi_str rest = {text, n_bytes}, line;
+    for (int n_line = 1; fxi_str_next_line(&rest, &line); n_line++) {
         snprintf(where, sizeof where, "%s, line %d", name, n_line);
-        FX_TRY(read_key_line(set, (fxi_str){text, (size_t)(stop - text)}, where, err));
-        text = stop == end ? end : stop + 1;
+        FX_TRY(read_key_line(set, line, where, err));
     }
     return FX_OK;
 }
@@ -179,7 +177,7 @@ fx_status fxi_keyring_reload(fxi_keyring *ring, fx_error *err)
     if (!fresh) return fxi_fail(err, FX_ENOMEM, "out of memory");
     if (ring->file) st = read_keys(ring->file, fresh, &is_exposed, err);
     if (st == FX_OK && ring->own)
-        st = fxi_key_set_add(fresh, &lone, fxi_str_of(ring->own), "the API key", err);
+        st = add_key_to_set(fresh, &lone, fxi_str_of(ring->own), "the API key", err);
     if (st == FX_OK) {
         pthread_mutex_lock(&ring->mu);
         old = ring->set;

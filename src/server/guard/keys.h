@@ -98,9 +98,6 @@ typedef struct fxi_key_set { // all zero: empty
 // keeps what was read before.
 fx_status fxi_key_set_read(fxi_key_set *set, const char *text, size_t n_bytes, const char *name,
                            fx_error *err);
-// Adds one key of this tenant; `where` begins the message.
-fx_status fxi_key_set_add(fxi_key_set *set, const fxi_tenant *t, fxi_str key, const char *where,
-                          fx_error *err);
 void fxi_key_set_clear(fxi_key_set *set); // drops the set's references
 
 #endif

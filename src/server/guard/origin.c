@@ -6,18 +6,15 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text/str.h" // defines: fxi_list_has
+
 #define MAX_HOST_BYTES 256 // a name of the DNS has at most 253
 
 bool fxi_name_list_has(const fxi_name_list *list, const char *name)
 {
-    const size_t n = strlen(name);
-    for (size_t i = 0; i < list->n; i++)
-        for (const char *p = list->text[i]; *p; p += strspn(p, ",")) {
-            const size_t len = strcspn(p, ",");
-            if (len == n && !strncasecmp(p, name, n)) return true;
-            p += len;
-        }
-    return false;
+    bool has = false;
+    for (size_t i = 0; !has && i < list->n; i++) has = fxi_list_has(list->text[i], ",", name);
+    return has;
 }
 
 // ---- Host -------------------------------------------------------------------------------------

@@ -49,7 +49,8 @@ static fxi_address_entry **address_bucket(fxi_address_table *t, const fxi_addres
     return &t->bucket[fxi_secret_hash(t->secret, a->byte, sizeof a->byte) % FXI_N_ADDRESS_BUCKET];
 }
 
-fxi_address_entry *fxi_address_table_enter(fxi_address_table *t, const fxi_address *a)
+// Counts one more connection of this address.
+static fxi_address_entry *enter_address(fxi_address_table *t, const fxi_address *a)
 {
     fxi_address_entry **bucket = address_bucket(t, a), *e = *bucket;
     while (e && memcmp(&e->address, a, sizeof *a) != 0) e = e->next;
@@ -63,7 +64,8 @@ fxi_address_entry *fxi_address_table_enter(fxi_address_table *t, const fxi_addre
     return e;
 }
 
-void fxi_address_table_leave(fxi_address_table *t, fxi_address_entry *e)
+// Counts one less; frees the entry with the last one.
+static void leave_address(fxi_address_table *t, fxi_address_entry *e)
 {
     if (--e->n_conn || e == &t->other) return;
     fxi_address_entry **at = address_bucket(t, &e->address);
@@ -125,7 +127,7 @@ bool fxi_places_enter(fxi_places *ps, fxi_place *p, const fxi_address *a, double
 {
     const int most = ps->max_per_address;
     *p = (fxi_place){.serial = ++ps->next_serial, .address = *a, .next = ps->first};
-    fxi_address_entry *from = p->from = fxi_address_table_enter(&ps->addresses, a);
+    fxi_address_entry *from = p->from = enter_address(&ps->addresses, a);
     if (p->next) p->next->prev = p;
     ps->first = p;
     ps->n_place++;
@@ -151,7 +153,7 @@ void fxi_places_leave(fxi_places *ps, fxi_place *p)
     *(p->prev ? &p->prev->next : &ps->first) = p->next;
     ps->n_place--;
     ps->n_refused -= p->refused != 0;
-    fxi_address_table_leave(&ps->addresses, p->from);
+    leave_address(&ps->addresses, p->from);
 }
 
 void fxi_places_set_due(fxi_places *ps, fxi_place *p, double due_s)

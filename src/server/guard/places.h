@@ -42,11 +42,6 @@ typedef struct fxi_address_table { // all zero but for the secret: empty. The ca
     fxi_address_entry other; // all addresses that there was no memory for
 } fxi_address_table;
 
-// Counts one more connection of this address.
-fxi_address_entry *fxi_address_table_enter(fxi_address_table *t, const fxi_address *a);
-// Counts one less; frees the entry with the last one.
-void fxi_address_table_leave(fxi_address_table *t, fxi_address_entry *e);
-
 // ---- places -------------------------------------------------------------------------------------
 
 // The places of open connections: how many there may be, until when each may stay in its phase,

@@ -99,10 +99,10 @@ static bool check_access(fxi_http_job *job)
 
 // ---- the body ---------------------------------------------------------------------------------
 
-// Where no work reads it, a body is counted and dropped: it takes no memory.
+// Where no worker reads it, a body is counted and dropped: it takes no memory.
 static bool keeps_body(const fxi_http_job *job)
 {
-    return job->route && job->route->work;
+    return job->route && job->route->on_worker;
 }
 
 static bool refuse_large_body(fxi_http_job *job)

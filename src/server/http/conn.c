@@ -42,11 +42,7 @@ static void complete_request(fxi_conn *c, fxi_outcome outcome)
     c->job = NULL;
     fxi_jobs_remove(job);
     (void)fxi_http_job_hang_up(job);
-    pthread_mutex_lock(&job->mu);
-    const bool watches = job->watches;
-    job->fd = -1; // the socket is used for it no more
-    pthread_mutex_unlock(&job->mu);
-    if (watches) fxi_kv_stream_leave(job);
+    if (job->watches) fxi_kv_stream_leave(job);
     fxi_account_end(job, fxi_route_index(job->route), status);
     job->conn = NULL;
     fxi_http_job_unref(job);
@@ -155,6 +151,7 @@ static bool continue_response(fxi_conn *c)
 static void answer_request(fxi_conn *c)
 {
     fxi_http_job *job = c->job;
+    fxi_http_error err;
     move_to(c, FXI_PHASE_BUSY);
     c->last_out_s = fxi_now_s();
     c->look_s = INFINITY;
@@ -162,10 +159,12 @@ static void answer_request(fxi_conn *c)
         fxi_respond_error(job, &job->early);
     else if (job->preflight)
         fxi_respond_preflight(job);
-    else if (job->route->run)
-        job->route->run(job);
-    else
+    else if (job->route->on_worker)
         fxi_http_job_post(job);
+    else if (!job->route->work(job, &err))
+        fxi_respond_error(job, &err);
+    else if (!c->is_answered)
+        fxi_respond_reply(c);
 }
 
 // True: the body is complete, or has been refused.
@@ -237,7 +236,7 @@ static void begin_request(fxi_conn *c, ptrdiff_t length)
     c->job = fxi_http_job_new(c->srv, c);
     if (!c->job) {
         move_to(c, FXI_PHASE_BUSY);
-        fxi_respond_static(c, c->srv->no_memory);
+        fxi_respond_no_memory(c);
     } else if (!fxi_admission_check(c->job, &err)) {
         if (c->job->at_once) answer_request(c);
     } else if (c->head.has_body && c->at == c->n_in && !c->head.is_1_0) {
@@ -351,10 +350,6 @@ void fxi_conn_look(fxi_conn *c)
 {
     if (c->place.phase != FXI_PHASE_BUSY || !c->job) return;
     if (!c->is_answered) fxi_respond_reply(c);
-    pthread_mutex_lock(&c->job->mu);
-    const bool watches = c->job->watches;
-    pthread_mutex_unlock(&c->job->mu);
-    c->look_s = watches ? fxi_kv_stream_look(c->job, fxi_now_s()) : INFINITY;
     run_steps(c);
     if (does_receive(c) && fxi_transport_has_more(&c->io)) receive_input(c);
 }
@@ -376,7 +371,7 @@ void fxi_conn_give_up(fxi_place *p)
         answer_request(c);
     } else {
         move_to(c, FXI_PHASE_BUSY);
-        fxi_respond_static(c, c->srv->too_late);
+        fxi_respond_bare(c, 408, "request_timeout", "the request did not arrive in time");
     }
     run_steps(c);
     if (p->phase == FXI_PHASE_BUSY) fxi_conn_close(c, FXI_CLIENT_GONE);

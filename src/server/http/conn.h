@@ -13,7 +13,7 @@
 //
 // All of it belongs to the I/O thread, but for the members of fxi_loop that say otherwise. Other
 // threads post a job to the loop when it has something to send, and the loop looks at its
-// connection; they may ask the kernel what job->fd has sent, under job.mu.
+// connection.
 #ifndef FXI_SERVER_CONN_H
 #define FXI_SERVER_CONN_H
 
@@ -62,7 +62,7 @@ typedef struct fxi_conn {
     double last_out_s;   // when it took the last ones
     double window_s;     // since when it has not taken all there was; 0: it has
     uint64_t window_ack; // bytes that the client's machine had acknowledged by then
-    double look_s;       // of fxi_kv_stream_look; INFINITY: not before the job is posted
+    double look_s;       // when to look for more to send; INFINITY: not before the job is posted
 
     char in[FXI_CONN_IN_BYTES], out[FXI_CONN_OUT_BYTES];
 } fxi_conn;
@@ -74,6 +74,7 @@ typedef struct fxi_loop {
     fxi_conn *dead;        // freed at the end of a round
     fxi_conn *spare;       // NULL: in use
     double accept_again_s; // no file was free for a connection; INFINITY: accepts
+    double trim_s;         // when the heap is trimmed; INFINITY: it has been
     int n_linger;
     double date_s; // when the text was made
     char date[32]; // of the Date header
@@ -98,10 +99,7 @@ void fxi_loop_free(fxi_loop *l); // once nobody posts any more
 
 // ---- job.c: the jobs that the loop is to look at -----------------------------------------------
 
-// Has the loop look at the job's connection: soon, or (now false) once fxi_loop_wake is called. Any
-// thread, under any lock.
-void fxi_loop_post(fxi_loop *l, struct fxi_http_job *job, bool now);
-void fxi_loop_wake(fxi_loop *l); // if a job has been posted
+void fxi_loop_wake(fxi_loop *l); // if a job has been posted; any thread
 void fxi_loop_wake_locked(fxi_loop *l);
 // Takes the next one, with a reference; NULL: there is none.
 struct fxi_http_job *fxi_loop_pop(fxi_loop *l);

@@ -1,8 +1,11 @@
 // head.c - the reader of head.h: lines are found first, then cut apart in place.
 #include "server/http/head.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/text/str.h" // defines: fxi_hex_digit, fxi_list_has
 
 #define MAX_EXTRA (16u << 10) // bytes of a body's extensions, trailers and leading zeros
 
@@ -47,21 +50,14 @@ ptrdiff_t fxi_head_find_end(const char *text, size_t n, size_t *n_seen)
 
 // ---- the request line -------------------------------------------------------------------------
 
-static int value_of_hex(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 // Cuts the query off, and replaces %XX in place. What is no escape stays as it is.
 static void unescape_path(char *p)
 {
     p[strcspn(p, "?")] = 0;
     char *to = p;
     for (; *p; p++) {
-        const int high = *p == '%' ? value_of_hex(p[1]) : -1;
-        const int low = high >= 0 ? value_of_hex(p[2]) : -1;
+        const int high = *p == '%' ? fxi_hex_digit(p[1]) : -1;
+        const int low = high >= 0 ? fxi_hex_digit(p[2]) : -1;
         *to++ = low >= 0 ? (char)(high * 16 + low) : *p;
         if (low >= 0) p += 2;
     }
@@ -149,18 +145,6 @@ const char *fxi_head_get(const fxi_head *h, const char *name)
     return value;
 }
 
-// Whether a list of words, separated by commas and blanks, has this one.
-static bool list_has(const char *list, const char *word)
-{
-    const size_t n = strlen(word);
-    for (const char *p = list ? list : ""; *p; p += strspn(p, ", \t")) {
-        const size_t len = strcspn(p, ", \t");
-        if (len == n && !strncasecmp(p, word, n)) return true;
-        p += len;
-    }
-    return false;
-}
-
 // ---- where the request ends -------------------------------------------------------------------
 
 static bool parse_framing(fxi_head *h, fxi_http_error *err)
@@ -174,11 +158,7 @@ static bool parse_framing(fxi_head *h, fxi_http_error *err)
         return refuse_head(err, "both Content-Length and Transfer-Encoding are given");
     if (length && (!*length || length[strspn(length, "0123456789")]))
         return refuse_head(err, "Content-Length is not a number");
-    for (const char *p = length; p && *p && h->n_bytes < UINT64_MAX; p++) {
-        const uint64_t digit = (uint64_t)(*p - '0');
-        const bool fits = h->n_bytes <= (UINT64_MAX - digit) / 10;
-        h->n_bytes = fits ? h->n_bytes * 10 + digit : UINT64_MAX;
-    }
+    h->n_bytes = length ? strtoull(length, NULL, 10) : 0; // UINT64_MAX where it does not fit
     h->has_body = h->n_bytes > 0;
     if (!coding) return true;
     if (h->is_1_0) return refuse_head(err, "HTTP/1.0 has no Transfer-Encoding");
@@ -198,8 +178,8 @@ bool fxi_head_parse(fxi_head *h, char *text, size_t n, fxi_http_error *err)
     const int n_host = find_fields(h, "Host", &host);
     if (n_host > 1) return refuse_head(err, "more than one Host header");
     if (!n_host && !h->is_1_0) return refuse_head(err, "missing Host header");
-    h->keeps_alive =
-        !list_has(connection, "close") && (!h->is_1_0 || list_has(connection, "keep-alive"));
+    h->keeps_alive = !fxi_list_has(connection, ", \t", "close") &&
+                     (!h->is_1_0 || fxi_list_has(connection, ", \t", "keep-alive"));
     return true;
 }
 
@@ -212,7 +192,7 @@ enum { SIZE_1, SIZE, EXTENSION, NEWLINE, DATA, DATA_CR, DATA_LF, LINE, TRAILER, 
 
 static fxi_chunk_result take_size(fxi_chunks *c, char byte)
 {
-    const int digit = value_of_hex(byte);
+    const int digit = fxi_hex_digit(byte);
     if (digit >= 0) {
         if (c->n_left >> 56) return FXI_CHUNK_HUGE;
         c->n_extra += !c->n_left;

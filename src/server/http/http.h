@@ -2,18 +2,18 @@
 //
 //   client -> loop.c, conn.c  one connection: the head and the body as they arrive
 //          -> admission.c     what a request must pass (head.h: how it is read)
-//          -> routes.c        the table of paths: `run` answers at once, or
+//          -> routes.c        the table of paths: an answer at once, or
 //             submit.c        a worker parses, renders and tokenizes, and submits to the engine
 //          -> job.c           one request; the engine's thread enters here with its events
 //          -> respond.c       its response, as the client's socket takes it
 //          -> request_metrics.c: what is counted, traced and logged of it
 //             kv_stream.c     snapshots of the memory to subscribers
 //
-// Threads. One I/O thread owns all connections (conn.h) and runs the `run` of routes: it moves
-// bytes and does nothing whose cost grows with a body. Workers run submit.c and the `work` of
-// routes, one piece of work per request. The engine's thread runs fxi_http_job_on_event. Whoever
-// changes what a job has to send posts it to the loop; events of the engine are sent together, once
-// its step is over.
+// Threads. One I/O thread owns all connections (conn.h) and does the work of routes that costs
+// nothing: it moves bytes and does nothing whose cost grows with a body. Workers do that of the
+// others (submit.c), one piece of work per request. The engine's thread runs fxi_http_job_on_event.
+// Whoever changes what a job has to send posts it to the loop; events of the engine are sent
+// together, once its step is over.
 //
 // Locks, in the order in which they are taken: server.mu, publisher.mu, job.mu; those of the loop,
 // the workers' queue and the log are leaves. None is ever held across fx_submit, fx_tokenize, a
@@ -35,7 +35,6 @@
 #include "server/guard/keys.h"
 #include "server/guard/origin.h"
 #include "server/http/conn.h"
-#include "server/http/kv_stream.h"
 #include "server/metrics/metrics.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
@@ -48,6 +47,21 @@
 #define FXI_MAX_ALIAS 16 // further names of the model
 
 typedef struct fxi_http_job fxi_http_job;
+typedef struct fxi_kv_text fxi_kv_text; // a snapshot, written once for all subscribers
+
+// ---- subscribers of snapshots -----------------------------------------------------------------
+
+#define FXI_MAX_SUBSCRIBER 64
+
+typedef struct fxi_publisher {
+    pthread_mutex_t mu;  // taken after server.mu, before job.mu; guards what follows
+    fxi_http_job *first; // that watches
+    fxi_kv_text *newest; // a reference; NULL: there is none
+    bool is_stale;       // there is a newer snapshot
+    bool is_busy;        // a worker makes a text, or will
+    fxi_stream_counts count;
+    fxi_work work; // the workers' queue's own
+} fxi_publisher;
 
 // ---- the server -------------------------------------------------------------------------------
 
@@ -72,13 +86,12 @@ struct fxi_server {
     fxi_origins origins;
     fxi_keyring *keys;
     fxi_metrics *metrics; // a reference
-    char no_memory[512];  // whole responses, made at start: 503 where no answer can be made,
-    char too_late[512];   // and 408
     fxi_quota *quota;     // what all requests hold
     fxi_workers *workers;
     fxi_spans *spans; // NULL: none are wanted
     fxi_publisher publisher;
     fxi_loop loop;
+    fxi_work trim; // of the heap, once there have been no jobs for a while
 
     pthread_mutex_t mu;
     pthread_cond_t empty; // jobs has become NULL
@@ -93,13 +106,12 @@ struct fxi_server {
 typedef struct fxi_job_part { // one engine request: one prompt of the job
     fxi_http_job *job;
     int index;
-    uint64_t id;    // guarded by job.mu, with:
-    bool submitted; // id is known
-    bool over;      // the engine no longer holds it
-    double first_s; // when its first token came; 0: not yet
-    // As of the last event, which came at seen_us (fxi_now_ns); 0: none did.
-    uint64_t queued_us, prefill_us, decode_us, seen_us;
-    size_t n_bytes; // charged for what the engine copied; constant once submitted
+    uint64_t id;           // guarded by job.mu, with:
+    bool submitted;        // id is known
+    bool over;             // the engine no longer holds it
+    double first_s;        // when its first token came; 0: not yet
+    fxi_trace_part phases; // as of the last event; all zero: none came
+    size_t n_bytes;        // charged for what the engine copied; constant once submitted
 } fxi_job_part;
 
 // Ownership: one reference is the connection's, from the end of the head to that of the response.
@@ -149,14 +161,17 @@ struct fxi_http_job {
     bool is_listed;
     fxi_http_job *prev, *next;
 
-    fxi_subscriber subscriber; // of snapshots; server.publisher.mu guards it
+    bool
+        watches; // it subscribes to snapshots, without requests in the engine; constant once listed
+    struct {     // as a subscriber; guarded by server.publisher.mu
+        fxi_http_job *prev, *next;
+        uint64_t seen;     // number of the snapshot that it was sent last; 0: none
+        fxi_kv_text *text; // that is being sent: a reference
+    } kv;
 
     // Guarded by mu.
     pthread_mutex_t mu;
-    bool watches;       // it subscribes to snapshots (kv_stream.h), without requests in the engine
-    int fd;             // the connection's; -1: it has gone
-    bool has_taken_all; // of the stream: the socket has got all that there was
-    char ignored[96];   // fxi_params.ignored
+    char ignored[96]; // fxi_params.ignored
     fxi_reply reply;
     size_t text_bytes;  // charged for the reply's text
     fxi_buf answer;     // a whole body; the reply has ended then, or there is none
@@ -194,12 +209,6 @@ void fxi_http_job_ping(fxi_http_job *job);
 // If the job's work still waits for a worker, it never runs: gives the body back. pre: it is over.
 void fxi_http_job_drop_work(fxi_http_job *job);
 
-// Adds text to the stream of a job that watches, and has it sent. ok false: there was no memory
-// for it, and the stream ends. False: it has ended.
-bool fxi_http_job_add(fxi_http_job *job, bool ok, const fxi_buf *text);
-// Whether such a stream's reader has taken everything: what lies in the socket has not been taken.
-bool fxi_http_job_waits(fxi_http_job *job);
-
 // The jobs that have been posted to a worker and are not finished. False: the server is closing.
 bool fxi_jobs_add(fxi_http_job *job);
 void fxi_jobs_remove(fxi_http_job *job); // if it is there
@@ -234,25 +243,35 @@ bool fxi_http_job_submit(fxi_http_job *job, fxi_http_error *err);
 bool fxi_permit_work(fxi_server *srv, fxi_http_error *err);
 bool fxi_permit_request(fxi_server *srv, fxi_http_error *err);
 bool fxi_http_fail_loading(fxi_http_error *err); // false
-// Whether the tenant's requests may have the priority and the keep_priority of this one.
-bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_http_error *err);
 // "PREFIX-" and 24 random hexadecimal digits.
 void fxi_random_id(char *dst, size_t cap, const char *prefix);
 
 // ---- respond.c: responses. On the I/O thread ----------------------------------------------------
 
-// Makes the responses that need no memory later. False: out of memory.
-bool fxi_respond_prepare(fxi_server *srv);
-// Sends a whole response that needs no job, and closes the connection. The text must stay.
-void fxi_respond_static(fxi_conn *c, const char *text);
+// Sends an error without a job and without memory, and closes the connection. The texts must need
+// no escapes in JSON.
+void fxi_respond_bare(fxi_conn *c, int status, const char *code, const char *message);
+// The same where there is no memory, with a job or without.
+void fxi_respond_no_memory(fxi_conn *c);
 // Each begins the job's response. Where memory is short, it is 503.
 void fxi_respond_error(fxi_http_job *job, const fxi_http_error *e);
-// *body (taken over) with 200, if it could be made.
-void fxi_respond_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body);
 // A file of the web page, or 304.
 void fxi_respond_file(fxi_http_job *job, const fxi_web_file *f);
 // What a page of this origin may send: a request with any headers.
 void fxi_respond_preflight(fxi_http_job *job);
+
+// ---- kv_stream.c: snapshots to subscribers. On the I/O thread -----------------------------------
+
+// The job watches from now on, until its connection calls fxi_kv_stream_leave. False: *err.
+bool fxi_kv_stream_begin(fxi_http_job *job, fxi_http_error *err);
+void fxi_kv_stream_leave(fxi_http_job *job);
+// The newest text, if the job has not been sent it and its client has taken all before: as a
+// server-sent event, which the two bytes of the end of a chunk follow, or the data of that event
+// alone. It stays until the next call. False: there is none now; the job is posted when there is,
+// or conn.look_s says when to ask again.
+bool fxi_kv_stream_next(fxi_http_job *job, bool is_event, fxi_str *out);
+// There is a new snapshot. ud: the server. On the engine's thread.
+void fxi_kv_stream_on_snapshot(void *ud);
 
 // ---- routes.c: what is served where -----------------------------------------------------------
 
@@ -275,14 +294,17 @@ typedef struct fxi_route {
     const char *path;
     bool is_prefix; // path is only the start of what it serves
     fxi_access access;
-    void (*run)(fxi_http_job *job); // on the I/O thread, for answers that cost nothing; or NULL:
-    // On a worker, once the whole body has arrived: for whatever parses, renders or tokenizes.
-    // False: *err is the answer. True: the job has been submitted or answered.
+    // Runs once the request is complete. False: *err is the answer. True: the job has been
+    // submitted, answered, or watches.
     bool (*work)(fxi_http_job *job, fxi_http_error *err);
+    // On a worker, with the body: for whatever parses, renders or tokenizes. What costs nothing
+    // runs on the I/O thread; the body is dropped.
+    bool on_worker;
     fxi_api api; // of what `work` submits
-    // What `run` or `work` answers with, if there is nothing else to it: one of these.
-    fxi_endpoint endpoint;
+    // What `work` answers with, if there is nothing else to it: one of these.
+    fxi_endpoint *endpoint;
     bool (*answer)(fxi_http_job *job, fxi_buf *out, fxi_http_error *err);
+    const char *type; // of that answer; NULL: application/json
 } fxi_route;
 
 // The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").

@@ -13,6 +13,8 @@
 #include "base/json/json.h"
 #include "base/system/clock.h" // defines: fxi_now_s
 
+#define IDLE_S 1
+
 // ---- life -------------------------------------------------------------------------------------
 
 fxi_http_job *fxi_http_job_new(fxi_server *srv, fxi_conn *conn)
@@ -31,7 +33,6 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, fxi_conn *conn)
     job->metrics = fxi_metrics_ref(srv->metrics);
     job->tenant = fxi_tenant_anonymous();
     job->conn = conn;
-    job->fd = conn->io.fd;
     job->started_s = fxi_now_s();
     return job;
 }
@@ -81,7 +82,9 @@ void fxi_loop_wake_locked(fxi_loop *l)
     (void)n; // fails only if the count is full, and then the thread wakes too
 }
 
-void fxi_loop_post(fxi_loop *l, fxi_http_job *job, bool now)
+// Has the loop look at the job's connection: now, or once fxi_loop_wake is called. Any thread,
+// under any lock.
+static void post_http_job(fxi_loop *l, fxi_http_job *job, bool now)
 {
     pthread_mutex_lock(&l->mu);
     if (!job->is_posted) {
@@ -117,7 +120,7 @@ fxi_http_job *fxi_loop_pop(fxi_loop *l)
 
 void fxi_http_job_wake(fxi_http_job *job)
 {
-    fxi_loop_post(&job->srv->loop, job, true);
+    post_http_job(&job->srv->loop, job, true);
 }
 
 // ---- ending -----------------------------------------------------------------------------------
@@ -250,37 +253,11 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
     const bool is_full = fxi_reply_is_full(r, part->index, ev);
     const bool failed = !was_ended && r->err.status;
     if (!was_ended && fxi_reply_has_news(r) && !post_render_locked(job))
-        fxi_loop_post(&job->srv->loop, job, false);
+        post_http_job(&job->srv->loop, job, false);
     pthread_mutex_unlock(&job->mu);
     if (failed) cancel_parts(job);
     if (is_full) fx_stop_choice(job->eng, ev->request_id, ev->choice);
     if (ev->last) fxi_http_job_unref(job);
-}
-
-// ---- streams without requests ------------------------------------------------------------------
-
-bool fxi_http_job_add(fxi_http_job *job, bool ok, const fxi_buf *text)
-{
-    fxi_http_error e;
-    pthread_mutex_lock(&job->mu);
-    const bool is_open = !job->reply.ended;
-    ok = is_open && ok && fxi_buf_add(&job->reply.out, text->p, text->n) && charge_text_locked(job);
-    if (is_open && !ok) {
-        (void)fxi_http_fail_memory(&e);
-        fxi_reply_fail(&job->reply, &e);
-    }
-    if (is_open) fxi_http_job_wake(job);
-    pthread_mutex_unlock(&job->mu);
-    return ok;
-}
-
-bool fxi_http_job_waits(fxi_http_job *job)
-{
-    pthread_mutex_lock(&job->mu);
-    const bool waits = job->fd >= 0 && job->has_taken_all && !fxi_reply_has_news(&job->reply) &&
-                       !fxi_transport_queued_bytes(job->fd);
-    pthread_mutex_unlock(&job->mu);
-    return waits;
 }
 
 void fxi_http_job_ping(fxi_http_job *job)
@@ -323,7 +300,7 @@ void fxi_jobs_remove(fxi_http_job *job)
     const bool is_empty = was_listed && !srv->jobs;
     if (is_empty) pthread_cond_signal(&srv->empty);
     pthread_mutex_unlock(&srv->mu);
-    if (is_empty) fxi_workers_touch(srv->workers); // memory goes back if no other job comes
+    if (is_empty) srv->loop.trim_s = fxi_now_s() + IDLE_S; // memory goes back if no job comes
 }
 
 int fxi_jobs_abort(const fxi_http_job *but, const char *id)
@@ -347,13 +324,9 @@ int fxi_jobs_abort(const fxi_http_job *but, const char *id)
 void fxi_jobs_end_locked(fxi_server *srv, bool only_watching)
 {
     fxi_http_error e;
-    fxi_http_fail(&e, 503, "draining", NULL, "the server is shutting down");
-    for (fxi_http_job *j = srv->jobs; j; j = j->next) {
-        pthread_mutex_lock(&j->mu);
-        const bool is_meant = !only_watching || j->watches;
-        pthread_mutex_unlock(&j->mu);
-        if (is_meant) (void)fxi_http_job_end(j, &e);
-    }
+    (void)fxi_http_fail_draining(&e);
+    for (fxi_http_job *j = srv->jobs; j; j = j->next)
+        if (!only_watching || j->watches) (void)fxi_http_job_end(j, &e);
 }
 
 bool fxi_jobs_list(fxi_server *srv, fxi_buf *b)

@@ -9,8 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/fail.h"         // defines: fxi_fail
-#include "base/system/clock.h" // defines: fxi_now_s
+#include "base/fail.h"           // defines: fxi_fail
+#include "base/system/clock.h"   // defines: fxi_now_s
+#include "base/system/regions.h" // defines: fxi_heap_trim
 #include "server/http/http.h"
 
 #define N_EVENT        64
@@ -81,6 +82,19 @@ static void accept_conns(fxi_server *srv)
     }
 }
 
+// ---- the heap ---------------------------------------------------------------------------------
+
+// What is free goes back to the system. Not while there are jobs: streams that run would wait for
+// the heap's locks. When the last job goes, this is posted again.
+static void run_trim(fxi_work *w)
+{
+    fxi_server *srv = (fxi_server *)((char *)w - offsetof(fxi_server, trim));
+    pthread_mutex_lock(&srv->mu);
+    const bool is_idle = !srv->jobs;
+    pthread_mutex_unlock(&srv->mu);
+    if (is_idle) fxi_heap_trim();
+}
+
 // ---- the thread -------------------------------------------------------------------------------
 
 static void free_dead(fxi_loop *l)
@@ -103,7 +117,14 @@ static void *loop_main(void *ud)
             l->accept_again_s = INFINITY;
             listen_to(l, true);
         }
-        const double due_s = fmin(fxi_places_expire(&l->places, fxi_now_s()), l->accept_again_s);
+        if (l->trim_s <= fxi_now_s()) {
+            l->trim_s = INFINITY;
+            fxi_workers_drop(srv->workers, &srv->trim); // the last one may wait still
+            srv->trim = (fxi_work){.run = run_trim, .large = true};
+            fxi_workers_post(srv->workers, &srv->trim);
+        }
+        const double due_s =
+            fmin(fxi_places_expire(&l->places, fxi_now_s()), fmin(l->accept_again_s, l->trim_s));
         const double wait_ms = fmin(ceil(fmax(due_s - fxi_now_s(), 0) * 1e3), 60e3);
         free_dead(l);
         const int n = epoll_wait(l->epoll_fd, ev, N_EVENT, isinf(due_s) ? -1 : (int)wait_ms);
@@ -135,8 +156,12 @@ static void *loop_main(void *ud)
 
 void fxi_loop_init(fxi_loop *l)
 {
-    *l = (fxi_loop){
-        .epoll_fd = -1, .wake_fd = -1, .listen_fd = -1, .accept_again_s = INFINITY, .date_s = -1};
+    *l = (fxi_loop){.epoll_fd = -1,
+                    .wake_fd = -1,
+                    .listen_fd = -1,
+                    .accept_again_s = INFINITY,
+                    .trim_s = INFINITY,
+                    .date_s = -1};
     l->places.next_due_s = INFINITY;
     l->last_ready = &l->first_ready;
     pthread_mutex_init(&l->mu, NULL);
@@ -164,21 +189,23 @@ fx_status fxi_loop_start(fxi_server *srv, fx_error *err)
     return FX_OK;
 }
 
-void fxi_loop_quiesce(fxi_loop *l)
+static void raise_flag(fxi_loop *l, bool *flag)
 {
     pthread_mutex_lock(&l->mu);
-    l->is_closing = true;
+    *flag = true;
     fxi_loop_wake_locked(l);
     pthread_mutex_unlock(&l->mu);
+}
+
+void fxi_loop_quiesce(fxi_loop *l)
+{
+    raise_flag(l, &l->is_closing);
 }
 
 void fxi_loop_stop(fxi_loop *l)
 {
     if (!l->started) return;
-    pthread_mutex_lock(&l->mu);
-    l->stop = true;
-    fxi_loop_wake_locked(l);
-    pthread_mutex_unlock(&l->mu);
+    raise_flag(l, &l->stop);
     pthread_join(l->thread, NULL);
     l->started = false;
 }

@@ -19,10 +19,14 @@ void fxi_account_event(fxi_job_part *part, const fx_event *ev)
     const double now_s = fxi_now_s();
     const bool is_first = !part->first_s && ev->token >= 0 && ev->position >= ev->n_prompt;
     if (is_first) part->first_s = now_s;
-    part->queued_us = ev->queued_us;
-    part->prefill_us = ev->prefill_us;
-    part->decode_us = ev->decode_us;
-    part->seen_us = (uint64_t)(now_s * 1e6);
+    const uint64_t seen_us = (uint64_t)(now_s * 1e6);
+    const uint64_t took_us = ev->queued_us + ev->prefill_us + ev->decode_us;
+    part->phases = (fxi_trace_part){.request = ev->request_id,
+                                    .begun_us = seen_us > took_us ? seen_us - took_us : 0,
+                                    .queued_us = ev->queued_us,
+                                    .prefill_us = ev->prefill_us,
+                                    .decode_us = ev->decode_us,
+                                    .has_token = part->first_s > 0};
     const double age_us = (now_s - part->job->started_s) * 1e6;
     fxi_metrics_event(part->job->metrics, ev, (uint64_t)age_us, is_first);
 }
@@ -40,7 +44,7 @@ void fxi_account_begin(fxi_http_job *job)
     if (!job->span) return;
     job->span->method = r->method;
     job->span->route = r->path;
-    job->span->operation = !r->work || r->endpoint         ? NULL // gen_ai.operation.name
+    job->span->operation = r->endpoint                     ? NULL // gen_ai.operation.name
                            : r->api == FXI_API_COMPLETIONS ? "text_completion"
                            : r->api == FXI_API_EMBEDDINGS  ? "embeddings"
                                                            : "chat";
@@ -59,16 +63,7 @@ static void end_span(fxi_http_job *job, int status, const char *code)
     pthread_mutex_lock(&job->mu);
     s->n_prompt = job->n_part;
     s->n_part = job->n_part < FXI_TRACE_PARTS ? job->n_part : FXI_TRACE_PARTS;
-    for (int i = 0; i < s->n_part; i++) {
-        const fxi_job_part *p = &job->part[i];
-        const uint64_t took_us = p->queued_us + p->prefill_us + p->decode_us;
-        s->part[i] = (fxi_trace_part){.request = p->id,
-                                      .begun_us = p->seen_us > took_us ? p->seen_us - took_us : 0,
-                                      .queued_us = p->queued_us,
-                                      .prefill_us = p->prefill_us,
-                                      .decode_us = p->decode_us,
-                                      .has_token = p->first_s > 0};
-    }
+    for (int i = 0; i < s->n_part; i++) s->part[i] = job->part[i].phases;
     if (r->choice) {
         const fxi_usage use = fxi_usage_of(r);
         snprintf(s->model, sizeof s->model, "%.*s", FXI_UTF8_HEAD(r->model, 127));
@@ -142,7 +137,7 @@ static fxi_line make_line_locked(const fxi_http_job *job, int status, const char
     if (job->ignored[0]) fxi_line_str(&l, "ignored", job->ignored);
     for (int i = 0; i < job->n_part; i++) {
         const fxi_job_part *p = &job->part[i];
-        if (p->queued_us > queued_us) queued_us = p->queued_us;
+        if (p->phases.queued_us > queued_us) queued_us = p->phases.queued_us;
         if (p->first_s && (!first_s || p->first_s < first_s)) first_s = p->first_s;
     }
     if (job->n_part) fxi_line_seconds(&l, "queue_s", (double)queued_us * 1e-6);

@@ -68,65 +68,32 @@ static void end_head(fxi_http_job *job, const char *body, size_t n_body)
 
 // ---- without a job ----------------------------------------------------------------------------
 
-void fxi_respond_static(fxi_conn *c, const char *text)
+void fxi_respond_bare(fxi_conn *c, int status, const char *code, const char *message)
 {
+    char body[256];
+    const int retry_s = fxi_http_retry_after(status);
+    const int n =
+        snprintf(body, sizeof body,
+                 "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":\"%s\"}}",
+                 message, fxi_http_error_type(status), code);
     c->is_answered = c->must_close = true;
     c->is_stream = false;
-    c->rest = text;
-    c->n_rest = strlen(text);
+    add_text(c, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n", status,
+             fxi_http_reason(status));
+    if (retry_s) add_text(c, "Retry-After: %d\r\n", retry_s);
+    add_text(c, "Connection: close\r\nContent-Length: %d\r\n\r\n%s", n, body);
 }
 
-static bool make_response(char *dst, size_t cap, const char *more, const fxi_http_error *e)
+void fxi_respond_no_memory(fxi_conn *c)
 {
-    fxi_buf b = {0};
-    const bool ok = fxi_http_error_body(&b, e);
-    if (ok)
-        snprintf(dst, cap,
-                 "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n%sConnection: close\r\n"
-                 "Content-Length: %zu\r\n\r\n%s",
-                 e->status, fxi_http_reason(e->status), more, b.n, b.p);
-    fxi_buf_free(&b);
-    return ok;
-}
-
-bool fxi_respond_prepare(fxi_server *srv)
-{
-    fxi_http_error memory, late;
-    char retry[32];
-    (void)fxi_http_fail_memory(&memory);
-    (void)fxi_http_fail(&late, 408, "request_timeout", NULL, "the request did not arrive in time");
-    snprintf(retry, sizeof retry, "Retry-After: %d\r\n", fxi_http_retry_after(memory.status));
-    return make_response(srv->no_memory, sizeof srv->no_memory, retry, &memory) &&
-           make_response(srv->too_late, sizeof srv->too_late, "", &late);
-}
-
-static void respond_no_memory(fxi_http_job *job)
-{
-    job->status = 503;
-    job->code = "overloaded";
-    fxi_respond_static(job->conn, job->srv->no_memory);
+    if (c->job) {
+        c->job->status = 503;
+        c->job->code = "overloaded";
+    }
+    fxi_respond_bare(c, 503, "overloaded", "out of memory");
 }
 
 // ---- whole responses --------------------------------------------------------------------------
-
-// Sends *body (taken over), which the job keeps meanwhile.
-static void respond_body(fxi_http_job *job, int status, const char *type, fxi_buf *body)
-{
-    begin_head(job, status, type);
-    end_head(job, body->p, body->n);
-    job->answer = *body;
-    *body = (fxi_buf){0};
-}
-
-void fxi_respond_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body)
-{
-    if (made) {
-        respond_body(job, 200, type, body);
-        return;
-    }
-    fxi_buf_free(body);
-    respond_no_memory(job);
-}
 
 void fxi_respond_error(fxi_http_job *job, const fxi_http_error *e)
 {
@@ -135,12 +102,15 @@ void fxi_respond_error(fxi_http_job *job, const fxi_http_error *e)
         job->route && !strncmp(job->route->path, FXI_MESSAGES_PATH, sizeof FXI_MESSAGES_PATH - 1);
     const int status = other ? fxi_messages_error_status(e->status) : e->status;
     job->code = e->code;
-    if (other ? fxi_messages_error_body(&b, e, job->request_id) : fxi_http_error_body(&b, e)) {
-        respond_body(job, status, "application/json", &b);
+    if (!(other ? fxi_messages_error_body(&b, e, job->request_id) : fxi_http_error_body(&b, e))) {
+        fxi_buf_free(&b);
+        fxi_respond_no_memory(job->conn);
         return;
     }
-    fxi_buf_free(&b);
-    respond_no_memory(job);
+    begin_head(job, status, "application/json");
+    end_head(job, b.p, b.n);
+    fxi_buf_free(&job->answer);
+    job->answer = b; // until it has been sent
 }
 
 // The page runs its own scripts alone, and nothing of a model's answer is ever a script: whatever
@@ -193,7 +163,6 @@ fxi_fill fxi_respond_fill(fxi_conn *c)
     if (n && c->has_chunks) add_text(c, "%zx\r\n", n);
     c->out_to += fxi_http_job_take(job, c->out + c->out_to, n);
     if (n && c->has_chunks) add_text(c, "\r\n");
-    job->has_taken_all = !n_there;
     if (r->ended && r->out.n == r->n_sent && !r->cut) {
         if (c->has_chunks) add_text(c, "0\r\n\r\n");
         c->is_stream = false;
@@ -202,6 +171,13 @@ fxi_fill fxi_respond_fill(fxi_conn *c)
         fill = FXI_FILL_CUT;
     }
     pthread_mutex_unlock(&job->mu);
+    fxi_str text;
+    if (fill == FXI_NOTHING_YET && job->watches && fxi_kv_stream_next(job, true, &text)) {
+        if (c->has_chunks) add_text(c, "%zx\r\n", text.n);
+        c->rest = text.p;
+        c->n_rest = text.n + (c->has_chunks ? 2 : 0);
+        fill = FXI_FILLED;
+    }
     return fill;
 }
 
@@ -214,12 +190,12 @@ static void respond_whole(fxi_http_job *job)
     }
     if (!job->answer.p) {
         if (!fxi_whole_body(&job->answer, &job->reply)) {
-            respond_no_memory(job);
+            fxi_respond_no_memory(job->conn);
             return;
         }
         fxi_charge_add(&job->charge, FXI_BYTES_ANSWER, job->answer.cap);
     }
-    begin_head(job, 200, "application/json");
+    begin_head(job, 200, job->route->type ? job->route->type : "application/json");
     end_head(job, job->answer.p, job->answer.n);
 }
 
@@ -227,6 +203,7 @@ static void respond_whole(fxi_http_job *job)
 void fxi_respond_reply(fxi_conn *c)
 {
     fxi_http_job *job = c->job;
+    fxi_str text;
     pthread_mutex_lock(&job->mu);
     const bool has_begun = job->reply.begun, is_ready = job->reply.ended && !job->rendering;
     pthread_mutex_unlock(&job->mu);
@@ -240,5 +217,8 @@ void fxi_respond_reply(fxi_conn *c)
         if (c->is_stream) (void)fxi_respond_fill(c);
     } else if (is_ready) {
         respond_whole(job);
+    } else if (job->watches && fxi_kv_stream_next(job, false, &text)) {
+        begin_head(job, 200, "application/json");
+        end_head(job, text.p, text.n);
     }
 }

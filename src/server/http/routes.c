@@ -6,43 +6,25 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- JSON answers -----------------------------------------------------------------------------
+// ---- answers -----------------------------------------------------------------------------
 
-// Appends the answer of a route that has an endpoint, or an `answer` of its own.
-static bool make_answer(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
+// The work of a route that has an endpoint, or an `answer` of its own.
+static bool make_answer(fxi_http_job *job, fxi_http_error *err)
 {
     const fxi_route *r = job->route;
-    if (r->answer) return r->answer(job, b, err);
     const fxi_limits lim = fxi_http_job_limits(job);
     const fxi_call c = {.eng = job->eng,
                         .lim = &lim,
                         .created_s = job->srv->created,
-                        .tail = r->work ? "" : job->conn->head.path + strlen(r->path),
+                        .tail = r->on_worker ? "" : job->conn->head.path + strlen(r->path),
                         .body = job->body.p,
                         .n_body = job->body.n};
-    return r->endpoint(&c, b, err);
-}
-
-// Where it costs nothing, on the I/O thread.
-static void serve_answer(fxi_http_job *job)
-{
-    fxi_http_error err;
     fxi_buf b = {0};
-    if (make_answer(job, &b, &err)) {
-        fxi_respond_made(job, true, "application/json", &b);
-        return;
-    }
-    fxi_buf_free(&b);
-    fxi_respond_error(job, &err);
-}
-
-// Where it reads the body, on a worker.
-static bool work_answer(fxi_http_job *job, fxi_http_error *err)
-{
-    fxi_buf b = {0};
-    const bool ok = make_answer(job, &b, err);
-    if (ok) fxi_http_job_answer(job, &b);
-    fxi_buf_free(&b);
+    const bool ok = r->answer ? r->answer(job, &b, err) : r->endpoint(&c, &b, err);
+    if (ok)
+        fxi_http_job_answer(job, &b);
+    else
+        fxi_buf_free(&b);
     return ok;
 }
 
@@ -132,68 +114,61 @@ static bool answer_openapi(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 
 // ---- other answers ----------------------------------------------------------------------------
 
-static void serve_metrics(fxi_http_job *job)
+static bool answer_metrics(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 {
     fxi_server *srv = job->srv;
-    fxi_quota_gauges held;
-    fxi_workers_gauges work;
-    fxi_buf b = {0};
+    fxi_server_gauges g = {.n_connection = (uint64_t)srv->loop.places.n_place};
     pthread_mutex_lock(&srv->publisher.mu);
-    const fxi_publisher_counts kv = srv->publisher.count;
+    g.stream = srv->publisher.count;
     pthread_mutex_unlock(&srv->publisher.mu);
-    fxi_quota_read(srv->quota, &held);
-    fxi_workers_read(srv->workers, &work);
-    fxi_server_gauges g = {.n_connection = (uint64_t)srv->loop.places.n_place,
-                           .limit_bytes = held.limit_bytes,
-                           .refused = held.n_refused,
-                           .n_worker = (uint64_t)work.n_thread,
-                           .n_busy_worker = (uint64_t)work.n_busy,
-                           .n_waiting_work = (uint64_t)(work.n_small + work.n_large),
-                           .n_subscriber = kv.n_subscriber,
-                           .n_kv_made = kv.n_made,
-                           .n_kv_sent = kv.n_sent,
-                           .kv_sent_bytes = kv.n_bytes,
-                           .kv_send_ns = kv.ns};
-    if (srv->opt.log_dropped) g.n_log_dropped = srv->opt.log_dropped(srv->opt.log_ud);
+    fxi_quota_read(srv->quota, &g.quota);
+    fxi_workers_read(srv->workers, &g.workers);
     fxi_spans_count(srv->spans, &g.spans);
-    for (int i = 0; i < FXI_N_BYTES_OF; i++) g.held_bytes[i] = held.of_bytes[i];
-    const bool made = fxi_metrics_page(&b, job->metrics, job->eng, &g);
-    fxi_respond_made(job, made, "text/plain; version=0.0.4; charset=utf-8", &b);
+    if (srv->opt.log_dropped) g.n_log_dropped = srv->opt.log_dropped(srv->opt.log_ud);
+    return fxi_endpoint_end(fxi_metrics_page(b, job->metrics, job->eng, &g), err);
 }
 
-static void serve_index(fxi_http_job *job);
+static bool answer_index(fxi_http_job *job, fxi_buf *b, fxi_http_error *err);
 
 // At / the page for browsers, the list of paths for others.
-static void serve_root(fxi_http_job *job)
+static bool serve_root(fxi_http_job *job, fxi_http_error *err)
 {
     const fxi_web_file *page = job->wants_page ? fxi_web_find("index.html") : NULL;
-    if (page)
-        fxi_respond_file(job, page);
-    else
-        serve_index(job);
+    if (!page) return make_answer(job, err);
+    fxi_respond_file(job, page);
+    return true;
 }
 
-static void serve_web(fxi_http_job *job)
+static bool serve_web(fxi_http_job *job, fxi_http_error *err)
 {
     const fxi_web_file *f = fxi_web_find(job->conn->head.path + strlen(job->route->path));
-    fxi_http_error err;
-    if (f) {
-        fxi_respond_file(job, f);
-        return;
-    }
-    fxi_http_fail(&err, 404, "not_found", NULL, "the page has no such file");
-    fxi_respond_error(job, &err);
+    if (!f) return fxi_http_fail(err, 404, "not_found", NULL, "the page has no such file");
+    fxi_respond_file(job, f);
+    return true;
+}
+
+static bool serve_kv_snapshot(fxi_http_job *job, fxi_http_error *err)
+{
+    return fxi_kv_stream_begin(job, err) && (fxi_jobs_add(job) || fxi_http_fail_draining(err));
+}
+
+static bool serve_kv_stream(fxi_http_job *job, fxi_http_error *err)
+{
+    if (!fxi_buf_str(&job->reply.out, "retry: 2000\n\n")) return fxi_http_fail_memory(err);
+    job->reply.spec.stream = job->reply.begun = true;
+    if (serve_kv_snapshot(job, err)) return true;
+    job->reply.spec.stream = job->reply.begun = false;
+    return false;
 }
 
 // ---- the table --------------------------------------------------------------------------------
 
-#define ACCESS(name)        .access = FXI_ACCESS_##name
-#define SUBMIT(name)        .work = fxi_http_job_submit, .api = FXI_API_##name
-// On the I/O thread: an endpoint, an `answer`. On a worker: the same.
-#define ENDPOINT(name)      .run = serve_answer, .endpoint = fxi_endpoint_##name
-#define ANSWER(name)        .run = serve_answer, .answer = answer_##name
-#define WORK_ENDPOINT(name) .work = work_answer, .endpoint = fxi_endpoint_##name
-#define WORK_ANSWER(name)   .work = work_answer, .answer = answer_##name
+#define TEXT           "text/plain; charset=utf-8"
+#define ACCESS(name)   .access = FXI_ACCESS_##name
+#define SUBMIT(name)   .work = fxi_http_job_submit, .on_worker = true, .api = FXI_API_##name
+#define ENDPOINT(name) .work = make_answer, .endpoint = fxi_endpoint_##name
+#define ANSWER(name)   .work = make_answer, .answer = answer_##name
+#define ON_WORKER      .on_worker = true
 
 // clang-format off
 static const fxi_route routes[] = {
@@ -201,13 +176,13 @@ static const fxi_route routes[] = {
     {"POST", "/v1/chat/completions", ACCESS(MODEL), SUBMIT(CHAT)},
     {"POST", "/v1/responses", ACCESS(MODEL), SUBMIT(RESPONSES)},
     {"POST", FXI_MESSAGES_PATH, ACCESS(MODEL), SUBMIT(MESSAGES)},
-    {"POST", FXI_MESSAGES_PATH "/count_tokens", ACCESS(MODEL), WORK_ENDPOINT(count)},
+    {"POST", FXI_MESSAGES_PATH "/count_tokens", ACCESS(MODEL), ENDPOINT(count), ON_WORKER},
     {"POST", "/v1/embeddings", ACCESS(MODEL), SUBMIT(EMBEDDINGS)},
     {"GET", "/v1/models", ACCESS(MODEL), ENDPOINT(models)},
     {"GET", "/v1/models/", ACCESS(MODEL), ENDPOINT(model), .is_prefix = true},
-    {"POST", "/tokenize", ACCESS(MODEL), WORK_ENDPOINT(tokenize)},
-    {"POST", "/detokenize", ACCESS(MODEL), WORK_ENDPOINT(detokenize)},
-    {"POST", "/apply-template", ACCESS(MODEL), WORK_ENDPOINT(apply_template)},
+    {"POST", "/tokenize", ACCESS(MODEL), ENDPOINT(tokenize), ON_WORKER},
+    {"POST", "/detokenize", ACCESS(MODEL), ENDPOINT(detokenize), ON_WORKER},
+    {"POST", "/apply-template", ACCESS(MODEL), ENDPOINT(apply_template), ON_WORKER},
     {"GET", "/health", ACCESS(PROBE), ANSWER(health)},
     {"GET", "/ready", ACCESS(PROBE), ANSWER(ready)},
     {"GET", "/ping", ACCESS(PROBE), ENDPOINT(ping)},
@@ -215,23 +190,23 @@ static const fxi_route routes[] = {
     {"GET", "/props", ACCESS(MODEL), ENDPOINT(props)},
     {"GET", "/tokenizer_info", ACCESS(MODEL), ENDPOINT(tokenizer_info)},
     {"GET", "/stats", ACCESS(MODEL), ENDPOINT(stats)},
-    {"GET", "/metrics", ACCESS(METRICS), .run = serve_metrics},
+    {"GET", "/metrics", ACCESS(METRICS), ANSWER(metrics), .type = "text/plain; version=0.0.4; charset=utf-8"},
     {"GET", "/openapi.json", ACCESS(MODEL), ANSWER(openapi)},
-    {"GET", "/", ACCESS(PAGE), .run = serve_root},
-    {"GET", "/web/", ACCESS(PROBE), .run = serve_web, .is_prefix = true},
+    {"GET", "/", ACCESS(PAGE), .work = serve_root, .answer = answer_index, .type = TEXT},
+    {"GET", "/web/", ACCESS(PROBE), .work = serve_web, .is_prefix = true},
     {"GET", "/admin/cache", ACCESS(ADMIN), ENDPOINT(cache)},
     {"POST", "/admin/cache/clear", ACCESS(ADMIN), ENDPOINT(cache_clear)},
     {"POST", "/reset_prefix_cache", ACCESS(ADMIN), ENDPOINT(cache_clear)},
     {"POST", "/admin/cache/retain", ACCESS(ADMIN), SUBMIT(RETAIN)},
     {"GET", "/admin/budget", ACCESS(ADMIN), ENDPOINT(budget)},
-    {"POST", "/admin/budget", ACCESS(ADMIN), WORK_ENDPOINT(set_budget)},
-    {"GET", "/admin/trace", ACCESS(WATCH), WORK_ENDPOINT(trace)},
-    {"POST", "/admin/abort", ACCESS(ADMIN), WORK_ANSWER(abort)},
-    {"POST", "/abort", ACCESS(ADMIN), WORK_ANSWER(abort)},
+    {"POST", "/admin/budget", ACCESS(ADMIN), ENDPOINT(set_budget), ON_WORKER},
+    {"GET", "/admin/trace", ACCESS(WATCH), ENDPOINT(trace), ON_WORKER},
+    {"POST", "/admin/abort", ACCESS(ADMIN), ANSWER(abort), ON_WORKER},
+    {"POST", "/abort", ACCESS(ADMIN), ANSWER(abort), ON_WORKER},
     {"GET", "/slots", ACCESS(ADMIN), ANSWER(slots)},
     {"GET", "/kv", ACCESS(ADMIN), ENDPOINT(cache)},
-    {"GET", "/kv/stream", ACCESS(WATCH), .work = fxi_kv_stream_begin},
-    {"GET", "/kv/snapshot", ACCESS(WATCH), .work = fxi_kv_stream_poll},
+    {"GET", "/kv/stream", ACCESS(WATCH), .work = serve_kv_stream},
+    {"GET", "/kv/snapshot", ACCESS(WATCH), .work = serve_kv_snapshot},
     {"GET", "/limits", ACCESS(ADMIN), ANSWER(limits)},
     {"POST", "/sleep", ACCESS(ADMIN), ANSWER(sleep)},
     {"POST", "/wake_up", ACCESS(ADMIN), ANSWER(wake_up)},
@@ -256,14 +231,13 @@ int fxi_route_paths(const char **path, int max)
     return n;
 }
 
-static void serve_index(fxi_http_job *job)
+static bool answer_index(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
 {
-    fxi_buf b = {0};
-    bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(),
+    bool ok = fxi_buf_fmt(b, "flexinfer %s, serving %s\n\n", fx_version(),
                           job->eng ? job->srv->model_id : "no model yet");
     for (const fxi_route *r = routes; ok && r < routes_end; r++)
-        ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->is_prefix ? "{id}" : "");
-    fxi_respond_made(job, ok, "text/plain; charset=utf-8", &b);
+        ok = fxi_buf_fmt(b, "%-4s %s%s\n", r->method, r->path, r->is_prefix ? "{id}" : "");
+    return fxi_endpoint_end(ok, err);
 }
 
 const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,

@@ -17,18 +17,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fail.h"           // defines: fxi_fail, FX_TRY
-#include "base/keyed/hash.h"     // defines: fxi_secret_make
-#include "base/system/clock.h"   // defines: fxi_clock_after
-#include "base/system/regions.h" // defines: fxi_heap_trim
-#include "base/text/str.h"       // defines: fxi_str_hash
+#include "base/fail.h"         // defines: fxi_fail, FX_TRY
+#include "base/keyed/hash.h"   // defines: fxi_secret_make
+#include "base/system/clock.h" // defines: fxi_clock_after
+#include "base/text/str.h"     // defines: fxi_str_hash
 #include "flexinfer/snapshot.h"
 #include "server/http/http.h"
 #include "server/log/log.h" // defines: fxi_level
 #include "server/request/api_request.h"
 
 #define MAX_CHOICE    1024
-#define IDLE_S        1
 #define GRAMMAR_SHARE 4   // grammars may hold a quarter of the quota
 #define OWN_FILES     112 // open files that are not connections in their places
 
@@ -127,17 +125,6 @@ fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
 
 // ---- start ------------------------------------------------------------------------------------
 
-// Without jobs: streams that run would wait for the heap's locks. When the last job goes, this is
-// called again.
-static void trim_heap(void *ud)
-{
-    fxi_server *srv = ud;
-    pthread_mutex_lock(&srv->mu);
-    bool idle = !srv->jobs;
-    pthread_mutex_unlock(&srv->mu);
-    if (idle) fxi_heap_trim();
-}
-
 static void say_of_spans(void *ud, bool fails, const char *line)
 {
     fxi_log_event(ud, fails ? FXI_LEVEL_WARN : FXI_LEVEL_INFO, "spans", line);
@@ -160,8 +147,7 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
                                      .say = say_of_spans,
                                      .ud = srv};
     if (spans.endpoint) FX_TRY(fxi_spans_start(&spans, &srv->spans, err));
-    FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, trim_heap, srv, &srv->workers, err));
-    if (!fxi_respond_prepare(srv)) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    FX_TRY(fxi_workers_start(srv->opt.n_worker, &srv->workers, err));
     return fxi_loop_start(srv, err);
 }
 
@@ -177,7 +163,6 @@ static void free_server(fxi_server *srv)
     pthread_cond_destroy(&srv->empty);
     pthread_mutex_destroy(&srv->mu);
     pthread_mutex_destroy(&srv->publisher.mu);
-    fxi_buf_free(&srv->publisher.text);
     pthread_mutex_destroy(&srv->log_mu);
     fxi_keyring_close(srv->keys);
     fxi_metrics_unref(srv->metrics);
@@ -187,7 +172,6 @@ static void free_server(fxi_server *srv)
 
 fx_status fxi_server_open(const fxi_server_options *opt, fxi_server **out, fx_error *err)
 {
-    pthread_condattr_t attr;
     fxi_server *srv = calloc(1, sizeof *srv);
     *out = NULL;
     if (!srv) return fxi_fail(err, FX_ENOMEM, "out of memory");
@@ -196,10 +180,7 @@ fx_status fxi_server_open(const fxi_server_options *opt, fxi_server **out, fx_er
     pthread_mutex_init(&srv->mu, NULL);
     pthread_mutex_init(&srv->publisher.mu, NULL);
     pthread_mutex_init(&srv->log_mu, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&srv->empty, &attr);
-    pthread_condattr_destroy(&attr);
+    fxi_cond_init(&srv->empty);
     const fx_status st = start_server(srv, opt, err);
     if (st == FX_OK)
         *out = srv;
@@ -259,17 +240,16 @@ int fxi_server_port(const fxi_server *srv)
     return srv->port;
 }
 
-fx_status fxi_server_reload_keys(fxi_server *srv, int *n_key, fx_error *err)
+fx_status fxi_server_reload_keys(fxi_server *srv, fx_error *err)
 {
-    FX_TRY(fxi_keyring_reload(srv->keys, err));
-    *n_key = fxi_keyring_look(srv->keys).n_key;
-    return FX_OK;
+    return fxi_keyring_reload(srv->keys, err);
 }
 
-fxi_key_facts fxi_server_look_at_keys(fxi_server *srv)
+int fxi_server_count_keys(fxi_server *srv, bool *is_exposed)
 {
     const fxi_keyring_facts f = fxi_keyring_look(srv->keys);
-    return (fxi_key_facts){.n_key = f.n_key, .is_exposed = f.is_exposed};
+    if (is_exposed) *is_exposed = f.is_exposed;
+    return f.n_key;
 }
 
 // ---- stop -------------------------------------------------------------------------------------

@@ -10,11 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
-#include "base/fail.h"         // defines: fxi_fail
-#include "base/system/clock.h" // defines: fxi_now_s
+#include "base/fail.h"       // defines: fxi_fail
+#include "base/keyed/hash.h" // defines: fxi_secret_make
 
 #define STOP_COPIES   5    // bytes that the engine holds for each byte of a stop string
 #define REQUEST_BYTES 4096 // that the engine takes for a request, without its lists
@@ -25,9 +24,7 @@
 
 static uint64_t random_bits(void)
 {
-    uint64_t bits;
-    // The kernel may have no entropy yet: the time is better than what is fixed.
-    return getrandom(&bits, sizeof bits, 0) == sizeof bits ? bits : fxi_now_ns();
+    return fxi_secret_make().key[0];
 }
 
 void fxi_random_id(char *dst, size_t cap, const char *prefix)
@@ -46,8 +43,7 @@ bool fxi_http_fail_loading(fxi_http_error *err)
 bool fxi_permit_work(fxi_server *srv, fxi_http_error *err)
 {
     if (!srv->eng) return fxi_http_fail_loading(err);
-    if (!srv->draining) return true;
-    return fxi_http_fail(err, 503, "draining", NULL, "the server is shutting down");
+    return !srv->draining || fxi_http_fail_draining(err);
 }
 
 bool fxi_permit_request(fxi_server *srv, fxi_http_error *err)
@@ -56,8 +52,9 @@ bool fxi_permit_request(fxi_server *srv, fxi_http_error *err)
     return fxi_http_fail(err, 503, "sleeping", NULL, "the server is asleep until POST /wake_up");
 }
 
-// What stays longer in the cache pushes out what others have there; an admin's endpoint may do so.
-bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_http_error *err)
+// Whether the tenant's requests may have the priority and the keep_priority of this one. What stays
+// longer in the cache pushes out what others have there; an admin's endpoint may do so.
+static bool permit_priority(const fxi_http_job *job, const fx_request *req, fxi_http_error *err)
 {
     const int max = job->srv->opt.allow_priority ? FX_MAX_PRIORITY : job->tenant->max_priority;
     if (req->priority > max)
@@ -246,7 +243,7 @@ bool fxi_http_job_submit(fxi_http_job *job, fxi_http_error *err)
     if (!fxi_permit_request(job->srv, err) || !fxi_http_job_parse(job, job->route->api, &par, err))
         return false;
     const fx_request req = fxi_params_request(&par, 0);
-    bool ok = fxi_permit_priority(job, &req, err) && fxi_params_resolve(&par, job->eng, err) &&
+    bool ok = permit_priority(job, &req, err) && fxi_params_resolve(&par, job->eng, err) &&
               prepare_reply(job, &par, &wanted, err);
     for (int i = 0; wanted && i < (int)par.n_prompt && !fxi_http_job_is_over(job); i++)
         if (!submit_part(&job->part[i], &par, err)) fxi_http_job_end(job, err);
@@ -271,7 +268,7 @@ void fxi_http_job_post(fxi_http_job *job)
     job->work = (fxi_work){
         .run = run_job_work, .client = job->client, .large = job->body.n >= LARGE_BODY_BYTES};
     if (!fxi_jobs_add(job)) {
-        fxi_http_fail(&err, 503, "draining", NULL, "the server is shutting down");
+        (void)fxi_http_fail_draining(&err);
         fxi_respond_error(job, &err);
         return;
     }

@@ -138,7 +138,6 @@ static fx_status start_log(fxi_log *log, fx_error *err)
 
 fx_status fxi_log_open(int fd, size_t ring_bytes, bool is_json, fxi_log **out, fx_error *err)
 {
-    pthread_condattr_t attr;
     fxi_log *log = calloc(1, sizeof *log);
     *out = NULL;
     if (!log) return fxi_fail(err, FX_ENOMEM, "out of memory");
@@ -147,10 +146,7 @@ fx_status fxi_log_open(int fd, size_t ring_bytes, bool is_json, fxi_log **out, f
     log->cap = ring_bytes ? ring_bytes : DEFAULT_BYTES;
     log->ring = malloc(log->cap);
     pthread_mutex_init(&log->mu, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&log->moved, &attr);
-    pthread_condattr_destroy(&attr);
+    fxi_cond_init(&log->moved);
     const fx_status st = start_log(log, err);
     if (st == FX_OK)
         *out = log;

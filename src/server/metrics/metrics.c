@@ -12,6 +12,24 @@
 
 #include "server/metrics/metrics.h"
 
+typedef struct process_figures { // as the system sees it; what cannot be read stays 0
+    double start_s;              // since 1970
+    double cpu_s;
+    uint64_t resident_bytes, n_file, max_file;
+} process_figures;
+
+typedef struct figures {
+    fx_stats engine;
+    fx_details details;
+    fxi_counts counts;
+    process_figures process;
+    fxi_server_gauges server;
+    uint64_t n_waiting_work;
+    uint64_t prompt_tok; // computed or cached
+    double max_mappings; // of the KV cache
+    double kv_usage;     // of the budget, by running sequences: 0 .. 1
+} figures;
+
 // ---- counts -------------------------------------------------------------------------------------
 
 #define N_CELL   (sizeof(fxi_counts) / sizeof(uint64_t))
@@ -46,79 +64,6 @@ void fxi_metrics_unref(fxi_metrics *m)
     if (m && atomic_fetch_sub(&m->refs, 1) == 1) free(m);
 }
 
-// ---- recording ----------------------------------------------------------------------------------
-
-static void add_count(fxi_metrics *m, size_t at, uint64_t n)
-{
-    atomic_fetch_add_explicit(&m->cell[at], n, memory_order_relaxed);
-}
-
-// The bucket of a value is the least i with value <= 2^i units.
-static void add_value(fxi_metrics *m, size_t histogram_at, uint64_t v, uint64_t unit)
-{
-    _Static_assert(offsetof(fx_histogram, count) == 0, "the buckets come first");
-    const uint64_t n_unit = (v + unit - 1) / unit;
-    const int i = n_unit <= 1 ? 0 : 64 - __builtin_clzll(n_unit - 1);
-    add_count(m, histogram_at + (size_t)(i < FX_N_BUCKET ? i : FX_N_BUCKET), 1);
-    add_count(m, histogram_at + offsetof(fx_histogram, sum) / sizeof(uint64_t), v);
-}
-
-void fxi_metrics_event(fxi_metrics *m, const fx_event *ev, uint64_t age_us, bool is_first)
-{
-    if (is_first) add_value(m, AT(first_token), age_us, UNIT_US);
-    if (ev->gap_us) add_value(m, AT(between_tokens), ev->gap_us, UNIT_US);
-    if (ev->finish != FX_FINISH_NONE) {
-        add_count(m, AT(finished) + (size_t)ev->finish, 1);
-        add_value(m, AT(generated_tok), (uint64_t)ev->n_generated, 1);
-    }
-    if (!ev->last) return;
-    add_value(m, AT(e2e), age_us, UNIT_US);
-    add_value(m, AT(queue), ev->queued_us, UNIT_US);
-    add_value(m, AT(prefill), ev->prefill_us, UNIT_US);
-    add_value(m, AT(decode), ev->decode_us, UNIT_US);
-    add_value(m, AT(prompt_tok), (uint64_t)ev->n_prompt, 1);
-}
-
-void fxi_metrics_request(fxi_metrics *m, int route, int status, const char *code)
-{
-    const int reject = code ? fxi_reject_index(code) : -1;
-    const size_t row = route >= 0 && route < m->n_route ? (size_t)route : (size_t)m->n_route;
-    add_count(m, AT(http) + row * FXI_N_STATUS + (size_t)fxi_status_index(status), 1);
-    if (reject >= 0) add_count(m, AT(rejected) + (size_t)reject, 1);
-}
-
-// ---- the page -----------------------------------------------------------------------------------
-
-bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,
-                      const fxi_server_gauges *g)
-{
-    const fx_model_info *info = fx_engine_info(eng);
-    const char *const build[] = {"version", fx_version(), "kernels", info->kernel_path};
-    const char *const model[] = {"arch",     info->arch,   "type",
-                                 info->type, "cache_type", info->kv_type};
-    uint64_t cell[N_CELL];
-    fxi_figures *s = calloc(1, sizeof *s);
-    if (!s) return false;
-    const fx_stats *st = &s->engine;
-    fx_engine_stats(eng, &s->engine);
-    fx_engine_details(eng, &s->details);
-    for (size_t i = 0; i < N_CELL; i++)
-        cell[i] = atomic_load_explicit(&m->cell[i], memory_order_relaxed);
-    memcpy(&s->counts, cell, sizeof cell);
-    fxi_process_read(&s->process);
-    s->server = *g;
-    s->prompt_tok = st->n_prompt_tok + st->n_cached_tok;
-    const uint64_t idle = st->kv_cached_bytes + st->kv_spare_bytes;
-    if (st->kv_budget_bytes && st->kv_mapped_bytes >= idle)
-        s->kv_usage = (double)(st->kv_mapped_bytes - idle) / (double)st->kv_budget_bytes;
-    s->max_mappings = st->kv_max_mappings == UINT64_MAX ? INFINITY : (double)st->kv_max_mappings;
-    const bool ok = fxi_metrics_info(b, "build_info", "The program that runs.", build, 2) &&
-                    fxi_metrics_info(b, "model_info", "The model that it serves.", model, 3) &&
-                    fxi_metrics_text(b, s, m->route, m->n_route);
-    free(s);
-    return ok;
-}
-
 // ---- the process --------------------------------------------------------------------------------
 
 static bool read_text(const char *path, char *text, size_t cap)
@@ -139,12 +84,12 @@ static double seconds_of(clockid_t clock)
 
 // Field 22 of /proc/self/stat is the start in clock ticks since the boot. The second field, the
 // program's name, may contain anything but ends with the last ')'.
-void fxi_process_read(fxi_process *p)
+static void read_process(process_figures *p)
 {
     char text[1024];
     unsigned long long n_resident = 0, ticks = 0;
     struct rlimit files;
-    *p = (fxi_process){.cpu_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
+    *p = (process_figures){.cpu_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
     if (read_text("/proc/self/statm", text, sizeof text) &&
         sscanf(text, "%*u %llu", &n_resident) == 1)
         p->resident_bytes = n_resident * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -203,7 +148,8 @@ static const fxi_label driver_label = LABEL("op", driver_ops), kv_label = LABEL(
                        bytes_label = LABEL("of", bytes_of),
                        lost_label = LABEL("reason", lost_spans);
 
-int fxi_status_index(int status)
+// The place of a status among FXI_N_STATUS.
+static int index_of_status(int status)
 {
     char text[16];
     int i = 0;
@@ -212,16 +158,58 @@ int fxi_status_index(int status)
     return i;
 }
 
-int fxi_reject_index(const char *code)
+// Of an error's code among FXI_N_REJECT; -1: it is no rejection.
+static int index_of_reject(const char *code)
 {
     for (int i = 0; i < FXI_N_REJECT; i++)
         if (strcmp(code, rejects[i]) == 0) return i;
     return -1;
 }
 
+// ---- recording ----------------------------------------------------------------------------------
+
+static void add_count(fxi_metrics *m, size_t at, uint64_t n)
+{
+    atomic_fetch_add_explicit(&m->cell[at], n, memory_order_relaxed);
+}
+
+// The bucket of a value is the least i with value <= 2^i units.
+static void add_value(fxi_metrics *m, size_t histogram_at, uint64_t v, uint64_t unit)
+{
+    _Static_assert(offsetof(fx_histogram, count) == 0, "the buckets come first");
+    const uint64_t n_unit = (v + unit - 1) / unit;
+    const int i = n_unit <= 1 ? 0 : 64 - __builtin_clzll(n_unit - 1);
+    add_count(m, histogram_at + (size_t)(i < FX_N_BUCKET ? i : FX_N_BUCKET), 1);
+    add_count(m, histogram_at + offsetof(fx_histogram, sum) / sizeof(uint64_t), v);
+}
+
+void fxi_metrics_event(fxi_metrics *m, const fx_event *ev, uint64_t age_us, bool is_first)
+{
+    if (is_first) add_value(m, AT(first_token), age_us, UNIT_US);
+    if (ev->gap_us) add_value(m, AT(between_tokens), ev->gap_us, UNIT_US);
+    if (ev->finish != FX_FINISH_NONE) {
+        add_count(m, AT(finished) + (size_t)ev->finish, 1);
+        add_value(m, AT(generated_tok), (uint64_t)ev->n_generated, 1);
+    }
+    if (!ev->last) return;
+    add_value(m, AT(e2e), age_us, UNIT_US);
+    add_value(m, AT(queue), ev->queued_us, UNIT_US);
+    add_value(m, AT(prefill), ev->prefill_us, UNIT_US);
+    add_value(m, AT(decode), ev->decode_us, UNIT_US);
+    add_value(m, AT(prompt_tok), (uint64_t)ev->n_prompt, 1);
+}
+
+void fxi_metrics_request(fxi_metrics *m, int route, int status, const char *code)
+{
+    const int reject = code ? index_of_reject(code) : -1;
+    const size_t row = route >= 0 && route < m->n_route ? (size_t)route : (size_t)m->n_route;
+    add_count(m, AT(http) + row * FXI_N_STATUS + (size_t)index_of_status(status), 1);
+    if (reject >= 0) add_count(m, AT(rejected) + (size_t)reject, 1);
+}
+
 // ---- rows ---------------------------------------------------------------------------------------
 
-#define IN(field)            offsetof(fxi_figures, field)
+#define IN(field)            offsetof(figures, field)
 #define WORD                 sizeof(uint64_t)
 #define OP                   sizeof(fx_op_stats)
 #define UNIT_S               0.0005
@@ -294,19 +282,19 @@ const fxi_metric fxi_metric_table[] = {
 
     {"http_requests_total", FXI_COUNTER, false, IN(counts.http), FXI_N_STATUS * WORD, 1, &route_label, &status_label, "Finished HTTP requests by route and status; 499: the client left."},
     {"http_connections", ONE(FXI_GAUGE, server.n_connection), "Open connections."},
-    {"server_held_bytes", FXI_GAUGE, false, IN(server.held_bytes), WORD, 1, &bytes_label, NULL, "Bytes that wait in the server or are held for requests."},
-    {"server_held_limit_bytes", ONE(FXI_GAUGE, server.limit_bytes), "Most bytes that may wait or be held (--max-queue-bytes)."},
-    {"server_held_refusals_total", ONE(FXI_COUNTER, server.refused), "Requests for bytes beyond that limit."},
-    {"server_workers", ONE(FXI_GAUGE, server.n_worker), "Threads that parse, render and tokenize."},
-    {"server_workers_busy", ONE(FXI_GAUGE, server.n_busy_worker), "Workers that are busy now."},
-    {"server_work_waiting", ONE(FXI_GAUGE, server.n_waiting_work), "Requests that wait for such a thread."},
-    {"kv_stream_clients", ONE(FXI_GAUGE, server.n_subscriber), "Subscribers of the KV memory (/kv/stream)."},
+    {"server_held_bytes", FXI_GAUGE, false, IN(server.quota.of_bytes), WORD, 1, &bytes_label, NULL, "Bytes that wait in the server or are held for requests."},
+    {"server_held_limit_bytes", ONE(FXI_GAUGE, server.quota.limit_bytes), "Most bytes that may wait or be held (--max-queue-bytes)."},
+    {"server_held_refusals_total", ONE(FXI_COUNTER, server.quota.n_refused), "Requests for bytes beyond that limit."},
+    {"server_workers", ONE(FXI_GAUGE, server.workers.n_thread), "Threads that parse, render and tokenize."},
+    {"server_workers_busy", ONE(FXI_GAUGE, server.workers.n_busy), "Workers that are busy now."},
+    {"server_work_waiting", ONE(FXI_GAUGE, n_waiting_work), "Requests that wait for such a thread."},
+    {"kv_stream_clients", ONE(FXI_GAUGE, server.stream.n_subscriber), "Subscribers of the KV memory (/kv/stream)."},
     {"kv_stream_pictures_total", ONE(FXI_COUNTER, engine.n_picture), "Snapshots of the KV memory taken for them."},
     {"kv_stream_picture_seconds_total", FXI_COUNTER, false, IN(engine.picture_us), 0, 1e-6, NULL, NULL, "Processor time of the engine's thread for these snapshots."},
-    {"kv_stream_events_made_total", ONE(FXI_COUNTER, server.n_kv_made), "Events made from snapshots, each once for all subscribers."},
-    {"kv_stream_events_sent_total", ONE(FXI_COUNTER, server.n_kv_sent), "Events sent to subscribers."},
-    {"kv_stream_sent_bytes_total", ONE(FXI_COUNTER, server.kv_sent_bytes), "Bytes of these events."},
-    {"kv_stream_send_seconds_total", FXI_COUNTER, false, IN(server.kv_send_ns), 0, 1e-9, NULL, NULL, "Processor time of workers for making and sending them."},
+    {"kv_stream_events_made_total", ONE(FXI_COUNTER, server.stream.n_made), "Events made from snapshots, each once for all subscribers."},
+    {"kv_stream_events_sent_total", ONE(FXI_COUNTER, server.stream.n_sent), "Events sent to subscribers."},
+    {"kv_stream_sent_bytes_total", ONE(FXI_COUNTER, server.stream.n_bytes), "Bytes of these events."},
+    {"kv_stream_send_seconds_total", FXI_COUNTER, false, IN(server.stream.ns), 0, 1e-9, NULL, NULL, "Processor time for making and sending them."},
     {"spans_sent_total", ONE(FXI_COUNTER, server.spans.n_sent), "Spans of requests that the collector accepted."},
     {"spans_dropped_total", MANY(server.spans.n_lost, lost_label), "Spans lost: there was no room, the collector refused them, or it did not answer."},
     {"log_lines_dropped_total", ONE(FXI_COUNTER, server.n_log_dropped), "Log lines lost because stderr did not take them."},
@@ -361,56 +349,35 @@ static bool add_histogram(fxi_buf *b, const fxi_metric *m, const fx_histogram *h
                              m->name, n);
 }
 
-typedef struct text_page {
-    fxi_buf *b;
-    const char *base; // the figures
-    const char *const *route;
-    int n_route;
-} text_page;
-
 // Requests without a route come after those with one. With two labels, only what has happened is
 // shown.
-static bool add_labelled(const text_page *t, const fxi_metric *m)
+static bool add_labelled(fxi_buf *b, const fxi_metrics *m, const fxi_metric *row, const char *base)
 {
     char labels[MAX_LABELS];
-    const fxi_label *l = m->label, *inner = m->label2;
+    const fxi_label *l = row->label, *inner = row->label2;
     bool ok = true;
-    for (int i = 0; ok && i < (l->value ? l->n : t->n_route + 1); i++) {
-        const char *value = l->value ? l->value[i] : i < t->n_route ? t->route[i] : "other";
-        const char *p = t->base + m->offset + (size_t)i * m->stride_bytes;
+    for (int i = 0; ok && i < (l->value ? l->n : m->n_route + 1); i++) {
+        const char *value = l->value ? l->value[i] : i < m->n_route ? m->route[i] : "other";
+        const char *p = base + row->offset + (size_t)i * row->stride_bytes;
         if (!inner) {
             snprintf(labels, sizeof labels, "{%s=\"%s\"}", l->name, value);
-            ok = add_sample(t->b, m, labels, p);
+            ok = add_sample(b, row, labels, p);
         }
         for (int k = 0; ok && inner && k < inner->n; k++) {
             const uint64_t *v = (const uint64_t *)(const void *)p + k;
             if (!*v) continue;
             snprintf(labels, sizeof labels, "{%s=\"%s\",%s=\"%s\"}", l->name, value, inner->name,
                      inner->value[k]);
-            ok = add_sample(t->b, m, labels, v);
+            ok = add_sample(b, row, labels, v);
         }
     }
     return ok;
 }
 
-bool fxi_metrics_text(fxi_buf *b, const fxi_figures *s, const char *const *route, int n_route)
-{
-    static const char *const kind[] = {"counter", "gauge", "histogram"};
-    const text_page t = {b, (const char *)s, route, n_route};
-    bool ok = true;
-    for (const fxi_metric *m = fxi_metric_table; ok && m < fxi_metric_table + fxi_n_metric; m++) {
-        const void *at = t.base + m->offset;
-        ok = begin_metric(b, m->name, kind[m->kind], m->help) &&
-             (m->kind == FXI_HISTOGRAM ? add_histogram(b, m, at)
-              : m->label               ? add_labelled(&t, m)
-                                       : add_sample(b, m, "", at));
-    }
-    return ok;
-}
-
-// In a label's value, backslash, quote and newline are escaped.
-bool fxi_metrics_info(fxi_buf *b, const char *name, const char *help, const char *const *pair,
-                      int n_pair)
+// NAME{labels...} 1, for pairs of a label's name and its value. In a value, backslash, quote and
+// newline are escaped.
+static bool add_info(fxi_buf *b, const char *name, const char *help, const char *const *pair,
+                     int n_pair)
 {
     bool ok = begin_metric(b, name, "gauge", help) && fxi_buf_fmt(b, PREFIX "%s", name);
     for (int i = 0; ok && i < n_pair; i++) {
@@ -421,4 +388,43 @@ bool fxi_metrics_info(fxi_buf *b, const char *name, const char *help, const char
         ok = ok && fxi_buf_str(b, "\"");
     }
     return ok && fxi_buf_str(b, "} 1\n");
+}
+
+bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,
+                      const fxi_server_gauges *g)
+{
+    static const char *const kind[] = {"counter", "gauge", "histogram"};
+    const fx_model_info *info = fx_engine_info(eng);
+    const char *const build[] = {"version", fx_version(), "kernels", info->kernel_path};
+    const char *const model[] = {"arch",     info->arch,   "type",
+                                 info->type, "cache_type", info->kv_type};
+    uint64_t cell[N_CELL];
+    figures *s = calloc(1, sizeof *s);
+    if (!s) return false;
+    const fx_stats *st = &s->engine;
+    fx_engine_stats(eng, &s->engine);
+    fx_engine_details(eng, &s->details);
+    for (size_t i = 0; i < N_CELL; i++)
+        cell[i] = atomic_load_explicit(&m->cell[i], memory_order_relaxed);
+    memcpy(&s->counts, cell, sizeof cell);
+    read_process(&s->process);
+    s->server = *g;
+    s->n_waiting_work = g->workers.n_small + g->workers.n_large;
+    s->prompt_tok = st->n_prompt_tok + st->n_cached_tok;
+    const uint64_t idle = st->kv_cached_bytes + st->kv_spare_bytes;
+    if (st->kv_budget_bytes && st->kv_mapped_bytes >= idle)
+        s->kv_usage = (double)(st->kv_mapped_bytes - idle) / (double)st->kv_budget_bytes;
+    s->max_mappings = st->kv_max_mappings == UINT64_MAX ? INFINITY : (double)st->kv_max_mappings;
+    bool ok = add_info(b, "build_info", "The program that runs.", build, 2) &&
+              add_info(b, "model_info", "The model that it serves.", model, 3);
+    for (const fxi_metric *r = fxi_metric_table; ok && r < fxi_metric_table + fxi_n_metric; r++) {
+        const char *base = (const char *)s;
+        const void *at = base + r->offset;
+        ok = begin_metric(b, r->name, kind[r->kind], r->help) &&
+             (r->kind == FXI_HISTOGRAM ? add_histogram(b, r, at)
+              : r->label               ? add_labelled(b, m, r, base)
+                                       : add_sample(b, r, "", at));
+    }
+    free(s);
+    return ok;
 }

@@ -47,15 +47,21 @@ void fxi_metrics_event(fxi_metrics *m, const fx_event *ev, uint64_t age_us, bool
 // error it got, or NULL.
 void fxi_metrics_request(fxi_metrics *m, int route, int status, const char *code);
 
+typedef struct fxi_stream_counts { // of /kv/stream, so far, but for n_subscriber
+    uint64_t n_subscriber;
+    uint64_t n_made, n_sent; // texts made, and sent to a subscriber
+    uint64_t n_bytes;        // of those sent
+    uint64_t ns;             // CPU time for both
+} fxi_stream_counts;
+
 // What only the server knows.
 typedef struct fxi_server_gauges {
     uint64_t n_connection;
-    uint64_t n_log_dropped;        // lines
-    uint64_t limit_bytes, refused; // of the quota: its limit, and takes that it refused
-    uint64_t held_bytes[FXI_N_BYTES_OF];
+    uint64_t n_log_dropped; // lines
+    fxi_quota_gauges quota;
+    fxi_workers_gauges workers;
+    fxi_stream_counts stream;
     fxi_spans_counts spans;
-    uint64_t n_worker, n_busy_worker, n_waiting_work;
-    uint64_t n_subscriber, n_kv_made, n_kv_sent, kv_sent_bytes, kv_send_ns; // of /kv/stream
 } fxi_server_gauges;
 
 // Appends the page, in the text format 0.0.4 of Prometheus. False: out of memory.
@@ -63,23 +69,6 @@ bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,
                       const fxi_server_gauges *g);
 
 // ---- the table ----------------------------------------------------------------------------------
-
-typedef struct fxi_process {
-    double start_s; // since 1970
-    double cpu_s;
-    uint64_t resident_bytes, n_file, max_file;
-} fxi_process;
-
-typedef struct fxi_figures {
-    fx_stats engine;
-    fx_details details;
-    fxi_counts counts;
-    fxi_process process;
-    fxi_server_gauges server;
-    uint64_t prompt_tok; // computed or cached
-    double max_mappings; // of the KV cache
-    double kv_usage;     // of the budget, by running sequences: 0 .. 1
-} fxi_figures;
 
 typedef enum fxi_metric_kind { FXI_COUNTER, FXI_GAUGE, FXI_HISTOGRAM } fxi_metric_kind;
 
@@ -94,7 +83,7 @@ typedef struct fxi_metric {
     fxi_metric_kind kind;
     bool is_f64;         // the values are double, else uint64_t. A histogram is an fx_histogram,
                          // and this means that its sum is in microseconds, whatever one unit is
-    size_t offset;       // of the first value in fxi_figures
+    size_t offset;       // of the first value in the figures
     size_t stride_bytes; // from one label's value to the next
     double scale;        // multiplies what is stored; of a histogram, one unit
     const fxi_label *label, *label2; // the second one's values lie side by side; NULL: none
@@ -103,19 +92,5 @@ typedef struct fxi_metric {
 
 extern const fxi_metric fxi_metric_table[];
 extern const int fxi_n_metric;
-
-// The place of a status among FXI_N_STATUS, of an error's code among FXI_N_REJECT; -1: the code is
-// no rejection.
-int fxi_status_index(int status);
-int fxi_reject_index(const char *code);
-
-// ---- the page -----------------------------------------------------------------------------------
-
-// Appends all metrics.
-bool fxi_metrics_text(fxi_buf *b, const fxi_figures *s, const char *const *route, int n_route);
-// Appends NAME{labels...} 1 for pairs of a label's name and its value, which is escaped.
-bool fxi_metrics_info(fxi_buf *b, const char *name, const char *help, const char *const *pair,
-                      int n_pair);
-void fxi_process_read(fxi_process *p); // what cannot be read stays 0
 
 #endif

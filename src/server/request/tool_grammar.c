@@ -535,22 +535,14 @@ static void add_formed(grammar_builder *b, part_list *l)
     append_part(b, l, part_alt(&either));
 }
 
-static bool ends_with_mark(const char *text, const char *const *mark, size_t max)
-{
-    const size_t n = strlen(text);
-    for (size_t i = 0; i < max && mark[i]; i++) {
-        const size_t n_mark = strlen(mark[i]);
-        if (n_mark <= n && !strcmp(text + n - n_mark, mark[i])) return true;
-    }
-    return false;
-}
-
 // Whether what follows a section cannot be taken for one more call of it.
 static bool is_closed(const fxi_call_format *f)
 {
     const char *end = f->spelling.last[0] ? f->spelling.last : f->spelling.after;
-    return (f->body != FXI_BODY_OBJECT && !f->again[0]) ||
-           ends_with_mark(end, f->close, COUNT(f->close));
+    if (f->body != FXI_BODY_OBJECT && !f->again[0]) return true;
+    for (size_t i = 0; i < COUNT(f->close) && f->close[i]; i++)
+        if (fxi_str_ends_in(fxi_str_of(end), f->close[i])) return true;
+    return false;
 }
 
 static void add_marked_answer(grammar_builder *b, part_list *l)

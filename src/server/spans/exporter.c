@@ -235,17 +235,13 @@ fx_status fxi_spans_check(const char *endpoint, fx_error *err)
 
 fx_status fxi_spans_start(const fxi_spans_options *opt, fxi_spans **out, fx_error *err)
 {
-    pthread_condattr_t attr;
     fxi_spans *x = calloc(1, sizeof *x);
     *out = NULL;
     if (!x) return fxi_fail(err, FX_ENOMEM, "out of memory");
     x->opt = *opt;
     pthread_mutex_init(&x->mu, NULL);
     pthread_mutex_init(&x->eng_mu, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&x->moved, &attr);
-    pthread_condattr_destroy(&attr);
+    fxi_cond_init(&x->moved);
     const fx_status st = start_exporter(x, err);
     if (st == FX_OK)
         *out = x;

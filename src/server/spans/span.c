@@ -2,7 +2,9 @@
 // of OTLP.
 #include "server/spans/span.h"
 #include "base/json/json.h"
+#include "base/keyed/hash.h"   // defines: fxi_secret_make
 #include "base/system/clock.h" // defines: fxi_now_ns
+#include "base/text/str.h"     // defines: fxi_hex_digit
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -11,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 // ---- traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 ----------------------
@@ -42,7 +43,8 @@ static bool is_zero(const uint8_t *p, size_t n)
     return n == 0;
 }
 
-bool fxi_trace_context_read(const char *text, fxi_trace_context *out)
+// False: it is NULL or not valid; then *out is unchanged.
+static bool read_traceparent(const char *text, fxi_trace_context *out)
 {
     fxi_trace_context c = {0};
     uint8_t version, flags = 0;
@@ -58,7 +60,7 @@ bool fxi_trace_context_read(const char *text, fxi_trace_context *out)
     return true;
 }
 
-bool fxi_trace_state_is_valid(const char *text)
+static bool is_valid_state(const char *text)
 {
     const size_t n = text ? strlen(text) : 0;
     bool ok = n > 0 && n < FXI_TRACE_STATE_BYTES;
@@ -68,25 +70,17 @@ bool fxi_trace_state_is_valid(const char *text)
 
 // ---- spans -------------------------------------------------------------------------------------
 
-// Ids must not be zero. Where the kernel has no entropy yet, the clock tells them apart.
-static void fill_random(uint8_t *p, size_t n)
-{
-    const uint64_t now = fxi_now_ns();
-    if (getrandom(p, n, GRND_NONBLOCK) == (ssize_t)n) return;
-    memset(p, 1, n);
-    memcpy(p, &now, sizeof now);
-}
-
 fxi_trace_span *fxi_trace_span_begin(const char *traceparent, const char *tracestate)
 {
     fxi_trace_context c = {.is_sampled = true};
-    const bool goes_on = fxi_trace_context_read(traceparent, &c);
+    const bool goes_on = read_traceparent(traceparent, &c);
+    const fxi_secret of_trace = fxi_secret_make(), of_span = fxi_secret_make();
     fxi_trace_span *s = c.is_sampled ? calloc(1, sizeof *s) : NULL;
     if (!s) return NULL;
     s->context = c;
-    if (!goes_on) fill_random(s->context.trace_id, sizeof s->context.trace_id);
-    fill_random(s->id, sizeof s->id);
-    if (goes_on && fxi_trace_state_is_valid(tracestate))
+    if (!goes_on) memcpy(s->context.trace_id, of_trace.key, sizeof s->context.trace_id);
+    memcpy(s->id, of_span.key, sizeof s->id);
+    if (goes_on && is_valid_state(tracestate))
         snprintf(s->trace_state, sizeof s->trace_state, "%s", tracestate);
     s->start_us = fxi_now_ns() / 1000;
     return s;
@@ -101,14 +95,11 @@ static bool decode_text(const char *p, size_t n, char *out, size_t cap)
     while (n > 0 && (*p == ' ' || *p == '\t')) p++, n--;
     while (n > 0 && (p[n - 1] == ' ' || p[n - 1] == '\t')) n--;
     for (size_t i = 0; i < n; i++, at++) {
-        const char *digit = p + i + 1;
         const bool is_coded = p[i] == '%';
-        if (at + 1 >= cap) return false;
-        if (is_coded &&
-            (n - i < 3 || !isxdigit((unsigned char)digit[0]) || !isxdigit((unsigned char)digit[1])))
-            return false;
-        const char hex[3] = {is_coded ? digit[0] : '0', is_coded ? digit[1] : '0', 0};
-        out[at] = is_coded ? (char)strtol(hex, NULL, 16) : p[i];
+        const int high = is_coded && n - i >= 3 ? fxi_hex_digit(p[i + 1]) : -1;
+        const int low = high >= 0 ? fxi_hex_digit(p[i + 2]) : -1;
+        if (at + 1 >= cap || (is_coded && low < 0)) return false;
+        out[at] = is_coded ? (char)(high << 4 | low) : p[i];
         if (!out[at]) return false;
         i += is_coded ? 2 : 0;
     }
@@ -231,16 +222,6 @@ void fxi_preempts_follow(fxi_preempts *p, const fx_engine *eng)
         }
 }
 
-const fxi_preempt *fxi_preempts_next(const fxi_preempts *p, uint64_t request, uint64_t *from)
-{
-    if (*from < oldest_of_ring(p)) *from = oldest_of_ring(p);
-    while (*from < p->n) {
-        const fxi_preempt *e = &p->at[(*from)++ % FXI_N_PREEMPT];
-        if (e->request == request) return e;
-    }
-    return NULL;
-}
-
 // ---- spans ------------------------------------------------------------------------------------
 
 // A span up to its attributes, which the caller adds and closes with "]".
@@ -299,11 +280,12 @@ static void put_prompt_part(otlp_out *w, const fxi_trace_span *s, int i)
     const fxi_preempts *all = w->o->preempts;
     const uint64_t admitted_us = p->begun_us + p->queued_us;
     const uint64_t first_us = admitted_us + p->prefill_us;
-    uint64_t from = 0;
     put_phase(w, s, i, "queue", p->begun_us, p->queued_us);
     if (p->prefill_us) put_phase(w, s, i, "prefill", admitted_us, p->prefill_us);
     if (p->decode_us) put_phase(w, s, i, "decode", first_us, p->decode_us);
-    for (const fxi_preempt *e; all && (e = fxi_preempts_next(all, p->request, &from));) {
+    for (uint64_t k = all ? oldest_of_ring(all) : 0; all && k < all->n; k++) {
+        const fxi_preempt *e = &all->at[k % FXI_N_PREEMPT];
+        if (e->request != p->request) continue;
         begin_child(w, s, "preempted", e->from_us, e->to_us ? e->to_us : s->end_us);
         put_int(w, "flexinfer.engine.request", (int64_t)p->request);
         put_attribute(w, "flexinfer.preemption.mode", e->is_swap ? "swap" : "recompute");

@@ -19,13 +19,6 @@ typedef struct fxi_trace_context {
     bool is_sampled;                      // its trace is kept somewhere
 } fxi_trace_context;
 
-// Reads traceparent: version 00, and what of later versions has the same form. False: it is NULL
-// or not valid, and the request begins a trace of its own; then *out is unchanged.
-bool fxi_trace_context_read(const char *traceparent, fxi_trace_context *out);
-
-// Whether tracestate may be passed on: printable ASCII of at most 512 bytes.
-bool fxi_trace_state_is_valid(const char *tracestate);
-
 // ---- spans --------------------------------------------------------------------------------------
 
 enum { FXI_TRACE_PARTS = 16 }; // prompts of a request whose phases are told
@@ -59,8 +52,10 @@ typedef struct fxi_trace_span {
     int n_prompt;
 } fxi_trace_span;
 
-// A span that begins now, in the trace of the caller or one of its own. NULL: no memory, or its
-// trace is not sampled. Free with free().
+// A span that begins now, in the trace of the caller or one of its own. Of traceparent, version 00
+// is read, and what of later versions has the same form; if it is NULL or not valid, the request
+// begins a trace of its own. tracestate is passed on if it is printable ASCII of at most 512 bytes.
+// NULL: no memory, or its trace is not sampled. Free with free().
 fxi_trace_span *fxi_trace_span_begin(const char *traceparent, const char *tracestate);
 
 // ---- lists as OpenTelemetry's variables have them: "key=value,key2=value%202" -------------------
@@ -78,19 +73,6 @@ bool fxi_otel_pair_next(const char **list, fxi_otel_pair *out);
 // Whether it can be a header of a request: the name is a token of HTTP and none of those that frame
 // the request, the value printable ASCII.
 bool fxi_otel_pair_is_header(const fxi_otel_pair *p);
-
-// ---- spans as the JSON of OTLP ------------------------------------------------------------------
-
-// Spans as the JSON of OTLP, OpenTelemetry's protocol: an ExportTraceServiceRequest in the JSON
-// mapping of protobuf, with the names of its conventions for HTTP and generative AI.
-//
-//     POST /v1/chat/completions   the request, of kind SERVER: http.*, gen_ai.* and error.type;
-//                                 an event "first_token" with the time to it
-//       queue, prefill, decode    what the engine did for each of its prompts
-//       preempted                 while its caches were out of memory
-//
-// Ids are hexadecimal and times decimal texts, as the protocol says. There is no text of a prompt
-// or an answer in it.
 
 // ---- preemptions: when and for how long, picked from the flight recorder -----------------------
 //
@@ -113,11 +95,18 @@ typedef struct fxi_preempts { // all zero: none
 
 // Takes in what the recorder got since the last call. What it lost meanwhile is missing.
 void fxi_preempts_follow(fxi_preempts *p, const fx_engine *eng);
-// The one after number *from of this request, and *from moves behind it; NULL: there are no more.
-// *from begins at 0.
-const fxi_preempt *fxi_preempts_next(const fxi_preempts *p, uint64_t request, uint64_t *from);
 
-// ---- a batch -----------------------------------------------------------------------------------
+// ---- spans as the JSON of OTLP ------------------------------------------------------------------
+//
+// OpenTelemetry's protocol: an ExportTraceServiceRequest in the JSON mapping of protobuf, with the
+// names of its conventions for HTTP and generative AI.
+//
+//     POST /v1/chat/completions   the request, of kind SERVER: http.*, gen_ai.* and error.type;
+//                                 an event "first_token" with the time to it
+//       queue, prefill, decode    what the engine did for each of its prompts
+//       preempted                 while its caches were out of memory
+//
+// Ids are hexadecimal and times decimal texts, as the protocol says.
 
 typedef struct fxi_otlp {
     const char *service_name;     // NULL: as `resource` says, or "flexinfer"

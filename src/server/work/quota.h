@@ -35,9 +35,9 @@ typedef enum fxi_bytes_of {
 typedef struct fxi_quota fxi_quota;
 
 typedef struct fxi_quota_gauges { // for metrics
-    size_t limit_bytes, used_bytes, peak_bytes;
-    size_t of_bytes[FXI_N_BYTES_OF]; // used_bytes is their sum
-    uint64_t n_refused;              // reservations refused so far
+    uint64_t limit_bytes, used_bytes, peak_bytes;
+    uint64_t of_bytes[FXI_N_BYTES_OF]; // used_bytes is their sum
+    uint64_t n_refused;                // reservations refused so far
 } fxi_quota_gauges;
 
 // The limit by default: an eighth of the memory that is free, 64 MiB to 1 GiB. `root`: as in

@@ -9,29 +9,24 @@
 // work only if no normal one waits.
 #include "server/work/workers.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/fail.h"         // defines: fxi_fail
-#include "base/system/clock.h" // defines: fxi_clock_after
+#include "base/fail.h" // defines: fxi_fail
 
 #define LOW_NICE 10 // next to one other thread on its core, it gets about a tenth of it
 
 typedef struct client_list {
     fxi_work *first;
-    int n_work;
+    uint64_t n_work;
 } client_list;
 
 typedef enum thread_kind { NORMAL, LOW, N_KIND } thread_kind;
 
 struct fxi_workers {
     int n_thread;
-    double idle_s;
-    void (*on_idle)(void *ud);
-    void *idle_ud;
     pthread_t *thread;           // [n_started]
     int n_started;               // written before anything is posted
     pthread_mutex_t mu;          // guards what follows; never held while work runs
@@ -40,9 +35,8 @@ struct fxi_workers {
     int n_low;                   // threads
     client_list small, large;
     bool large_is_next; // whose turn it is where both wait
-    bool stop, is_used; // is_used: since on_idle ran
-    int n_busy, n_busy_large;
-    uint64_t n_done;
+    bool stop;
+    uint64_t n_busy, n_done;
 };
 
 // ---- the queue --------------------------------------------------------------------------------
@@ -119,26 +113,6 @@ static void wake_for_small(fxi_workers *ws)
 
 // ---- the threads ------------------------------------------------------------------------------
 
-// Waits for more, or calls on_idle once nothing has come for idle_s.
-static void wait_for_work(fxi_workers *ws, thread_kind kind)
-{
-    const bool may_idle = ws->is_used && !ws->n_busy;
-    const struct timespec end = fxi_clock_after(ws->idle_s);
-    int e = 0;
-    ws->n_waiting[kind]++;
-    if (may_idle)
-        e = pthread_cond_timedwait(&ws->some[kind], &ws->mu, &end);
-    else
-        pthread_cond_wait(&ws->some[kind], &ws->mu);
-    ws->n_waiting[kind]--;
-    if (e != ETIMEDOUT || !ws->is_used || ws->n_busy) return;
-    ws->is_used = false;
-    if (!ws->on_idle) return;
-    pthread_mutex_unlock(&ws->mu);
-    ws->on_idle(ws->idle_ud);
-    pthread_mutex_lock(&ws->mu);
-}
-
 static void *serve_queue(fxi_workers *ws, thread_kind kind)
 {
     pthread_mutex_lock(&ws->mu);
@@ -146,20 +120,19 @@ static void *serve_queue(fxi_workers *ws, thread_kind kind)
         fxi_work *w = take_fairly(ws, kind);
         if (!w && ws->stop) break;
         if (!w) {
-            wait_for_work(ws, kind);
+            ws->n_waiting[kind]++;
+            pthread_cond_wait(&ws->some[kind], &ws->mu);
+            ws->n_waiting[kind]--;
             continue;
         }
-        const bool large = w->large; // w may be gone once it has run
+        const bool is_client_work = w->client; // w may be gone once it has run
         ws->n_busy++;
-        ws->n_busy_large += large;
-        ws->is_used = true;
         if (ws->small.first) wake_for_small(ws); // this thread may have been woken for that
         pthread_mutex_unlock(&ws->mu);
         w->run(w);
         pthread_mutex_lock(&ws->mu);
         ws->n_busy--;
-        ws->n_busy_large -= large;
-        ws->n_done++;
+        ws->n_done += is_client_work;
     }
     pthread_mutex_unlock(&ws->mu);
     return NULL;
@@ -179,10 +152,8 @@ static void *run_low(void *ud)
 
 // ---- life -------------------------------------------------------------------------------------
 
-fx_status fxi_workers_start(int n_thread, double idle_s, void (*on_idle)(void *ud), void *ud,
-                            fxi_workers **out, fx_error *err)
+fx_status fxi_workers_start(int n_thread, fxi_workers **out, fx_error *err)
 {
-    pthread_condattr_t attr;
     fxi_workers *ws = calloc(1, sizeof *ws);
     *out = NULL;
     if (ws) ws->thread = calloc((size_t)n_thread, sizeof *ws->thread);
@@ -192,14 +163,8 @@ fx_status fxi_workers_start(int n_thread, double idle_s, void (*on_idle)(void *u
     }
     ws->n_thread = n_thread;
     ws->n_low = n_thread / 2;
-    ws->idle_s = idle_s;
-    ws->on_idle = on_idle;
-    ws->idle_ud = ud;
     pthread_mutex_init(&ws->mu, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    for (int k = 0; k < N_KIND; k++) pthread_cond_init(&ws->some[k], &attr);
-    pthread_condattr_destroy(&attr);
+    for (int k = 0; k < N_KIND; k++) pthread_cond_init(&ws->some[k], NULL);
     for (int e; ws->n_started < n_thread; ws->n_started++) {
         e = pthread_create(&ws->thread[ws->n_started], NULL,
                            ws->n_started < ws->n_low ? run_low : run_normal, ws);
@@ -215,7 +180,6 @@ void fxi_workers_post(fxi_workers *ws, fxi_work *w)
 {
     pthread_mutex_lock(&ws->mu);
     add_work(w->large ? &ws->large : &ws->small, w);
-    ws->is_used = true;
     if (w->large)
         pthread_cond_signal(&ws->some[ws->n_low ? LOW : NORMAL]);
     else
@@ -232,20 +196,11 @@ bool fxi_workers_drop(fxi_workers *ws, fxi_work *w)
     return found;
 }
 
-void fxi_workers_touch(fxi_workers *ws)
-{
-    pthread_mutex_lock(&ws->mu);
-    if (!ws->is_used && !ws->n_busy) pthread_cond_signal(&ws->some[NORMAL]);
-    ws->is_used = true;
-    pthread_mutex_unlock(&ws->mu);
-}
-
 void fxi_workers_read(fxi_workers *ws, fxi_workers_gauges *out)
 {
     pthread_mutex_lock(&ws->mu);
-    *out = (fxi_workers_gauges){.n_thread = ws->n_thread,
+    *out = (fxi_workers_gauges){.n_thread = (uint64_t)ws->n_thread,
                                 .n_busy = ws->n_busy,
-                                .n_busy_large = ws->n_busy_large,
                                 .n_small = ws->small.n_work,
                                 .n_large = ws->large.n_work,
                                 .n_done = ws->n_done};

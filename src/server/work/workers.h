@@ -17,7 +17,7 @@
 
 typedef struct fxi_work { // one piece of work, inside what it works on
     void (*run)(struct fxi_work *w);
-    uint64_t client; // whose turn it takes
+    uint64_t client; // whose turn it takes; 0: the server's own
     bool large;
     // The queue's own.
     bool queued;
@@ -28,22 +28,18 @@ typedef struct fxi_work { // one piece of work, inside what it works on
 typedef struct fxi_workers fxi_workers;
 
 typedef struct fxi_workers_gauges { // for metrics
-    int n_thread, n_busy, n_busy_large;
-    int n_small, n_large; // waiting
-    uint64_t n_done;      // so far
+    uint64_t n_thread, n_busy;
+    uint64_t n_small, n_large; // waiting
+    uint64_t n_done;           // so far, for clients
 } fxi_workers_gauges;
 
-// `on_idle` (may be NULL) runs on a worker each time that nothing has been posted for idle_s.
 // Errors: FX_ENOMEM, FX_EINTERNAL (a thread cannot be started).
-fx_status fxi_workers_start(int n_thread, double idle_s, void (*on_idle)(void *ud), void *ud,
-                            fxi_workers **out, fx_error *err);
+fx_status fxi_workers_start(int n_thread, fxi_workers **out, fx_error *err);
 // Runs *w on a worker soon. Its memory must stay until then. Never blocks.
 void fxi_workers_post(fxi_workers *ws, fxi_work *w);
 // Takes *w out of the queue. False: no worker will find it there, because one has taken it, or
 // because it was never posted.
 bool fxi_workers_drop(fxi_workers *ws, fxi_work *w);
-// Makes on_idle run once more, as if something had been posted and run.
-void fxi_workers_touch(fxi_workers *ws);
 void fxi_workers_read(fxi_workers *ws, fxi_workers_gauges *out);
 // Runs what waits, ends the threads and frees everything. Nothing may be posted any more. NULL is
 // allowed.

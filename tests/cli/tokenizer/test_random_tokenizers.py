@@ -26,7 +26,7 @@ try:
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
-from test_tokenizers import CONTROL, SHOW_CONTROL, SPACE, Ours, random_texts
+from test_tokenizers import SHOW_CONTROL, Compare, Ours, random_texts
 
 N_TEXTS = 60
 MARK = "\u2581"
@@ -268,15 +268,7 @@ def start_cases():
             yield tok
 
 
-class RandomTokenizers(unittest.TestCase):
-    maxDiff = None
-
-    def same(self, number, what, text, want, got):
-        if want != got:
-            at = next((i for i, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got)))
-            self.fail(f"case {number}: {what}: differs at {at}: want {want[at:at + 12]!a}, got {got[at:at + 12]!a}: "
-                      f"{text[:200]!a}")
-
+class RandomTokenizers(Compare):
     def compare(self, number, case, ours, text):
         tok = case.tok
         try:
@@ -285,11 +277,11 @@ class RandomTokenizers(unittest.TestCase):
         except Exception:  # the library has no unknown token, or a pattern takes too long
             self.assertIsInstance(ours.encode(text), list)
             return
-        self.same(number, "ids", text, ids, ours.encode(text))
-        self.same(number, "around", text, tok.encode(text).ids, ours.encode_around(text))
+        self.same(f"case {number}: ids", text, ids, ours.encode(text))
+        self.same(f"case {number}: around", text, tok.encode(text).ids, ours.encode_around(text))
         if case.can_decode(ids):
-            self.same(number, "decoded", text, tok.decode(ids), ours.decode(ids))
-            self.same(number, "decoded whole", text, tok.decode(ids, False), ours.decode(ids, SHOW_CONTROL))
+            self.same(f"case {number}: decoded", text, tok.decode(ids), ours.decode(ids))
+            self.same(f"case {number}: decoded whole", text, tok.decode(ids, False), ours.decode(ids, SHOW_CONTROL))
 
     def one_case(self, number, folder):
         try:
@@ -323,8 +315,8 @@ class RandomTokenizers(unittest.TestCase):
                 ours = Ours(path)
                 for text in texts:
                     ids = tok.encode(text, add_special_tokens=False).ids
-                    self.same(number, "ids", text, ids, ours.encode(text))
-                    self.same(number, "decoded", text, tok.decode(ids), ours.decode(ids))
+                    self.same(f"case {number}: ids", text, ids, ours.encode(text))
+                    self.same(f"case {number}: decoded", text, tok.decode(ids), ours.decode(ids))
                 self.assertEqual(ours.close(), 0)
 
     def test_random(self):

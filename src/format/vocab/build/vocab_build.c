@@ -179,16 +179,11 @@ static fx_status check_tokens(const fxi_vocab_spec *s, fx_error *err)
                     MAX_TEXT_BYTES >> 20);
 }
 
-static fxi_str token_word(const void *of, int32_t id)
-{
-    return fxi_token_word(of, id);
-}
-
 static bool make_indexes(fxi_vocab *v)
 {
     bool ok = true;
     v->by_piece = fxi_index_make(fxi_spec_piece, &v->spec);
-    v->by_word = fxi_index_make(token_word, v);
+    v->by_word = fxi_index_make(fxi_token_word, v);
     for (int32_t id = 0; ok && id < v->n; id++) {
         fxi_token *t = &v->spec.tok[id];
         t->merges &= fxi_token_word(v, id).n > 0;

@@ -20,9 +20,10 @@ fxi_token_type fxi_token_settle_type(const fxi_vocab_spec *s, const fxi_token *t
 // Sets t->text, what the token adds to a text. False: out of memory.
 bool fxi_token_decode(fxi_vocab_spec *s, fxi_token *t);
 
-// A token as the model sees a text: with its spaces as marks, or as bytes.
-static inline fxi_str fxi_token_word(const fxi_vocab *v, int32_t id)
+// A token as the model sees a text, with its spaces as marks, or as bytes; the key of v->by_word.
+static inline fxi_str fxi_token_word(const void *vocab, int32_t id)
 {
+    const fxi_vocab *v = vocab;
     const fxi_token *t = &v->spec.tok[id];
     return v->spec.spelling == FXI_SPELL_PRINTABLE ? t->text : t->piece;
 }

@@ -1,7 +1,9 @@
-// test_treap.c - things in order: as added and removed at random, with equals in the order of their
-// arrival, and flat whatever the order of the keys.
+// test_keyed.c - a search tree: things in order as they are added and removed at random, equals in
+// the order of their arrival, and flat whatever the order of the keys; and ids by hash: all with
+// the same hash are found, and none after the table is cleared.
 #include "unit/cmocka_all.h"
 
+#include "base/keyed/hash.h"
 #include "base/keyed/treap.h"
 
 #include <stdlib.h>
@@ -97,4 +99,31 @@ FX_TEST(test_no_order_of_keys_makes_it_deep)
     }
 }
 
-FX_RUN(test_treap)
+// ---- ids by hash --------------------------------------------------------------------------------
+
+enum { N_ID = 5000, N_HASH = 700 };
+
+// Many ids share a hash, and hashes are next to each other.
+FX_TEST(test_every_id_is_found_by_its_hash)
+{
+    fxi_hash_index x = {0};
+    size_t probe = 0;
+    assert_int_equal(fxi_hash_index_next(&x, 1, &probe), 0);
+    for (uint32_t id = 1; id <= N_ID; id++) assert_true(fxi_hash_index_add(&x, id, id % N_HASH));
+    assert_int_equal(x.n, N_ID);
+    assert_true(x.n_slot >= 2 * x.n && fxi_hash_index_n_bytes(&x) >= x.n_slot * 8);
+    for (uint32_t hash = 0; hash < N_HASH; hash++) {
+        uint32_t id, n = 0;
+        probe = 0;
+        for (; (id = fxi_hash_index_next(&x, hash, &probe)); n++)
+            assert_int_equal(id % N_HASH, hash);
+        assert_int_equal(n, N_ID / N_HASH + (hash && hash <= N_ID % N_HASH));
+    }
+    fxi_hash_index_clear(&x);
+    probe = 0;
+    assert_int_equal(fxi_hash_index_next(&x, 5, &probe), 0);
+    fxi_hash_index_free(&x);
+    assert_int_equal(x.n_slot, 0);
+}
+
+FX_RUN(test_keyed)
