@@ -1,4 +1,5 @@
-// gpu_memory.c - see gpu_memory.h; and the steps of a device's table that place a model.
+// gpu_memory.c - memory of the device and of the host, and the steps of a device's table that place
+// a model.
 #include "gpu/gpu_impl.h"
 #include "kernels/cuda/cuda_pack.h"
 
@@ -160,19 +161,6 @@ static fx_status send_buffer(fxi_cu *cu, fxi_gpu_stage *s, void *dst, size_t siz
     return fxi_cu_event_mark(cu, s->done[i], cu->copy, err);
 }
 
-fx_status fxi_gpu_stage_upload(fxi_cu *cu, fxi_gpu_stage *s, void *dst, const void *src,
-                               size_t size_bytes, fx_error *err)
-{
-    FX_TRY(reserve_buffers(cu, s, 1, err));
-    for (size_t at = 0; at < size_bytes; at += s->size_bytes) {
-        const size_t left = size_bytes - at, n = left < s->size_bytes ? left : s->size_bytes;
-        FX_TRY(fxi_cu_event_wait(cu, s->done[s->next], err)); // the device has read the buffer
-        memcpy(s->buffer[s->next], (const char *)src + at, n);
-        FX_TRY(send_buffer(cu, s, (char *)dst + at, n, err));
-    }
-    return FX_OK;
-}
-
 fx_status fxi_gpu_stage_download(fxi_cu *cu, fxi_gpu_stage *s, void *dst, const void *src,
                                  size_t size_bytes, fx_error *err)
 {
@@ -182,49 +170,6 @@ fx_status fxi_gpu_stage_download(fxi_cu *cu, fxi_gpu_stage *s, void *dst, const 
         FX_TRY(fxi_cu_download(cu, cu->compute, s->buffer[0], (const char *)src + at, n, err));
         FX_TRY(fxi_cu_wait(cu, cu->compute, err));
         memcpy((char *)dst + at, s->buffer[0], n);
-    }
-    return FX_OK;
-}
-
-typedef struct stage_job {
-    fxi_dtype type;
-    int n_in, n_row;
-    size_t row_bytes, panel_bytes;
-    const char *rows;
-    int panel0; // of the first task
-    char *dst;  // of panel0
-} stage_job;
-
-static void pack_panel(void *arg, int task)
-{
-    const stage_job *job = arg;
-    const int row0 = (job->panel0 + task) * FXI_PANEL, left = job->n_row - row0;
-    fxi_cuda_pack_rows(job->type, job->n_in, left < FXI_PANEL ? left : FXI_PANEL,
-                       job->rows + (size_t)row0 * job->row_bytes,
-                       job->dst + (size_t)task * job->panel_bytes);
-}
-
-fx_status fxi_gpu_stage_pack(fxi_cu *cu, fxi_gpu_stage *s, fxi_pool *pool, fxi_dtype type, int n_in,
-                             int n_row, const void *rows, void *dst, fx_error *err)
-{
-    const int n_panel = fxi_linear_n_panel(n_row);
-    const fxi_dtype_info *t = fxi_dtype_find(type);
-    stage_job job = {.type = type,
-                     .n_in = n_in,
-                     .n_row = n_row,
-                     .row_bytes = (size_t)n_in / t->block_elems * t->block_bytes,
-                     .rows = rows,
-                     .panel_bytes = fxi_cuda_panel_bytes(type, n_in)};
-    FX_TRY(reserve_buffers(cu, s, job.panel_bytes, err));
-    const size_t most = s->size_bytes / job.panel_bytes;
-    while (job.panel0 < n_panel) {
-        const int left = n_panel - job.panel0, n = (size_t)left < most ? left : (int)most;
-        FX_TRY(fxi_cu_event_wait(cu, s->done[s->next], err));
-        job.dst = s->buffer[s->next];
-        fxi_pool_run(pool, pack_panel, &job, n);
-        const size_t at = (size_t)job.panel0 * job.panel_bytes;
-        FX_TRY(send_buffer(cu, s, (char *)dst + at, (size_t)n * job.panel_bytes, err));
-        job.panel0 += n;
     }
     return FX_OK;
 }
@@ -249,12 +194,26 @@ fx_status fxi_gpu_take_host(fxi_device *d, size_t size_bytes, void **out, fx_err
     return fxi_cu_leave(&g->cu, fxi_gpu_pinned_take(&g->cu, &g->pinned, size_bytes, out, err));
 }
 
+static fx_status upload_bytes(fxi_gpu *g, char *dst, const char *src, size_t size_bytes,
+                              fx_error *err)
+{
+    fxi_gpu_stage *s = &g->stage;
+    FX_TRY(reserve_buffers(&g->cu, s, 1, err));
+    for (size_t at = 0; at < size_bytes; at += s->size_bytes) {
+        const size_t left = size_bytes - at, n = left < s->size_bytes ? left : s->size_bytes;
+        FX_TRY(fxi_cu_event_wait(&g->cu, s->done[s->next], err)); // the device has read the buffer
+        memcpy(s->buffer[s->next], src + at, n);
+        FX_TRY(send_buffer(&g->cu, s, dst + at, n, err));
+    }
+    return FX_OK;
+}
+
 fx_status fxi_gpu_upload(fxi_device *d, void *dst, const void *src, size_t size_bytes,
                          fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
     FX_TRY(fxi_cu_enter(&g->cu, err));
-    return fxi_cu_leave(&g->cu, fxi_gpu_stage_upload(&g->cu, &g->stage, dst, src, size_bytes, err));
+    return fxi_cu_leave(&g->cu, upload_bytes(g, dst, src, size_bytes, err));
 }
 
 fx_status fxi_gpu_take_linear(fxi_device *d, fxi_linear *w, int n, uint64_t more_bytes,
@@ -282,13 +241,54 @@ fx_status fxi_gpu_view_rows(fxi_device *d, const fxi_linear *w, int row0, int n_
     return FX_OK;
 }
 
+typedef struct put_job {
+    const fxi_linear *w;
+    int n_row;
+    const void *rows;
+    size_t row_bytes, panel_bytes;
+    int panel0; // of the first task
+    char *dst;  // of panel0
+} put_job;
+
+static void pack_panel(void *arg, int task)
+{
+    const put_job *job = arg;
+    const int row0 = (job->panel0 + task) * FXI_PANEL, left = job->n_row - row0;
+    fxi_cuda_pack_rows(job->w->type, job->w->n_in, left < FXI_PANEL ? left : FXI_PANEL,
+                       (const char *)job->rows + (size_t)row0 * job->row_bytes,
+                       job->dst + (size_t)task * job->panel_bytes);
+}
+
+// Packs the job's rows on the pool's threads into the panels that begin at dst.
+static fx_status pack_rows(fxi_gpu *g, put_job *job, char *dst, fx_error *err)
+{
+    const int n_panel = fxi_linear_n_panel(job->n_row);
+    fxi_gpu_stage *s = &g->stage;
+    FX_TRY(reserve_buffers(&g->cu, s, job->panel_bytes, err));
+    const size_t most = s->size_bytes / job->panel_bytes;
+    while (job->panel0 < n_panel) {
+        const int left = n_panel - job->panel0, n = (size_t)left < most ? left : (int)most;
+        FX_TRY(fxi_cu_event_wait(&g->cu, s->done[s->next], err));
+        job->dst = s->buffer[s->next];
+        fxi_pool_run(g->pool, pack_panel, job, n);
+        const size_t at = (size_t)job->panel0 * job->panel_bytes;
+        FX_TRY(send_buffer(&g->cu, s, dst + at, (size_t)n * job->panel_bytes, err));
+        job->panel0 += n;
+    }
+    return FX_OK;
+}
+
 fx_status fxi_gpu_put_linear(fxi_device *d, const fxi_linear *w, int row0, int n_row,
                              const void *rows, fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
-    const size_t panel = (size_t)(row0 / FXI_PANEL);
-    char *dst = (char *)w->data + panel * fxi_cuda_panel_bytes(w->type, w->n_in);
+    const fxi_dtype_info *t = fxi_dtype_find(w->type);
+    put_job job = {.w = w,
+                   .n_row = n_row,
+                   .rows = rows,
+                   .row_bytes = (size_t)w->n_in / t->block_elems * t->block_bytes,
+                   .panel_bytes = fxi_cuda_panel_bytes(w->type, w->n_in)};
+    char *dst = (char *)w->data + (size_t)(row0 / FXI_PANEL) * job.panel_bytes;
     FX_TRY(fxi_cu_enter(&g->cu, err));
-    return fxi_cu_leave(&g->cu, fxi_gpu_stage_pack(&g->cu, &g->stage, g->pool, w->type, w->n_in,
-                                                   n_row, rows, dst, err));
+    return fxi_cu_leave(&g->cu, pack_rows(g, &job, dst, err));
 }

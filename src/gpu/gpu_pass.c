@@ -203,7 +203,7 @@ static unsigned attention_bytes(const fxi_transformer *m, fxi_cuda_kernel_id id)
                                      .n_kv_head = m->model.shape.n_kv_head,
                                      .head_dim = m->model.shape.head_dim,
                                      .max_range = 1,
-                                     .n_tile = 1};
+                                     .count = {1, NULL}};
     fxi_cuda_kernel_find(id)->shape(&args, &at);
     return at.shared_bytes + FXI_CUDA_OWN_SHARED_BYTES;
 }

@@ -97,7 +97,7 @@ static fx_status sum_h(fxi_device *d, fx_error *err)
         fxi_gpu *g = ranked_gpu(r, k);
         const fxi_cuda_add_ranks_args args = {.from = g->s.addends,
                                               .n_rank = r->set.n,
-                                              .n_row = g->pass.n_row,
+                                              .count = {g->pass.n_row, NULL},
                                               .n = g->plan->model.shape.dim,
                                               .y = g->s.h.x};
         FX_TRY(fxi_gpu_launch(g, FXI_CUDA_ADD_RANKS, &args, err));

@@ -15,26 +15,17 @@ static const int32_t *live_number(const fxi_gpu *g, fxi_gpu_count which)
     return (const int32_t *)device_array(g, g->pass.at.count) + which;
 }
 
-static const int32_t *live_rows(const fxi_gpu *g)
+static fxi_cuda_count count_rows(const fxi_gpu *g)
 {
     const fxi_gpu_pass *p = &g->pass;
-    return live_number(g, p->ended ? FXI_GPU_LOGITS : p->kept ? FXI_GPU_KEPT : FXI_GPU_ROWS);
+    const fxi_gpu_count which = p->ended ? FXI_GPU_LOGITS : p->kept ? FXI_GPU_KEPT : FXI_GPU_ROWS;
+    return (fxi_cuda_count){p->n_row, live_number(g, which)};
 }
 
 static fxi_cuda_matrix matrix_of(const fxi_linear *w)
 {
     return (fxi_cuda_matrix){
         .data = w->data, .type = (int32_t)w->type, .n_in = w->n_in, .n_out = w->n_out};
-}
-
-// A table in the file's layout.
-static fxi_cuda_matrix rows_matrix(const fxi_rows *r)
-{
-    return (fxi_cuda_matrix){.data = r->data,
-                             .type = (int32_t)r->type,
-                             .n_in = r->n_elem,
-                             .n_out = r->n_row,
-                             .row_bytes = r->row_bytes};
 }
 
 bool fxi_gpu_reads_form(const fxi_gpu *g, uint64_t types, fxi_cuda_form form)
@@ -67,12 +58,8 @@ static uint64_t reads_bit(const fxi_linear *w)
 static fx_status launch_linear(fxi_gpu *g, const fxi_linear *w, const fxi_cuda_act *a, float *y,
                                fx_error *err)
 {
-    const fxi_cuda_linear_args args = {.w = matrix_of(w),
-                                       .n_expert = 1,
-                                       .a = *a,
-                                       .n_row = g->pass.n_row,
-                                       .live = live_rows(g),
-                                       .y = y};
+    const fxi_cuda_linear_args args = {
+        .w = matrix_of(w), .n_expert = 1, .a = *a, .count = count_rows(g), .y = y};
     return fxi_gpu_launch(g, fxi_cuda_linear_find(w->type, g->math, g->pass.n_row), &args, err);
 }
 
@@ -97,9 +84,8 @@ static fxi_cuda_add_norm_args stream_args(fxi_gpu *g, fxi_cuda_stream kind,
     const fxi_transformer *m = g->plan;
     return (fxi_cuda_add_norm_args){
         .kind = kind,
-        .n_row = g->pass.n_row,
+        .count = count_rows(g),
         .dim = m->model.shape.dim,
-        .live = live_rows(g),
         .x = g->s.x,
         .x_row = g->pass.kept ? device_array(g, g->pass.at.wanted) : NULL,
         .embd_scale = 1,
@@ -117,19 +103,18 @@ fx_status fxi_gpu_embed(fxi_device *d, const fxi_next_norm *next, fx_error *err)
     const fxi_transformer *m = g->plan;
     const bool narrow = m->embd_in.data != NULL;
     const fxi_cuda_embed_args look_up = {
-        .table = m->embd.data ? rows_matrix(&m->embd) : matrix_of(&m->tied),
+        .table = matrix_of(&m->embd),
         .token = device_array(g, g->pass.at.token),
         .out = narrow ? forms_read(g, &g->s.narrow, reads_bit(&m->embd_in))
                       : (fxi_cuda_act){.x = g->s.x},
-        .n_row = g->pass.n_row,
-        .live = live_rows(g),
+        .count = count_rows(g),
     };
     FX_TRY(fxi_gpu_launch(g, FXI_CUDA_EMBED, &look_up, err));
     if (narrow) FX_TRY(launch_linear(g, &m->embd_in, &look_up.out, g->s.x, err));
     fxi_cuda_add_norm_args args = stream_args(g, FXI_CUDA_STREAM_BEGIN, next);
     args.embd_scale = m->rules.embd_scale;
     args.token_type = m->token_type;
-    if (m->positions.data) args.positions = rows_matrix(&m->positions);
+    args.positions = matrix_of(&m->positions);
     args.pos = device_array(g, g->pass.at.pos);
     return fxi_gpu_launch(g, FXI_CUDA_ADD_NORM, &args, err);
 }
@@ -180,11 +165,8 @@ fx_status fxi_gpu_logits(fxi_device *d, int n_row, fx_error *err)
     if (m->embd_out.data) {
         FX_TRY(launch_linear(g, &m->embd_out, &g->s.h, g->s.narrow.x, err));
         a = forms_read(g, &g->s.narrow, reads_bit(&m->output.w));
-        const fxi_cuda_rows_args form = {.x = g->s.narrow.x,
-                                         .n_row = g->pass.n_row,
-                                         .live = live_rows(g),
-                                         .n = m->embd_out.n_out,
-                                         .out = a};
+        const fxi_cuda_rows_args form = {
+            .x = g->s.narrow.x, .count = count_rows(g), .n = m->embd_out.n_out, .out = a};
         FX_TRY(fxi_gpu_launch(g, FXI_CUDA_ROWS, &form, err));
     }
     FX_TRY(launch_linear(g, &m->output.w, &a, g->s.logits, err));
@@ -192,9 +174,8 @@ fx_status fxi_gpu_logits(fxi_device *d, int n_row, fx_error *err)
                                         .bias = m->output.b,
                                         .scale = m->rules.logit_scale,
                                         .cap = m->rules.logit_cap,
-                                        .n_row = g->pass.n_row,
-                                        .n = m->output.w.n_out,
-                                        .live = live_rows(g)};
+                                        .count = count_rows(g),
+                                        .n = m->output.w.n_out};
     if (limit.bias || limit.scale != 1 || limit.cap != 0)
         FX_TRY(fxi_gpu_launch(g, FXI_CUDA_LOGITS, &limit, err));
     return_rows(g, (fxi_gpu_result){.dst = g->pass.dst_logits,
@@ -209,9 +190,8 @@ fx_status fxi_gpu_best(fxi_device *d, int n_row, fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
     const fxi_cuda_argmax_args args = {.y = g->s.logits,
-                                       .n_row = g->pass.n_row,
+                                       .count = count_rows(g),
                                        .n = g->plan->output.w.n_out,
-                                       .live = live_rows(g),
                                        .best = g->s.best,
                                        .value = g->s.best_logit};
     const fxi_batch *to = g->pass.batch;
@@ -260,7 +240,7 @@ fx_status fxi_gpu_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err)
         .seq = device_array(g, at->seq),
         .row_seq = device_array(g, at->row_seq),
         .pos = device_array(g, at->pos),
-        .n_row = g->pass.n_row,
+        .count = count_rows(g),
         .n_head = s->n_head,
         .n_kv_head = s->n_kv_head,
         .head_dim = s->head_dim,
@@ -268,7 +248,6 @@ fx_status fxi_gpu_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err)
         .kv_type = (int32_t)g->plan->model.kv_type,
         .kv_group = l->kv_group,
         .kv_layer = l->kv_layer,
-        .live = live_rows(g),
     };
     return fxi_gpu_launch(g, FXI_CUDA_ROPE_STORE, &args, err);
 }
@@ -289,10 +268,9 @@ static fx_status launch_tiles(fxi_gpu *g, const fxi_cuda_attn_args *all, int n_w
     const fxi_dtype type = g->plan->model.kv_type;
     const int head_dim = g->plan->model.shape.head_dim;
     fxi_cuda_attn_args few = *all, wide = *all;
-    few.n_tile -= n_wide;
-    wide.tile += few.n_tile;
-    wide.n_tile = n_wide;
-    wide.live = NULL;
+    few.count.most -= n_wide;
+    wide.tile += few.count.most;
+    wide.count = (fxi_cuda_count){n_wide, NULL};
     FX_TRY(fxi_gpu_launch(g, fxi_cuda_attention_find(type, head_dim, g->math), &few, err));
     if (!n_wide) return FX_OK;
     return fxi_gpu_launch(g, fxi_cuda_attention_wide_find(type, head_dim, g->math), &wide, err);
@@ -309,11 +287,10 @@ fx_status fxi_gpu_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
     const fxi_cuda_attn_args args = {
         .seq = device_array(g, p->at.seq),
         .tile = device_array(g, p->kept ? p->at.last : p->at.tile[w]),
-        .n_tile = plan->n_tile,
+        .count = {plan->n_tile, live_number(g, p->kept ? FXI_GPU_LAST_TILES
+                                               : w     ? FXI_GPU_WINDOW_TILES
+                                                       : FXI_GPU_TILES)},
         .max_range = plan->max_range,
-        .live = live_number(g, p->kept ? FXI_GPU_LAST_TILES
-                               : w     ? FXI_GPU_WINDOW_TILES
-                                       : FXI_GPU_TILES),
         .q = g->s.q,
         .out = g->s.att,
         .part = g->s.part,
@@ -332,8 +309,7 @@ fx_status fxi_gpu_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
     const fxi_cuda_rows_args form = {
         .x = g->s.att,
         .from = p->kept ? device_array(g, p->at.wanted) : NULL,
-        .n_row = p->n_row,
-        .live = live_rows(g),
+        .count = count_rows(g),
         .n = l->o.w.n_in,
         .out = forms_read(g, &g->s.att_in, reads_bit(&l->o.w)),
     };
@@ -350,8 +326,7 @@ static fxi_cuda_join_args join_args(const fxi_gpu *g, const fxi_linear *gate, co
     return (fxi_cuda_join_args){.act = (int32_t)g->plan->rules.act,
                                 .gate = gate && gate->data ? g->s.gate : NULL,
                                 .up = g->s.up,
-                                .n_row = g->pass.n_row,
-                                .live = live_rows(g),
+                                .count = count_rows(g),
                                 .n = up->n_out,
                                 .out = forms_read(g, &g->s.mid, reads_bit(down))};
 }
@@ -377,14 +352,10 @@ fx_status fxi_gpu_ffn(fxi_device *d, const fxi_ffn *f, fx_error *err)
 //   linear, join   every expert over its range of places, in one launch per layer
 //   combine        a row's places, and the shared expert's result, to one sum
 
-static int count_places(const fxi_gpu *g)
+static fxi_cuda_count count_places(const fxi_gpu *g)
 {
-    return g->pass.n_row * g->plan->rules.n_used;
-}
-
-static const int32_t *live_places(const fxi_gpu *g)
-{
-    return live_number(g, g->pass.kept ? FXI_GPU_KEPT_PLACES : FXI_GPU_PLACES);
+    return (fxi_cuda_count){g->pass.n_row * g->plan->rules.n_used,
+                            live_number(g, g->pass.kept ? FXI_GPU_KEPT_PLACES : FXI_GPU_PLACES)};
 }
 
 static fx_status choose_experts(fxi_gpu *g, const fxi_experts *x, fx_error *err)
@@ -392,19 +363,17 @@ static fx_status choose_experts(fxi_gpu *g, const fxi_experts *x, fx_error *err)
     const fxi_rules *r = &g->plan->rules;
     const fxi_cuda_route_args route = {.logits = g->s.router,
                                        .bias = x->router.b,
-                                       .n_row = g->pass.n_row,
+                                       .count = count_rows(g),
                                        .n_expert = r->n_expert,
                                        .n_used = r->n_used,
                                        .norm = (int32_t)r->route,
                                        .scale = r->expert_scale,
-                                       .live = live_rows(g),
                                        .chosen = g->s.chosen,
                                        .share = g->s.share};
     const fxi_cuda_place_args place = {.chosen = g->s.chosen,
-                                       .n_row = g->pass.n_row,
+                                       .count = count_rows(g),
                                        .n_expert = r->n_expert,
                                        .n_used = r->n_used,
-                                       .live = live_rows(g),
                                        .place = g->s.place,
                                        .place_row = g->s.place_row,
                                        .place_expert = g->s.place_expert,
@@ -427,10 +396,9 @@ static fx_status multiply_all(fxi_gpu *g, const fxi_linear *w, const fxi_cuda_ac
                                            (size_t)((char *)w[1].data - (char *)w[0].data),
                                        .range = g->s.range,
                                        .a = *a,
-                                       .n_row = count_places(g),
-                                       .live = live_places(g),
+                                       .count = count_places(g),
                                        .y = y};
-    return fxi_gpu_launch(g, fxi_cuda_linear_find(w->type, g->math, args.n_row), &args, err);
+    return fxi_gpu_launch(g, fxi_cuda_linear_find(w->type, g->math, args.count.most), &args, err);
 }
 
 static fx_status run_experts(fxi_gpu *g, const fxi_experts *x, fx_error *err)
@@ -439,15 +407,13 @@ static fx_status run_experts(fxi_gpu *g, const fxi_experts *x, fx_error *err)
     const fxi_cuda_gather_args gather = {.from = forms_read(g, &g->s.h, types),
                                          .to = forms_read(g, &g->s.ex, types),
                                          .place_row = g->s.place_row,
-                                         .n_place = count_places(g),
-                                         .live = live_places(g),
+                                         .count = count_places(g),
                                          .n = g->plan->model.shape.dim};
     fxi_cuda_join_args join = join_args(g, x->gate.w, x->up.w, x->down.w);
     join.gate_bias = x->gate.b;
     join.up_bias = x->up.b;
     join.row_expert = g->s.place_expert;
-    join.n_row = count_places(g);
-    join.live = live_places(g);
+    join.count = count_places(g);
     FX_TRY(fxi_gpu_launch(g, FXI_CUDA_GATHER, &gather, err));
     if (x->gate.w) FX_TRY(multiply_all(g, x->gate.w, &g->s.ex, g->s.gate, err));
     FX_TRY(multiply_all(g, x->up.w, &g->s.ex, g->s.up, err));
@@ -468,8 +434,7 @@ fx_status fxi_gpu_experts(fxi_device *d, const fxi_experts *x, fx_error *err)
         .shared = shared ? g->s.sh_out : NULL,
         .shared_bias = shared ? x->shared.down.b : NULL,
         .shared_gate = shared && x->sh_gate.data ? g->s.sh_gate : NULL,
-        .n_row = g->pass.n_row,
-        .live = live_rows(g),
+        .count = count_rows(g),
         .dim = g->plan->model.shape.dim,
         .n_used = g->plan->rules.n_used,
         .y = g->s.h.x,

@@ -17,11 +17,6 @@ int fxi_attn_n_segment(int n_pos)
     return n_pos / FXI_ATTN_SEGMENT + (n_pos % FXI_ATTN_SEGMENT != 0);
 }
 
-int fxi_attn_first_segment(int pos, int window)
-{
-    return window && pos >= window ? (pos + 1 - window) / FXI_ATTN_SEGMENT : 0;
-}
-
 size_t fxi_attn_part_floats(int head_dim)
 {
     return FXI_ATTN_PART_ACC + whole_vectors(head_dim);

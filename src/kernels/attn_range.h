@@ -1,29 +1,33 @@
-// attn_range.h - which positions the tokens of a call of attention attend to. Both ends ascend from
-// token to token.
+// attn_range.h - which positions a token attends to, for every compiler that needs it: C on the
+// host, CUDA C++ on a GPU. FXI_RANGE_FN is put before each function. Both ends ascend from token to
+// token.
 #ifndef FXI_KERNELS_ATTN_RANGE_H
 #define FXI_KERNELS_ATTN_RANGE_H
 
 #include "kernels/kernels.h"
 
-// The first position that token `tok` of the call attends to.
-static inline int fxi_attn_first(const fxi_attn *a, int tok)
+#ifndef FXI_RANGE_FN
+#    define FXI_RANGE_FN static inline
+#endif
+
+// The first position that a token at position pos attends to. window 0: there is none
+FXI_RANGE_FN int fxi_attn_first(int pos, int window)
 {
-    int first = a->pos + tok + 1 - a->window;
-    return a->window && first > 0 ? first : 0;
+    const int first = pos + 1 - window;
+    return window && first > 0 ? first : 0;
 }
 
-// One past the last.
-static inline int fxi_attn_end(const fxi_attn *a, int tok)
+// One past the last. n_pos: positions of its sequence; 0: causal
+FXI_RANGE_FN int fxi_attn_end(int pos, int n_pos, int window)
 {
-    int pos = a->pos + tok;
-    if (!a->n_pos) return pos + 1;
-    return a->window && a->window < a->n_pos - pos ? pos + a->window : a->n_pos;
+    if (!n_pos) return pos + 1;
+    return window && window < n_pos - pos ? pos + window : n_pos;
 }
 
-// One past the last position of the whole call.
-static inline int fxi_attn_call_end(const fxi_attn *a)
+// One past the last position of a whole call.
+FXI_RANGE_FN int fxi_attn_call_end(const fxi_attn *a)
 {
-    return fxi_attn_end(a, a->n_tok - 1);
+    return fxi_attn_end(a->pos + a->n_tok - 1, a->n_pos, a->window);
 }
 
 #endif

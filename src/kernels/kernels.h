@@ -142,8 +142,6 @@ size_t fxi_attn_scratch(int group, int head_dim);
 // The partial result of one query row and one segment: m, l, and from float 16 on acc.
 #define FXI_ATTN_PART_ACC 16
 int fxi_attn_n_segment(int n_pos); // segments of positions 0 .. n_pos - 1
-// The first segment that a token at position pos attends to.
-int fxi_attn_first_segment(int pos, int window);
 size_t fxi_attn_part_floats(int head_dim);
 
 // Initialisers of fxi_kernels.linear that use one function for all block types.

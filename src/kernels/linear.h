@@ -23,6 +23,15 @@ size_t fxi_linear_panel_bytes(fxi_dtype type, int n_in); // all of a panel; a mu
 // The first number of panel p, or the codes of its first block.
 void *fxi_linear_panel(const fxi_linear *w, int p);
 
+// The rows of a panel as a file holds them, in GGUF's layout; those from n on do not exist.
+typedef struct fxi_panel_rows {
+    const char *row[FXI_PANEL];
+    int n;
+} fxi_panel_rows;
+
+// Those of panel p of a matrix of n_out rows of n_in numbers.
+fxi_panel_rows fxi_panel_rows_of(fxi_dtype type, int n_in, int n_out, const void *rows, int p);
+
 // The layout of a block type's panel, derived from its qformat.
 typedef struct fxi_qpanel {
     const fxi_qformat *f;

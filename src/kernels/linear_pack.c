@@ -7,11 +7,16 @@
 
 #include "kernels/linear.h"
 
-// A panel's rows in the file; those from n on do not exist, and count as zeros.
-typedef struct panel_rows {
-    const char *row[FXI_PANEL];
-    int n;
-} panel_rows;
+fxi_panel_rows fxi_panel_rows_of(fxi_dtype type, int n_in, int n_out, const void *rows, int p)
+{
+    const fxi_dtype_info *t = fxi_dtype_find(type);
+    const size_t row_bytes = (size_t)n_in / t->block_elems * t->block_bytes;
+    const int rest = n_out - p * FXI_PANEL;
+    fxi_panel_rows r = {.n = rest < FXI_PANEL ? rest : FXI_PANEL};
+    for (int o = 0; o < r.n; o++)
+        r.row[o] = (const char *)rows + (size_t)(p * FXI_PANEL + o) * row_bytes;
+    return r;
+}
 
 // ---- block types -------------------------------------------------------------------------------
 
@@ -46,7 +51,7 @@ static void store_group(const fxi_qpanel *q, uint8_t *panel, int n_in, int g, co
     }
 }
 
-static void pack_block_rows(const fxi_linear *w, const panel_rows *rows, uint8_t *panel)
+static void pack_block_rows(const fxi_linear *w, const fxi_panel_rows *rows, uint8_t *panel)
 {
     const fxi_qpanel q = fxi_qpanel_of(w->type);
     const size_t block_bytes = fxi_dtype_find(w->type)->block_bytes;
@@ -63,7 +68,7 @@ static void pack_block_rows(const fxi_linear *w, const panel_rows *rows, uint8_t
 
 // ---- floats ------------------------------------------------------------------------------------
 
-static uint64_t half_of(const panel_rows *rows, int o, int k)
+static uint64_t half_of(const fxi_panel_rows *rows, int o, int k)
 {
     uint16_t h;
     memcpy(&h, rows->row[o] + 2 * k, 2);
@@ -71,7 +76,7 @@ static uint64_t half_of(const panel_rows *rows, int o, int k)
 }
 
 // Of 16 bits four outputs are stored at once.
-static void pack_float_rows(const fxi_linear *w, panel_rows *rows, size_t elem, char *panel)
+static void pack_float_rows(const fxi_linear *w, fxi_panel_rows *rows, size_t elem, char *panel)
 {
     const size_t ldk = fxi_linear_ldk(w), end = (size_t)rows->n * elem;
     for (int o = rows->n; o < FXI_PANEL; o++) rows->row[o] = rows->row[0]; // any: cleared below
@@ -92,14 +97,10 @@ static void pack_float_rows(const fxi_linear *w, panel_rows *rows, size_t elem, 
 
 void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int p)
 {
-    const fxi_dtype_info *t = fxi_dtype_find(w->type);
-    const size_t row_bytes = (size_t)w->n_in / t->block_elems * t->block_bytes;
-    const int row0 = p * FXI_PANEL, rest = w->n_out - row0;
-    panel_rows r = {.n = rest < FXI_PANEL ? rest : FXI_PANEL};
-    for (int o = 0; o < r.n; o++) r.row[o] = (const char *)rows + (size_t)(row0 + o) * row_bytes;
+    fxi_panel_rows r = fxi_panel_rows_of(w->type, w->n_in, w->n_out, rows, p);
     if (fxi_linear_reads_q8(w)) {
         pack_block_rows(w, &r, fxi_linear_panel(w, p));
         return;
     }
-    pack_float_rows(w, &r, t->block_bytes, fxi_linear_panel(w, p));
+    pack_float_rows(w, &r, fxi_dtype_find(w->type)->block_bytes, fxi_linear_panel(w, p));
 }

@@ -6,20 +6,20 @@
 
 #include "model/device.h"
 
-fx_status fxi_rope_open(int n_pos, const fxi_rope_spec *spec, fxi_rope *out, fx_error *err)
+fx_status fxi_rope_open(fxi_rope *r, int n_pos, fx_error *err)
 {
-    const size_t n = (size_t)n_pos * (size_t)(spec->n_rot / 2);
-    *out = (fxi_rope){.spec = *spec, .n_pos = n_pos, .n_pair = spec->n_rot / 2};
-    out->is_made = calloc((size_t)(n_pos / FXI_ROPE_BLOCK + 1), sizeof *out->is_made);
+    const size_t n = (size_t)n_pos * (size_t)r->n_pair;
+    r->n_pos = n_pos;
+    r->is_made = calloc((size_t)(n_pos / FXI_ROPE_BLOCK + 1), sizeof *r->is_made);
     void *map = mmap(NULL, 2 * n * sizeof(float), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map != MAP_FAILED) {
-        out->map_bytes = 2 * n * sizeof(float);
-        out->cos = map;
-        out->sin = out->cos + n;
+        r->map_bytes = 2 * n * sizeof(float);
+        r->cos = map;
+        r->sin = r->cos + n;
     }
-    if (out->is_made && out->map_bytes) return FX_OK;
-    fxi_rope_close(out);
+    if (r->is_made && r->map_bytes) return FX_OK;
+    fxi_rope_close(r);
     return fxi_fail(err, FX_ENOMEM, "no memory for the angles of %d positions", n_pos);
 }
 
@@ -27,18 +27,18 @@ void fxi_rope_close(fxi_rope *r)
 {
     if (r->map_bytes) (void)munmap(r->cos, r->map_bytes);
     free(r->is_made);
-    free(r->spec.freq);
+    free(r->freq);
     *r = (fxi_rope){0};
 }
 
 // ---- angles ------------------------------------------------------------------------------------
 
-static double pair_freq(const fxi_rope_spec *s, int pos, int i)
+static double pair_freq(const fxi_rope *r, int pos, int i)
 {
-    if (!s->dynamic_tok || pos < s->dynamic_tok || s->n_rot <= 2) return s->freq[i];
-    const double f = s->dynamic_factor, n = s->n_rot;
-    const double base = s->base * pow(f * (pos + 1) / s->dynamic_tok - (f - 1), n / (n - 2));
-    return pow(base, -2.0 * i / s->n_rot);
+    if (!r->dynamic_tok || pos < r->dynamic_tok || r->n_rot <= 2) return r->freq[i];
+    const double f = r->dynamic_factor, n = r->n_rot;
+    const double base = r->base * pow(f * (pos + 1) / r->dynamic_tok - (f - 1), n / (n - 2));
+    return pow(base, -2.0 * i / r->n_rot);
 }
 
 typedef struct rope_block {
@@ -53,9 +53,9 @@ static void rope_position(void *arg, int row)
     const int pos = b->pos0 + row;
     const size_t at = (size_t)pos * (size_t)r->n_pair;
     for (int i = 0; i < r->n_pair; i++) {
-        const double angle = pos * r->spec.scale * pair_freq(&r->spec, pos, i);
-        r->cos[at + (size_t)i] = (float)(cos(angle) * r->spec.gain);
-        r->sin[at + (size_t)i] = (float)(sin(angle) * r->spec.gain);
+        const double angle = pos * r->scale * pair_freq(r, pos, i);
+        r->cos[at + (size_t)i] = (float)(cos(angle) * r->gain);
+        r->sin[at + (size_t)i] = (float)(sin(angle) * r->gain);
     }
 }
 

@@ -6,7 +6,7 @@
 // step, and counts rows. What a step computes, plan.h states; in which order it sums, kernels.h
 // (THE LAW OF ORDER), or for a GPU's own kinds of arithmetic its documentation.
 //
-//   memory    Every address in a plan (linear.data, vectors, rows of embeddings) and in the views
+//   memory    Every address in a plan (linear.data, vectors) and in the views
 //             of a batch (base) is the device's. Host code compares it with NULL and reads nothing
 //             there. Of a view, `table` is host memory; so are the plan itself and its tables of
 //             angles.
@@ -159,7 +159,7 @@ typedef struct fxi_device_ops {
     // has returned.
     fx_status (*begin)(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err);
 
-    // x = the embeddings: looked up (in `embd`, or as rows of `tied`), made as wide as x by
+    // x = the embeddings: looked up in `embd`, made as wide as x by
     // embd_in, scaled, the type of a text and a learned position added; then `next`.
     fx_status (*embed)(fxi_device *d, const fxi_next_norm *next, fx_error *err);
 

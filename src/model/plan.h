@@ -46,34 +46,31 @@
 
 #define FXI_ROPE_BLOCK 64
 
-// What the angles are made of.
-typedef struct fxi_rope_spec {
-    int n_rot;    // rotated numbers of a head, even
-    double base;  // of the frequencies
-    double scale; // of positions: 1 / the linear factor
-    double gain;  // of cos and sin
-
+typedef struct fxi_rope {
+    // What the angles are made of.
+    int n_rot, n_pair; // rotated numbers of a head, even, and n_rot / 2
+    double base;       // of the frequencies
+    double scale;      // of positions: 1 / the linear factor
+    double gain;       // of cos and sin
     // From position dynamic_tok on the base grows with the position, as if the sequence ended
     // there: base x (dynamic_factor x (pos + 1) / dynamic_tok - dynamic_factor + 1)^(n_rot /
     // (n_rot - 2)). 0: never. (Dynamic NTK scaling, as Hugging Face's models compute it token by
     // token.)
     int dynamic_tok;
     double dynamic_factor;
-    double *freq; // [n_rot / 2]
-} fxi_rope_spec;
+    double *freq; // [n_pair] owned
 
-typedef struct fxi_rope {
-    fxi_rope_spec spec; // freq is owned
-    int n_pos, n_pair;  // rotated pairs of a head, n_rot / 2
-    float *cos;         // [n_pos][n_pair]
-    float *sin;         // same shape
-    size_t map_bytes;   // of both
-    bool *is_made;      // [blocks]
+    // The table.
+    int n_pos;
+    float *cos;       // [n_pos][n_pair]
+    float *sin;       // same shape
+    size_t map_bytes; // of both
+    bool *is_made;    // [blocks]
 } fxi_rope;
 
-// A table for positions 0 .. n_pos-1, without any of them. Takes spec->freq, also if it fails.
-// Errors: FX_ENOMEM.
-fx_status fxi_rope_open(int n_pos, const fxi_rope_spec *spec, fxi_rope *out, fx_error *err);
+// Gives r, whose first members are set, a table for positions 0 .. n_pos-1, without any of them.
+// Errors: FX_ENOMEM; r is closed then.
+fx_status fxi_rope_open(fxi_rope *r, int n_pos, fx_error *err);
 void fxi_rope_close(fxi_rope *r); // all zero is allowed
 
 // Makes the angles of n positions from pos on, where they are missing; allocates nothing. Pre: they
@@ -125,14 +122,6 @@ typedef struct fxi_layer {
     fxi_experts *experts;   // owned
 } fxi_layer;
 
-// Rows in the file's format, for look-ups of embeddings.
-typedef struct fxi_rows {
-    fxi_dtype type;
-    int n_row, n_elem;
-    size_t row_bytes;
-    char *data; // [n_row][row_bytes]
-} fxi_rows;
-
 typedef enum fxi_rownorm_kind { FXI_NORM_RMS, FXI_NORM_LAYER } fxi_rownorm_kind;
 
 // What all layers share.
@@ -174,12 +163,11 @@ typedef struct fxi_transformer {
     fxi_model_ranks ranks; // not empty: this one says what the whole model is and has no weights
     int ctx_tok;           // most positions of a sequence
     fxi_rules rules;
-    fxi_rope rope[2];   // of layers without and with windows; n_pair 0: not used
-    fxi_arena mem;      // of what lists layers and experts
-    fxi_rows embd;      // no data: the embedding is the rows of `tied`
-    fxi_linear tied;    // the output matrix of all ranks together, if it is the embedding too
-    fxi_rows positions; // no data: none are learned
-    float *token_type;  // [dim] NULL: none
+    fxi_rope rope[2];     // of layers without and with windows; n_pair 0: not used
+    fxi_arena mem;        // of what lists layers and experts
+    fxi_linear embd;      // a row for each token; `output` may be some or all of them
+    fxi_linear positions; // no data: none are learned
+    float *token_type;    // [dim] NULL: none
     fxi_rownorm out_norm;
     fxi_affine output; // no data: the model does not generate, or this rank has none of its rows
     int vocab0;        // the token of output's first row: others are before it in other ranks

@@ -32,10 +32,5 @@ static inline vq vq_dot(vq acc, vq_w w, int32_t x, bool wide)
 #define Q_SMALL_MAX_PANELS 4
 #define Q_CASES(X)         X(1) X(2) X(3) X(4)
 #define Q8_ZERO_LEFT       0
+#define LINEAR_QUANT       fxi_avx512_linear_quant
 #include "kernels/cpu/body/body_quant.h"
-
-void fxi_avx512_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0,
-                             int panel1, float *y, size_t ldy)
-{
-    linear_quant(w, a, n_tok, panel0, panel1, y, ldy);
-}

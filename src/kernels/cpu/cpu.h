@@ -8,7 +8,7 @@
 #define FXI_KERNELS_CPU_H
 
 #include "kernels/kernels.h"
-#include "kernels/probe_loops.h"
+#include "kernels/probe.h"
 
 extern const fxi_kernels fxi_kernels_avx2; // AVX2, FMA, F16C
 extern const fxi_kernels fxi_kernels_avx2_vnni;

@@ -8,11 +8,6 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/ref/ref.h"
 
-static bool has_any(void)
-{
-    return true;
-}
-
 #ifdef FXI_X86
 // clang 14's __builtin_cpu_supports refuses "f16c". gcc's reads a table that is filled at start;
 // CPUID itself takes about 10 us in a virtual machine.
@@ -58,7 +53,7 @@ static bool has_avx512_vnni(void)
 static const struct kernel_path {
     const fxi_kernels *table;
     const fxi_probe_loops *probe;
-    bool (*runs_here)(void);
+    bool (*runs_here)(void); // NULL: any machine does
 } paths[] = {
 #ifdef FXI_X86
     {&fxi_kernels_avx512_vnni, &fxi_probe_loops_avx512_vnni, has_avx512_vnni},
@@ -66,13 +61,14 @@ static const struct kernel_path {
     {&fxi_kernels_avx2_vnni, &fxi_probe_loops_avx2_vnni, has_avx2_vnni},
     {&fxi_kernels_avx2, &fxi_probe_loops_avx2, has_avx2},
 #endif
-    {&fxi_kernels_ref, &fxi_probe_loops_ref, has_any},
+    {&fxi_kernels_ref, &fxi_probe_loops_ref, NULL},
 };
 
 static const struct kernel_path *find_path(const char *want)
 {
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
-        if ((!want || !strcmp(want, paths[i].table->name)) && paths[i].runs_here())
+        if ((!want || !strcmp(want, paths[i].table->name)) &&
+            (!paths[i].runs_here || paths[i].runs_here()))
             return &paths[i];
     return NULL;
 }

@@ -2,7 +2,7 @@
 // once for every vector unit (cpu.h).
 // Needs: a vec*.h; PROBE_CHAINS, the number of sums that fit in registers and hide the latency of a
 // fused multiply-add.
-#include "kernels/probe_loops.h"
+#include "kernels/probe.h"
 
 #define PROBE_PREFETCH 1024 // floats
 

@@ -5,7 +5,7 @@
 // All is done in registers and no code is unpacked, so no layer is faster on the same machine. The
 // codes are zeros, which the compiler does not know: each sum stays where it starts, near the float
 // F of body_quant.h and where no other one does, however many rounds there are.
-#include "kernels/probe_loops.h"
+#include "kernels/probe.h"
 
 // n_round runs of n_dot products and n_float roundings for PROBE_SUMS sums. n_dot and n_float are
 // constants at every call. zero: 0

@@ -53,41 +53,27 @@ static inline void v16_store_n(float *p, v16 v, int n)
     _mm256_maskstore_ps(p + 8, first_lanes(n - 8), v.hi);
 }
 
-static inline v16 v16_add(v16 a, v16 b)
-{
-    return (v16){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
-}
+#define V16_TWO(name)                                                                 \
+    static inline v16 v16_##name(v16 a, v16 b)                                        \
+    {                                                                                 \
+        return (v16){_mm256_##name##_ps(a.lo, b.lo), _mm256_##name##_ps(a.hi, b.hi)}; \
+    }
+V16_TWO(add)
+V16_TWO(sub)
+V16_TWO(mul)
+V16_TWO(div)
+V16_TWO(max)
+V16_TWO(min)
+#undef V16_TWO
 
-static inline v16 v16_sub(v16 a, v16 b)
-{
-    return (v16){_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
-}
-
-static inline v16 v16_mul(v16 a, v16 b)
-{
-    return (v16){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
-}
-
-static inline v16 v16_div(v16 a, v16 b)
-{
-    return (v16){_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
-}
-
-// a * b + c, rounded once.
-static inline v16 v16_fma(v16 a, v16 b, v16 c)
-{
-    return (v16){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
-}
-
-static inline v16 v16_max(v16 a, v16 b)
-{
-    return (v16){_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
-}
-
-static inline v16 v16_min(v16 a, v16 b)
-{
-    return (v16){_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
-}
+#define V16_THREE(name, fn)                                       \
+    static inline v16 v16_##name(v16 a, v16 b, v16 c)             \
+    {                                                             \
+        return (v16){fn(a.lo, b.lo, c.lo), fn(a.hi, b.hi, c.hi)}; \
+    }
+V16_THREE(fma, _mm256_fmadd_ps)         // a * b + c, rounded once
+V16_THREE(fmaddsub, _mm256_fmaddsub_ps) // a * b - c in even lanes, a * b + c in odd ones
+#undef V16_THREE
 
 // Lanes below n from a, the others from b.
 static inline v16 v16_first(int n, v16 a, v16 b)
@@ -216,12 +202,6 @@ static inline v16 v16_load_twice(const float *p)
 static inline v16 v16_swap_pairs(v16 a)
 {
     return (v16){_mm256_permute_ps(a.lo, 0xb1), _mm256_permute_ps(a.hi, 0xb1)};
-}
-
-// a * b - c in even lanes, a * b + c in odd ones.
-static inline v16 v16_fmaddsub(v16 a, v16 b, v16 c)
-{
-    return (v16){_mm256_fmaddsub_ps(a.lo, b.lo, c.lo), _mm256_fmaddsub_ps(a.hi, b.hi, c.hi)};
 }
 
 static inline v16 v16_from_f16(const uint16_t *p)

@@ -46,25 +46,18 @@ static inline void v16_store_n(float *p, v16 v, int n)
     _mm512_mask_storeu_ps(p, v16_mask(n), v);
 }
 
-static inline v16 v16_add(v16 a, v16 b)
-{
-    return _mm512_add_ps(a, b);
-}
-
-static inline v16 v16_sub(v16 a, v16 b)
-{
-    return _mm512_sub_ps(a, b);
-}
-
-static inline v16 v16_mul(v16 a, v16 b)
-{
-    return _mm512_mul_ps(a, b);
-}
-
-static inline v16 v16_div(v16 a, v16 b)
-{
-    return _mm512_div_ps(a, b);
-}
+#define V16_TWO(name)                          \
+    static inline v16 v16_##name(v16 a, v16 b) \
+    {                                          \
+        return _mm512_##name##_ps(a, b);       \
+    }
+V16_TWO(add)
+V16_TWO(sub)
+V16_TWO(mul)
+V16_TWO(div)
+V16_TWO(max)
+V16_TWO(min)
+#undef V16_TWO
 
 // a * b + c, rounded once.
 static inline v16 v16_fma(v16 a, v16 b, v16 c)
@@ -72,14 +65,10 @@ static inline v16 v16_fma(v16 a, v16 b, v16 c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
-static inline v16 v16_max(v16 a, v16 b)
+// a * b - c in even lanes, a * b + c in odd ones.
+static inline v16 v16_fmaddsub(v16 a, v16 b, v16 c)
 {
-    return _mm512_max_ps(a, b);
-}
-
-static inline v16 v16_min(v16 a, v16 b)
-{
-    return _mm512_min_ps(a, b);
+    return _mm512_fmaddsub_ps(a, b, c);
 }
 
 // Lanes below n from a, the others from b.
@@ -200,12 +189,6 @@ static inline v16 v16_load_twice(const float *p)
 static inline v16 v16_swap_pairs(v16 a)
 {
     return _mm512_permute_ps(a, 0xb1);
-}
-
-// a * b - c in even lanes, a * b + c in odd ones.
-static inline v16 v16_fmaddsub(v16 a, v16 b, v16 c)
-{
-    return _mm512_fmaddsub_ps(a, b, c);
 }
 
 static inline v16 v16_from_f16(const uint16_t *p)

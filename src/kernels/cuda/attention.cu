@@ -96,31 +96,15 @@ FXI_DEVICE void attend_segment(const fxi_cuda_attn_args &a, const tile_job &j, c
     }
 }
 
-// The job lies in shared memory: its registers are better used otherwise.
-typedef struct exact_share {
-    tile_job job;
-    row_state seg, all;
-} exact_share;
-static_assert(sizeof(exact_share) <= FXI_CUDA_OWN_SHARED_BYTES, "the host reckons with less");
-
 FXI_KERNEL(attention, attn, ATTN_THREAD)
 {
-    __shared__ exact_share share;
+    __shared__ tile_share share;
     FXI_DYNAMIC_SHARED(shared);
-    if ((int)blockIdx.z >= live_count(a.live, a.n_tile)) return;
-    const fxi_cuda_tile &tile = a.tile[blockIdx.z];
-    if ((int)blockIdx.x >= tile.n_range) return;
     exact_room x = {a.head_dim <= 256 ? 32 : 16, (float *)shared, NULL, NULL};
     float *const acc = x.q + ATTN_ROW * a.head_dim;
     x.kv = acc + ATTN_ROW * a.head_dim;
     x.p = x.kv + x.n_kv * (a.head_dim + 1);
-    if (threadIdx.x == 0) {
-        share.job = tile_job_of(a, tile);
-        share.job.acc = acc;
-        share.job.seg = &share.seg;
-        share.job.all = &share.all;
-    }
-    __syncthreads();
+    if (!tile_begin(a, acc, &share)) return;
     const tile_job &j = share.job;
     for (int i = (int)threadIdx.x; i < j.n_row * a.head_dim; i += ATTN_THREAD)
         x.q[i] = a.q[query_at(a, j, i / a.head_dim) + i % a.head_dim] * a.scale;
@@ -132,8 +116,8 @@ FXI_DEVICE void merge_token(const fxi_cuda_attn_args &a, const fxi_cuda_tile &t,
 {
     const fxi_cuda_seq &seq = a.seq[t.seq];
     const int pos = seq.pos + t.tok0 + tok;
-    const int seg0 = first_pos(pos, a.window) / ATTN_SEGMENT;
-    const int seg1 = (end_pos(pos, seq.n_pos, a.window) + ATTN_SEGMENT - 1) / ATTN_SEGMENT;
+    const int seg0 = fxi_attn_first(pos, a.window) / ATTN_SEGMENT;
+    const int seg1 = (fxi_attn_end(pos, seq.n_pos, a.window) + ATTN_SEGMENT - 1) / ATTN_SEGMENT;
     const size_t row = (size_t)(seq.row0 + t.tok0 + tok) * (size_t)a.n_head + (size_t)head;
     for (int d = (int)threadIdx.x; d < a.head_dim; d += ATTN_THREAD) {
         float m, l, acc = 0;
@@ -150,7 +134,7 @@ FXI_DEVICE void merge_token(const fxi_cuda_attn_args &a, const fxi_cuda_tile &t,
 // Grid: heads, tokens of a tile (of wide ones those that are left, too), tiles.
 FXI_KERNEL(attn_merge, attn, ATTN_THREAD)
 {
-    if ((int)blockIdx.z >= live_count(a.live, a.n_tile)) return;
+    if ((int)blockIdx.z >= live_count(a.count)) return;
     const fxi_cuda_tile t = a.tile[blockIdx.z];
     if (t.n_range == 1) return;
     for (int tok = (int)blockIdx.y; tok < t.n_tok; tok += (int)gridDim.y)

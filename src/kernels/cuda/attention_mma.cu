@@ -20,6 +20,7 @@
 // Positions beyond those that the tile attends to are not read: the nearest one is, with weight 0.
 // Heads of 256 have too many numbers for a thread's registers: their queries lie in shared memory,
 // and values are summed 64 numbers at a time.
+#include "kernels/cuda/cuda_launch.h"
 #include "kernels/cuda/cuda_mma.h"
 
 template <int HEAD> struct part_sums {
@@ -90,8 +91,8 @@ FXI_DEVICE void score_eight(const part_job &p, const query_steps<HEAD> &q, int n
 {
     typedef head_pieces<HEAD> pieces;
     const int lane = (int)threadIdx.x % 32, g = lane / 4, c = lane % 4;
-    const char *row =
-        part_row<PAGED>(p.view, p.keys, p.pos0 + clamp_pos(p.first + 8 * n + g, p.all));
+    const int pos = p.pos0 + clamp_pos(p.first + 8 * n + g, p.all);
+    const char *row = p.keys + tok_bytes<PAGED>(p.view, pos);
     uint4 k[pieces::n_score];
 #pragma unroll
     for (int i = 0; i < pieces::n_score; i++) {
@@ -123,7 +124,7 @@ FXI_DEVICE void value_sixteen(const part_job &p, const uint32_t w[4], int n, int
 #pragma unroll
     for (int k = 0; k < 4; k++) {
         const int pos = p.first + 16 * n + 2 * c + (k & 1) + (k & 2) * 4;
-        const char *row = part_row<PAGED>(p.view, p.values, p.pos0 + clamp_pos(pos, p.all));
+        const char *row = p.values + tok_bytes<PAGED>(p.view, p.pos0 + clamp_pos(pos, p.all));
 #pragma unroll
         for (int i = 0; i < pieces::n_value; i++) {
             v[k][i] = uint4{0, 0, 0, 0};
@@ -246,50 +247,26 @@ FXI_DEVICE void attend_segment(const fxi_cuda_attn_args &a, const tile_job &j,
     __syncthreads();
 }
 
-// Shared memory beside the sums. The job lies there, too: its registers are better used otherwise.
-typedef struct mma_room {
-    tile_job job;
-    row_state seg, all;
-} mma_room;
-static_assert(sizeof(mma_room) <= FXI_CUDA_OWN_SHARED_BYTES, "the host reckons with less");
-
 template <bool B16, int HEAD>
-FXI_DEVICE void attention_mma(const fxi_cuda_attn_args &a, unsigned char *shared, mma_room *room)
+FXI_DEVICE void attention_mma(const fxi_cuda_attn_args &a, unsigned char *shared, tile_share *share)
 {
-    if ((int)blockIdx.z >= live_count(a.live, a.n_tile)) return;
-    const fxi_cuda_tile &tile = a.tile[blockIdx.z];
-    if ((int)blockIdx.x >= tile.n_range) return;
     part_sums<HEAD> *s = (part_sums<HEAD> *)shared;
-    if (threadIdx.x == 0) {
-        room->job = tile_job_of(a, tile);
-        room->job.acc = &s->acc[0][0][0];
-        room->job.seg = &room->seg;
-        room->job.all = &room->all;
-    }
-    __syncthreads();
-    const tile_job &j = room->job;
+    if (!tile_begin(a, &s->acc[0][0][0], share)) return;
+    const tile_job &j = share->job;
     query_steps<HEAD> q;
     q.shared = (uint32_t(*)[32][4])(s + 1);
     query_load<B16, HEAD>(a, j, q);
     attend_tile(a, j, [&](int segment) { attend_segment<B16, HEAD>(a, j, q, s, segment); });
 }
 
-#define ATTENTION_MMA(name, B16, HEAD)                  \
-    FXI_KERNEL(attn_##name##_##HEAD, attn, ATTN_THREAD) \
-    {                                                   \
-        __shared__ mma_room room;                       \
-        FXI_DYNAMIC_SHARED(shared);                     \
-        attention_mma<B16, HEAD>(a, shared, &room);     \
-    }                                                   \
-    FXI_CUDA_KERNEL(fxi_cuda_attn_##name##_##HEAD)
+#define ATTENTION_MMA(type, name, HEAD)                                 \
+    FXI_KERNEL(attn_##name##_##HEAD, attn, ATTN_THREAD)                 \
+    {                                                                   \
+        __shared__ tile_share share;                                    \
+        FXI_DYNAMIC_SHARED(shared);                                     \
+        attention_mma<FXI_##type == FXI_BF16, HEAD>(a, shared, &share); \
+    }                                                                   \
+    FXI_CUDA_KERNEL(fxi_cuda_attn_##name##_##HEAD);
 
-ATTENTION_MMA(f16, false, 64);
-ATTENTION_MMA(f16, false, 80);
-ATTENTION_MMA(f16, false, 96);
-ATTENTION_MMA(f16, false, 128);
-ATTENTION_MMA(f16, false, 256);
-ATTENTION_MMA(bf16, true, 64);
-ATTENTION_MMA(bf16, true, 80);
-ATTENTION_MMA(bf16, true, 96);
-ATTENTION_MMA(bf16, true, 128);
-ATTENTION_MMA(bf16, true, 256);
+FXI_CUDA_MMA_HEADS(ATTENTION_MMA, F16, f16)
+FXI_CUDA_MMA_HEADS(ATTENTION_MMA, BF16, bf16)

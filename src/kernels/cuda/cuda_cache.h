@@ -1,16 +1,26 @@
-// cuda_cache.h - the cache as kernels see it (kv_view.h), and the positions that tokens attend to.
+// cuda_cache.h - the cache as kernels see it (kv_view.h), and the positions that tokens attend to
+// (attn_range.h).
 #ifndef FXI_KERNELS_CUDA_CACHE_H
 #define FXI_KERNELS_CUDA_CACHE_H
 
 #include "kernels/cuda/cuda_device.h"
 
-FXI_DEVICE char *cache_place(const fxi_kv_view &v, int plane, int tok)
+#define FXI_RANGE_FN FXI_DEVICE
+#include "kernels/attn_range.h"
+
+// Where the row of a token lies in its plane.
+template <bool PAGED> FXI_DEVICE size_t tok_bytes(const fxi_kv_view &v, int tok)
 {
-    char *at = v.base + (size_t)plane * v.plane_stride_bytes;
-    if (!v.table) return at + (size_t)tok * v.tok_stride_bytes;
+    if (!PAGED) return (size_t)tok * v.tok_stride_bytes;
     const size_t block = (size_t)v.table[tok >> v.block_shift];
     const size_t in_block = (size_t)tok & (((size_t)1 << v.block_shift) - 1);
-    return at + block * v.block_stride_bytes + in_block * v.tok_stride_bytes;
+    return block * v.block_stride_bytes + in_block * v.tok_stride_bytes;
+}
+
+FXI_DEVICE char *cache_place(const fxi_kv_view &v, int plane, int tok)
+{
+    return v.base + (size_t)plane * v.plane_stride_bytes +
+           (v.table ? tok_bytes<true>(v, tok) : tok_bytes<false>(v, tok));
 }
 
 FXI_DEVICE size_t cache_bytes(int type, int n)
@@ -22,13 +32,9 @@ FXI_DEVICE size_t cache_bytes(int type, int n)
 // Number i of a row.
 FXI_DEVICE float cache_number(int type, const char *row, int i)
 {
-    if (type == FXI_F32) return ((const float *)row)[i];
-    if (type == FXI_Q8_0) {
-        const fxi_block_q8_0 *b = (const fxi_block_q8_0 *)row + i / 32;
-        return ptx_f32_of_f16(b->d) * (float)b->q[i % 32];
-    }
-    const uint16_t h = ((const uint16_t *)row)[i];
-    return type == FXI_F16 ? ptx_f32_of_f16(h) : ptx_f32_of_bf16(h);
+    if (type != FXI_Q8_0) return float_number(type, row, (size_t)i);
+    const fxi_block_q8_0 *b = (const fxi_block_q8_0 *)row + i / 32;
+    return ptx_f32_of_f16(b->d) * (float)b->q[i % 32];
 }
 
 // Writes number i of a row; the lanes of a warp write 32 neighbours of one block of Q8_0.
@@ -46,22 +52,6 @@ FXI_DEVICE void cache_put(int type, char *row, int i, float v)
         b->q[i % 32] = (int8_t)quant_lane(v, &d);
         if (i % 32 == 0) b->d = ptx_f16_of_f32(d);
     }
-}
-
-// ---- positions (attn_range.h) ------------------------------------------------------------------
-
-// The first position that a token at position pos attends to, and one past the last. n_pos: of its
-// sequence (cuda_args.h)
-FXI_DEVICE int first_pos(int pos, int window)
-{
-    const int first = pos + 1 - window;
-    return window && first > 0 ? first : 0;
-}
-
-FXI_DEVICE int end_pos(int pos, int n_pos, int window)
-{
-    if (!n_pos) return pos + 1;
-    return window && window < n_pos - pos ? pos + window : n_pos;
 }
 
 #endif

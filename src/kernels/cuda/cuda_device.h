@@ -31,9 +31,27 @@ FXI_DEVICE float minus_inf(void)
 }
 
 // How many rows, tiles or places count.
-FXI_DEVICE int live_count(const int32_t *live, int n)
+FXI_DEVICE int live_count(const fxi_cuda_count &c)
 {
-    return live ? *live : n;
+    return c.live ? *c.live : c.most;
+}
+
+// Number i of an array of a float type.
+FXI_DEVICE float float_number(int type, const void *data, size_t i)
+{
+    if (type == FXI_F32) return ((const float *)data)[i];
+    const uint16_t h = ((const uint16_t *)data)[i];
+    return type == FXI_F16 ? ptx_f32_of_f16(h) : ptx_f32_of_bf16(h);
+}
+
+// d += a b, of numbers of 16 bits.
+template <bool B16>
+FXI_DEVICE void tensor_step(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    if (B16)
+        ptx_mma_bf16(d, a, b);
+    else
+        ptx_mma_f16(d, a, b);
 }
 
 // The rows of this block's expert in a linear layer.
@@ -43,7 +61,7 @@ typedef struct row_range {
 
 FXI_DEVICE row_range expert_rows(const fxi_cuda_linear_args &a)
 {
-    const row_range all = {0, a.range ? 0 : live_count(a.live, a.n_row)};
+    const row_range all = {0, a.range ? 0 : live_count(a.count)};
     if (!a.range) return all;
     const row_range some = {a.range[blockIdx.z], a.range[blockIdx.z + 1]};
     return some;

@@ -1,5 +1,4 @@
-// cuda_format.h - single numbers and fragments of packed weights (cuda_pack.h), and single numbers
-// of rows in GGUF's layout (base/number/qblock.c).
+// cuda_format.h - single numbers and fragments of packed weights (cuda_pack.h).
 #ifndef FXI_KERNELS_CUDA_FORMAT_H
 #define FXI_KERNELS_CUDA_FORMAT_H
 
@@ -183,13 +182,6 @@ FXI_DEVICE float packed_block_number(const code_format &f, const fxi_cuda_matrix
     return scaled_code(f, scale_load(f, scales, row % 16, k % f.n), code);
 }
 
-FXI_DEVICE float float_number(int type, const void *data, size_t i)
-{
-    if (type == FXI_F32) return ((const float *)data)[i];
-    const uint16_t h = ((const uint16_t *)data)[i];
-    return type == FXI_F16 ? ptx_f32_of_f16(h) : ptx_f32_of_bf16(h);
-}
-
 // Number i of 16 x 32 tiles: where it lies.
 FXI_DEVICE size_t float_place(int n_in, int row, int k)
 {
@@ -198,113 +190,10 @@ FXI_DEVICE size_t float_place(int n_in, int row, int k)
            (size_t)(row % 16 * 32 + k % 32);
 }
 
-// ---- rows in GGUF's layout ---------------------------------------------------------------------
-
-// The planes of a block's codes, as qblock.c describes them.
-typedef struct file_plane {
-    int at, width, run, shift;
-} file_plane;
-
-// How the scales of a block are stored.
-typedef enum scale_kind {
-    SCALE_NONE,
-    SCALE_HALVES, // Q2_K
-    SCALE_BIASED, // Q3_K
-    SCALE_PAIRS,  // Q4_K, Q5_K
-    SCALE_BYTES,  // Q6_K
-    SCALE_EIGHT   // IQ4_XS
-} scale_kind;
-
-typedef struct file_block {
-    int bytes, d_at, m_at, sc_at;
-    scale_kind kind;
-    file_plane lo, hi; // width 0: no such plane
-} file_block;
-
-FXI_DEVICE constexpr file_block file_block_of(int type)
-{
-    switch (type) {
-    case FXI_Q4_1: return {20, 0, 2, 0, SCALE_NONE, {4, 4, 16, 0}, {}};
-    case FXI_Q5_0: return {22, 0, 0, 0, SCALE_NONE, {6, 4, 16, 0}, {2, 1, 1, 4}};
-    case FXI_Q5_1: return {24, 0, 2, 0, SCALE_NONE, {8, 4, 16, 0}, {4, 1, 1, 4}};
-    case FXI_Q8_0: return {34, 0, 0, 0, SCALE_NONE, {2, 8, 1, 0}, {}};
-    case FXI_Q2_K: return {84, 80, 82, 0, SCALE_HALVES, {16, 2, 32, 0}, {}};
-    case FXI_Q3_K: return {110, 108, 0, 96, SCALE_BIASED, {32, 2, 32, 0}, {0, 1, 32, 2}};
-    case FXI_Q4_K: return {144, 0, 2, 4, SCALE_PAIRS, {16, 4, 32, 0}, {}};
-    case FXI_Q5_K: return {176, 0, 2, 4, SCALE_PAIRS, {48, 4, 32, 0}, {16, 1, 32, 4}};
-    case FXI_Q6_K: return {210, 208, 0, 192, SCALE_BYTES, {0, 4, 64, 0}, {128, 2, 32, 4}};
-    case FXI_IQ4_XS: return {136, 0, 0, 2, SCALE_EIGHT, {8, 4, 16, 0}, {}};
-    case FXI_MXFP4: return {17, 0, 0, 0, SCALE_NONE, {1, 4, 16, 0}, {}};
-    default: return {18, 0, 0, 0, SCALE_NONE, {2, 4, 16, 0}, {}}; // Q4_0, IQ4_NL
-    }
-}
-
-FXI_DEVICE int file_bits(const uint8_t *block, const file_plane &p, int i)
-{
-    const int span = p.run * (8 / p.width), in = i % span;
-    const int byte = p.at + i / span * p.run + in % p.run;
-    return (block[byte] >> in / p.run * p.width & ((1 << p.width) - 1)) << p.shift;
-}
-
-FXI_DEVICE float file_half(const uint8_t *b)
-{
-    return ptx_f32_of_f16((uint16_t)(b[0] | b[1] << 8));
-}
-
-// The scale and offset of run j. b: the block's scales
-FXI_DEVICE void file_scales(scale_kind kind, const uint8_t *b, int j, int *sc, int *mn)
-{
-    *mn = 0;
-    if (kind == SCALE_HALVES) {
-        *sc = b[j] & 15, *mn = b[j] >> 4;
-    } else if (kind == SCALE_BIASED) {
-        const file_plane lo = {0, 4, 8, 0}, hi = {8, 2, 4, 4};
-        *sc = (file_bits(b, lo, j) | file_bits(b, hi, j)) - 32;
-    } else if (kind == SCALE_EIGHT) {
-        const file_plane lo = {2, 4, 1, 0}, hi = {0, 2, 1, 4};
-        *sc = (file_bits(b, lo, j) | file_bits(b, hi, j)) - 32;
-    } else if (kind == SCALE_BYTES) {
-        *sc = (int8_t)b[j];
-    } else if (j < 4) {
-        *sc = b[j] & 63, *mn = b[4 + j] & 63;
-    } else {
-        *sc = (b[4 + j] & 15) | b[j - 4] >> 6 << 4, *mn = b[4 + j] >> 4 | b[j] >> 6 << 4;
-    }
-}
-
-FXI_DEVICE float file_block_number(int type, const uint8_t *row, int i)
-{
-    const code_format f = format_of(type);
-    const file_block b = file_block_of(type);
-    const uint8_t *block = row + (size_t)(i / f.n) * (size_t)b.bytes;
-    const int k = i % f.n;
-    run_scale s = {0, 0};
-    if (f.is_bf16)
-        s.scale =
-            ptx_f32_of_bf16((uint16_t)(block[0] < 2 ? 0x20 << block[0] : (block[0] - 1) << 7));
-    else
-        s.scale = file_half(block + b.d_at);
-    if (f.has_min) s.min = file_half(block + b.m_at);
-    if (b.kind != SCALE_NONE) {
-        int sc, mn;
-        file_scales(b.kind, block + b.sc_at, k / f.sub, &sc, &mn);
-        s.scale *= (float)sc;
-        s.min = -(s.min * (float)mn);
-    }
-    int code = file_bits(block, b.lo, k);
-    if (b.hi.width) code |= file_bits(block, b.hi, k);
-    return scaled_code(f, s, code);
-}
-
-// ---- tables ------------------------------------------------------------------------------------
-
-// Number k of a row of a table, as f32.
+// Number k of a row of a matrix, as f32.
 FXI_DEVICE float table_number(const fxi_cuda_matrix &m, int row, int k)
 {
     const code_format f = format_of(m.type);
-    const uint8_t *at = (const uint8_t *)m.data + (size_t)row * m.row_bytes;
-    if (m.row_bytes)
-        return f.n ? file_block_number(m.type, at, k) : float_number(m.type, at, (size_t)k);
     return f.n ? packed_block_number(f, m, row, k)
                : float_number(m.type, m.data, float_place(m.n_in, row, k));
 }

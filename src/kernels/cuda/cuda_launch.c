@@ -16,30 +16,20 @@ static fxi_cuda_grid make_grid(int x, int y, int z, uint32_t n_thread)
     return g;
 }
 
-// A block per row.
-#define ROW_SHAPE(name, count, n_thread)                           \
-    static void shape_##name(const void *args, fxi_cuda_grid *out) \
-    {                                                              \
-        const fxi_cuda_##name##_args *a = args;                    \
-        *out = make_grid(a ? a->count : 0, 1, 1, n_thread);        \
-    }
+// A block per row. Arguments begin with their count.
+static void shape_rows(const void *args, fxi_cuda_grid *out)
+{
+    *out = make_grid(((const fxi_cuda_count *)args)->most, 1, 1, 256);
+}
 
-ROW_SHAPE(embed, n_row, 256)
-ROW_SHAPE(add_norm, n_row, 256)
-ROW_SHAPE(rows, n_row, 256)
-ROW_SHAPE(add_ranks, n_row, 256)
-ROW_SHAPE(join, n_row, 256)
-ROW_SHAPE(rope_store, n_row, 256)
-ROW_SHAPE(route, n_row, 32)
-ROW_SHAPE(gather, n_place, 256)
-ROW_SHAPE(combine, n_row, 256)
-ROW_SHAPE(logits, n_row, 256)
-ROW_SHAPE(argmax, n_row, 256)
+static void shape_route(const void *args, fxi_cuda_grid *out)
+{
+    *out = make_grid(((const fxi_cuda_count *)args)->most, 1, 1, 32);
+}
 
 static void shape_place(const void *args, fxi_cuda_grid *out)
 {
-    const fxi_cuda_place_args *a = args;
-    *out = make_grid(a && a->n_row > 0, 1, 1, 256);
+    *out = make_grid(((const fxi_cuda_count *)args)->most > 0, 1, 1, 256);
 }
 
 // ---- linear layers -----------------------------------------------------------------------------
@@ -48,8 +38,7 @@ static void shape_place(const void *args, fxi_cuda_grid *out)
 static fxi_cuda_grid linear_grid(const fxi_cuda_linear_args *a, int n_panel, int n_row,
                                  uint32_t n_thread)
 {
-    if (!a) return make_grid(0, 1, 1, n_thread);
-    const int n = (a->n_row + n_row - 1) / n_row;
+    const int n = (a->count.most + n_row - 1) / n_row;
     return make_grid((fxi_linear_n_panel(a->w.n_out) + n_panel - 1) / n_panel,
                      n < MAX_ROW_BLOCK ? n : MAX_ROW_BLOCK, a->n_expert, n_thread);
 }
@@ -91,14 +80,13 @@ static uint32_t wide_bytes(int head_dim)
     return 64 * (key + value) + FXI_CUDA_WIDE_ROW * n * 4;
 }
 
-#define ATTENTION_SHAPE(name, bytes)                                                              \
-    static void shape_##name(const void *args, fxi_cuda_grid *out)                                \
-    {                                                                                             \
-        const fxi_cuda_attn_args *a = args;                                                       \
-        *out =                                                                                    \
-            make_grid(a ? a->max_range : 0, a ? fxi_cuda_attn_heads(a->n_head, a->n_kv_head) : 1, \
-                      a ? a->n_tile : 1, 128);                                                    \
-        if (a) out->shared_bytes = bytes(a->head_dim);                                            \
+#define ATTENTION_SHAPE(name, bytes)                                                 \
+    static void shape_##name(const void *args, fxi_cuda_grid *out)                   \
+    {                                                                                \
+        const fxi_cuda_attn_args *a = args;                                          \
+        *out = make_grid(a->max_range, fxi_cuda_attn_heads(a->n_head, a->n_kv_head), \
+                         a->count.most, 128);                                        \
+        out->shared_bytes = bytes(a->head_dim);                                      \
     }
 
 ATTENTION_SHAPE(attention, exact_bytes)
@@ -108,8 +96,7 @@ ATTENTION_SHAPE(attention_wide, wide_bytes)
 static void shape_merge(const void *args, fxi_cuda_grid *out)
 {
     const fxi_cuda_attn_args *a = args;
-    *out = a ? make_grid(a->n_head, FXI_CUDA_TILE_ROW, a->max_range > 1 ? a->n_tile : 0, 128)
-             : make_grid(0, 1, 1, 128);
+    *out = make_grid(a->n_head, FXI_CUDA_TILE_ROW, a->max_range > 1 ? a->count.most : 0, 128);
 }
 
 // ---- the table ---------------------------------------------------------------------------------

@@ -4,7 +4,6 @@
 //     cuLaunchKernel(function of name, grid, block, shared_bytes, stream, {&args})
 // More than 48 KiB of shared memory must be allowed before
 // (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES); what a kernel has itself counts, too.
-// With NULL for args, shape gives the block alone.
 #ifndef FXI_KERNELS_CUDA_LAUNCH_H
 #define FXI_KERNELS_CUDA_LAUNCH_H
 
@@ -43,20 +42,20 @@
     X(type, name, 128)
 
 #define FXI_CUDA_KERNELS(X)                             \
-    X(EMBED, embed, embed, embed)                       \
-    X(ADD_NORM, add_norm, add_norm, add_norm)           \
+    X(EMBED, embed, embed, rows)                        \
+    X(ADD_NORM, add_norm, add_norm, rows)               \
     X(ROWS, rows, rows, rows)                           \
-    X(ADD_RANKS, add_ranks, add_ranks, add_ranks)       \
-    X(JOIN, join, join, join)                           \
-    X(ROPE_STORE, rope_store, rope_store, rope_store)   \
+    X(ADD_RANKS, add_ranks, add_ranks, rows)            \
+    X(JOIN, join, join, rows)                           \
+    X(ROPE_STORE, rope_store, rope_store, rows)         \
     X(ATTENTION, attention, attn, attention)            \
     X(ATTN_MERGE, attn_merge, attn, merge)              \
     X(ROUTE, route, route, route)                       \
     X(PLACE, place, place, place)                       \
-    X(GATHER, gather, gather, gather)                   \
-    X(COMBINE, combine, combine, combine)               \
-    X(LOGITS, logits, logits, logits)                   \
-    X(ARGMAX, argmax, argmax, argmax)                   \
+    X(GATHER, gather, gather, rows)                     \
+    X(COMBINE, combine, combine, rows)                  \
+    X(LOGITS, logits, logits, rows)                     \
+    X(ARGMAX, argmax, argmax, rows)                     \
     X(LINEAR_F32, linear_f32, linear, float)            \
     X(LINEAR_F16, linear_f16, linear, float)            \
     X(LINEAR_BF16, linear_bf16, linear, float)          \

@@ -20,24 +20,6 @@ template <bool B16> FXI_DEVICE uint32_t half_pair(float lo, float hi)
     return B16 ? ptx_bf16x2_of_f32(lo, hi) : ptx_f16x2_of_f32(lo, hi);
 }
 
-template <bool B16>
-FXI_DEVICE void tensor_step(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    if (B16)
-        ptx_mma_bf16(d, a, b);
-    else
-        ptx_mma_f16(d, a, b);
-}
-
-template <bool PAGED>
-FXI_DEVICE const char *part_row(const fxi_kv_view &v, const char *plane, int tok)
-{
-    if (!PAGED) return plane + (size_t)tok * v.tok_stride_bytes;
-    const size_t block = (size_t)v.table[tok >> v.block_shift];
-    const size_t in_block = (size_t)tok & (((size_t)1 << v.block_shift) - 1);
-    return plane + block * v.block_stride_bytes + in_block * v.tok_stride_bytes;
-}
-
 FXI_DEVICE int clamp_pos(int pos, const seg_range &r)
 {
     return min(max(pos, r.from), r.end - 1);

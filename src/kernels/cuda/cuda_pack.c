@@ -7,12 +7,6 @@
 
 enum { TILE_ROW = FXI_PANEL, TILE_K = FXI_Q_BLOCK, PANEL_ALIGN = 256 };
 
-// The rows of one panel in the file; those from n on do not exist.
-typedef struct file_rows {
-    const char *row[TILE_ROW];
-    int n, n_in;
-} file_rows;
-
 static int n_tile_of(int n_in)
 {
     return (n_in + TILE_K - 1) / TILE_K;
@@ -71,25 +65,25 @@ static void put_group(const fxi_qpanel *q, int n_in, int g, const fxi_qblock *bl
 }
 
 // Q8_0's codes are stored as signed numbers.
-static void pack_block_tiles(fxi_dtype type, const file_rows *rows, uint8_t *panel)
+static void pack_block_tiles(fxi_dtype type, int n_in, const fxi_panel_rows *rows, uint8_t *panel)
 {
     const fxi_qpanel q = fxi_qpanel_of(type);
     const size_t block_bytes = fxi_dtype_find(type)->block_bytes;
     fxi_qblock blk[TILE_ROW] = {0};
-    for (int g = 0; g < rows->n_in / q.f->n; g++) {
+    for (int g = 0; g < n_in / q.f->n; g++) {
         for (int r = 0; r < rows->n; r++) {
             q.f->read(rows->row[r] + (size_t)g * block_bytes, &blk[r]);
             for (int i = 0; q.f->bits == 8 && i < FXI_Q8_0_ELEMS; i++) blk[r].code[i] ^= 0x80;
         }
-        put_group(&q, rows->n_in, g, blk, panel);
+        put_group(&q, n_in, g, blk, panel);
     }
 }
 
-static void pack_float_tiles(const file_rows *rows, size_t elem, char *panel)
+static void pack_float_tiles(int n_in, const fxi_panel_rows *rows, size_t elem, char *panel)
 {
-    for (int t = 0; t < n_tile_of(rows->n_in); t++)
+    for (int t = 0; t < n_tile_of(n_in); t++)
         for (int r = 0; r < rows->n; r++) {
-            const int left = rows->n_in - t * TILE_K;
+            const int left = n_in - t * TILE_K;
             const size_t n = (size_t)(left < TILE_K ? left : TILE_K);
             memcpy(panel + (size_t)(t * TILE_ROW + r) * TILE_K * elem,
                    rows->row[r] + (size_t)t * TILE_K * elem, n * elem);
@@ -98,17 +92,13 @@ static void pack_float_tiles(const file_rows *rows, size_t elem, char *panel)
 
 void fxi_cuda_pack_rows(fxi_dtype type, int n_in, int n_row, const void *rows, void *dst)
 {
-    const fxi_dtype_info *t = fxi_dtype_find(type);
-    const size_t row_bytes = (size_t)n_in / t->block_elems * t->block_bytes;
     const size_t panel_bytes = fxi_cuda_panel_bytes(type, n_in);
     char *panel = memset(dst, 0, fxi_cuda_matrix_bytes(type, n_in, n_row));
-    for (int row0 = 0; row0 < n_row; row0 += TILE_ROW, panel += panel_bytes) {
-        file_rows r = {.n = n_row - row0 < TILE_ROW ? n_row - row0 : TILE_ROW, .n_in = n_in};
-        for (int o = 0; o < r.n; o++)
-            r.row[o] = (const char *)rows + (size_t)(row0 + o) * row_bytes;
+    for (int p = 0; p < fxi_linear_n_panel(n_row); p++, panel += panel_bytes) {
+        const fxi_panel_rows r = fxi_panel_rows_of(type, n_in, n_row, rows, p);
         if (fxi_qformat_find(type))
-            pack_block_tiles(type, &r, (uint8_t *)panel);
+            pack_block_tiles(type, n_in, &r, (uint8_t *)panel);
         else
-            pack_float_tiles(&r, t->block_bytes, panel);
+            pack_float_tiles(n_in, &r, fxi_dtype_find(type)->block_bytes, panel);
     }
 }

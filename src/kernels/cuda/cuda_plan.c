@@ -1,6 +1,8 @@
 // cuda_plan.c - see cuda_plan.h.
 #include "kernels/cuda/cuda_plan.h"
 
+#include "kernels/attn_range.h"
+
 int fxi_cuda_attn_heads(int n_head, int n_kv_head)
 {
     const int group = n_head / n_kv_head;
@@ -22,10 +24,8 @@ void fxi_cuda_plan_add(fxi_cuda_plan *p, const fxi_cuda_seq *seq, int i, int n_w
     const int most = p->is_wide && n_want > few ? many : few;
     for (int tok = s->n_tok - n_want; tok < s->n_tok; tok += most) {
         const int left = s->n_tok - tok, n_tok = left < most ? left : most;
-        const int seg0 = fxi_attn_first_segment(s->pos + tok, p->window);
-        const int last = s->pos + tok + n_tok - 1;
-        int end = last + 1; // one past the last position that the last token sees
-        if (s->n_pos) end = p->window && p->window < s->n_pos - last ? last + p->window : s->n_pos;
+        const int seg0 = fxi_attn_first(s->pos + tok, p->window) / FXI_ATTN_SEGMENT;
+        const int end = fxi_attn_end(s->pos + tok + n_tok - 1, s->n_pos, p->window);
         tile[p->n_tile++] = (fxi_cuda_tile){.seq = i,
                                             .tok0 = tok,
                                             .n_tok = n_tok,

@@ -44,6 +44,29 @@ FXI_DEVICE tile_job tile_job_of(const fxi_cuda_attn_args &a, const fxi_cuda_tile
     return j;
 }
 
+// A block's job lies in shared memory: its registers are better used otherwise.
+typedef struct tile_share {
+    tile_job job;
+    row_state seg, all;
+} tile_share;
+static_assert(sizeof(tile_share) <= FXI_CUDA_OWN_SHARED_BYTES, "the host reckons with less");
+
+// Has the job of this block ready, whose segments' sums go to acc. False: it has none.
+FXI_DEVICE bool tile_begin(const fxi_cuda_attn_args &a, float *acc, tile_share *share)
+{
+    if ((int)blockIdx.z >= live_count(a.count)) return false;
+    const fxi_cuda_tile &tile = a.tile[blockIdx.z];
+    if ((int)blockIdx.x >= tile.n_range) return false;
+    if (threadIdx.x == 0) {
+        share->job = tile_job_of(a, tile);
+        share->job.acc = acc;
+        share->job.seg = &share->seg;
+        share->job.all = &share->all;
+    }
+    __syncthreads();
+    return true;
+}
+
 // ---- positions ---------------------------------------------------------------------------------
 
 // Positions of a segment, from its first one on. There are none if from >= end.
@@ -53,8 +76,8 @@ typedef struct seg_range {
 
 FXI_DEVICE seg_range token_range(const fxi_cuda_attn_args &a, const tile_job &j, int tok, int pos0)
 {
-    const int from = first_pos(j.pos + tok, a.window) - pos0;
-    const int end = end_pos(j.pos + tok, j.n_pos, a.window) - pos0;
+    const int from = fxi_attn_first(j.pos + tok, a.window) - pos0;
+    const int end = fxi_attn_end(j.pos + tok, j.n_pos, a.window) - pos0;
     const seg_range r = {from > 0 ? from : 0, end < ATTN_SEGMENT ? end : (int)ATTN_SEGMENT};
     return r;
 }

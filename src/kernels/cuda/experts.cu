@@ -53,7 +53,7 @@ FXI_DEVICE float route_sum(const fxi_cuda_route_args &a, int row, const int32_t 
 FXI_KERNEL(route, route, 32)
 {
     const int row = (int)blockIdx.x;
-    if (row >= live_count(a.live, a.n_row)) return;
+    if (row >= live_count(a.count)) return;
     int32_t *chosen = a.chosen + (size_t)row * (size_t)a.n_used;
     expert_logit last = {-minus_inf(), -1};
     float max = 0;
@@ -76,7 +76,7 @@ FXI_CUDA_KERNEL(fxi_cuda_route);
 // A thread per expert: it counts its choices and, when all know where they begin, lists them.
 FXI_KERNEL(place, place, 256)
 {
-    const int n = live_count(a.live, a.n_row) * a.n_used, tid = (int)threadIdx.x;
+    const int n = live_count(a.count) * a.n_used, tid = (int)threadIdx.x;
     for (int e = tid; e < a.n_expert; e += 256) {
         int count = 0;
         for (int i = 0; i < n; i++) count += a.chosen[i] == e;
@@ -103,7 +103,7 @@ FXI_CUDA_KERNEL(fxi_cuda_place);
 FXI_KERNEL(gather, gather, 256)
 {
     const int place = (int)blockIdx.x, n = a.n;
-    if (place >= live_count(a.live, a.n_place)) return;
+    if (place >= live_count(a.count)) return;
     const size_t to = (size_t)place * (size_t)n, from = (size_t)a.place_row[place] * (size_t)n;
     for (int i = (int)threadIdx.x; i < n; i += 256) {
         if (a.to.x) a.to.x[to + i] = a.from.x[from + i];
@@ -122,7 +122,7 @@ FXI_CUDA_KERNEL(fxi_cuda_gather);
 FXI_KERNEL(combine, combine, 256)
 {
     const int row = (int)blockIdx.x;
-    if (row >= live_count(a.live, a.n_row)) return;
+    if (row >= live_count(a.count)) return;
     const size_t dim = (size_t)a.dim, c0 = (size_t)row * (size_t)a.n_used;
     float of_shared = 1;
     if (a.shared && a.shared_gate)

@@ -22,7 +22,7 @@ FXI_DEVICE float activate(int act, float x)
 FXI_KERNEL(join, join, 256)
 {
     const int row = (int)blockIdx.x;
-    if (row >= live_count(a.live, a.n_row)) return;
+    if (row >= live_count(a.count)) return;
     const size_t at = (size_t)row * (size_t)a.n;
     const size_t bias = a.row_expert ? (size_t)a.row_expert[row] * (size_t)a.n : 0;
     for (int i = (int)threadIdx.x; i < a.n; i += 256) {

@@ -4,6 +4,7 @@
 // A block has a panel (16 outputs) x 8 rows. Its 8 warps share out tiles of 32 along k, 32 of them
 // at a time, and leave their sums in shared memory; then 128 threads have an output of a row each.
 #include "kernels/cuda/cuda_format.h"
+#include "kernels/cuda/cuda_launch.h"
 
 enum { TILES_AT_A_TIME = 32, TILES_OF_WARP = 4 };
 
@@ -93,16 +94,4 @@ template <int type> FXI_DEVICE void linear_blocks(const fxi_cuda_linear_args &a,
     }                                                                                \
     FXI_CUDA_KERNEL(fxi_cuda_linear_##name);
 
-BLOCK_LINEAR(Q4_0, q4_0)
-BLOCK_LINEAR(Q4_1, q4_1)
-BLOCK_LINEAR(Q5_0, q5_0)
-BLOCK_LINEAR(Q5_1, q5_1)
-BLOCK_LINEAR(Q8_0, q8_0)
-BLOCK_LINEAR(Q2_K, q2_k)
-BLOCK_LINEAR(Q3_K, q3_k)
-BLOCK_LINEAR(Q4_K, q4_k)
-BLOCK_LINEAR(Q5_K, q5_k)
-BLOCK_LINEAR(Q6_K, q6_k)
-BLOCK_LINEAR(IQ4_NL, iq4_nl)
-BLOCK_LINEAR(IQ4_XS, iq4_xs)
-BLOCK_LINEAR(MXFP4, mxfp4)
+FXI_CUDA_BLOCK_TYPES(BLOCK_LINEAR)

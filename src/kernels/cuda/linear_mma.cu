@@ -21,14 +21,6 @@ typedef struct mma_job {
     int n_in, row0, row_end;
 } mma_job;
 
-template <bool B16> FXI_DEVICE void mma_step(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    if (B16)
-        ptx_mma_bf16(d, a, b);
-    else
-        ptx_mma_f16(d, a, b);
-}
-
 // Numbers k .. k + 7 of a row of activations whose rows are not aligned, or end within 32 of them.
 FXI_DEVICE uint4 odd_eight(const uint16_t *x, int k, int n_in)
 {
@@ -64,22 +56,20 @@ FXI_DEVICE void slice_sums(const mma_job &j, int slice, float (*acc)[4])
 #pragma unroll
         for (int n = 0; n < N; n++) {
             const uint32_t b0[2] = {v[n].x, v[n].y}, b1[2] = {v[n].z, v[n].w};
-            mma_step<B16>(acc[n], a0, b0);
-            mma_step<B16>(acc[n], a1, b1);
+            tensor_step<B16>(acc[n], a0, b0);
+            tensor_step<B16>(acc[n], a1, b1);
         }
     }
 }
 
-template <bool B16>
-FXI_DEVICE mma_job mma_job_of(const fxi_cuda_linear_args &a, int panel, int *begin)
+// The job of this block: row0 is the first row of its expert.
+template <bool B16> FXI_DEVICE mma_job mma_job_of(const fxi_cuda_linear_args &a, int panel)
 {
-    const int expert = (int)blockIdx.z;
+    const row_range rows = expert_rows(a);
     const size_t panel_bytes = (size_t)((a.w.n_in + 31) / 32) * 1024;
-    mma_job j = {(const char *)a.w.data + (size_t)expert * a.expert_bytes +
-                     (size_t)panel * panel_bytes,
-                 B16 ? a.a.b16 : a.a.f16, a.w.n_in, 0,
-                 a.range ? a.range[expert + 1] : live_count(a.live, a.n_row)};
-    *begin = a.range ? a.range[expert] : 0;
+    const mma_job j = {(const char *)a.w.data + (size_t)blockIdx.z * a.expert_bytes +
+                           (size_t)panel * panel_bytes,
+                       B16 ? a.a.b16 : a.a.f16, a.w.n_in, rows.begin, rows.end};
     return j;
 }
 
@@ -124,10 +114,8 @@ FXI_DEVICE void part_rows(const fxi_cuda_linear_args &a, const mma_job &j, mma_p
 template <bool B16, int N>
 FXI_DEVICE void linear_part(const fxi_cuda_linear_args &a, mma_part<N> &part)
 {
-    int begin;
-    mma_job j = mma_job_of<B16>(a, (int)blockIdx.x, &begin);
-    for (j.row0 = begin + (int)blockIdx.y * 8 * N; j.row0 < j.row_end;
-         j.row0 += (int)gridDim.y * 8 * N)
+    mma_job j = mma_job_of<B16>(a, (int)blockIdx.x);
+    for (j.row0 += (int)blockIdx.y * 8 * N; j.row0 < j.row_end; j.row0 += (int)gridDim.y * 8 * N)
         if (j.n_in % 32 == 0)
             part_rows<B16, N, true>(a, j, part);
         else
@@ -160,9 +148,8 @@ template <bool B16> FXI_DEVICE void linear_many(const fxi_cuda_linear_args &a)
 {
     const int panel = (int)blockIdx.x * MANY_WARPS + (int)threadIdx.x / 32, step = (int)gridDim.y;
     if (panel * 16 >= a.w.n_out) return;
-    int begin;
-    mma_job j = mma_job_of<B16>(a, panel, &begin);
-    for (j.row0 = begin + (int)blockIdx.y * 8 * MANY; j.row0 < j.row_end; j.row0 += step * 8 * MANY)
+    mma_job j = mma_job_of<B16>(a, panel);
+    for (j.row0 += (int)blockIdx.y * 8 * MANY; j.row0 < j.row_end; j.row0 += step * 8 * MANY)
         if (j.n_in % 32 == 0)
             many_rows<B16, true>(a, j, panel);
         else

@@ -7,10 +7,10 @@
 //
 // A thread's sums never leave it: of the part in registers, of the segment in shared memory, of the
 // row in a.out.
+#include "kernels/cuda/cuda_launch.h"
 #include "kernels/cuda/cuda_mma.h"
 
 enum { MANY_ROW = FXI_CUDA_WIDE_ROW };
-static_assert(sizeof(tile_job) <= FXI_CUDA_OWN_SHARED_BYTES, "the host reckons with less");
 
 // How a position's row lies in shared memory, so that the lanes of a load meet in no bank: keys are
 // read 64 bytes of two positions at a time, values 16 bytes of eight.
@@ -48,8 +48,8 @@ FXI_DEVICE many_state state_new(void)
 
 FXI_DEVICE seg_range seen_range(const fxi_cuda_attn_args &a, const tile_job &j, int tok0, int tok1)
 {
-    const seg_range r = {first_pos(j.pos + tok0, a.window),
-                         end_pos(j.pos + tok1, j.n_pos, a.window)};
+    const seg_range r = {fxi_attn_first(j.pos + tok0, a.window),
+                         fxi_attn_end(j.pos + tok1, j.n_pos, a.window)};
     return r;
 }
 
@@ -89,7 +89,7 @@ FXI_DEVICE void part_copy(const fxi_kv_view &v, const char *plane, int first, co
     for (int i = 0; i < n * PART_TOK / ATTN_THREAD; i++) {
         const int k = i * ATTN_THREAD + thread, row = k / n, piece = k % n;
         const int pos = clamp_pos(first + row, seen);
-        const char *from = v.table ? part_row<true>(v, plane, pos) : part_row<false>(v, plane, pos);
+        const char *from = plane + (v.table ? tok_bytes<true>(v, pos) : tok_bytes<false>(v, pos));
         ptx_async_copy16(to + row * row_bytes + piece * 16, from + piece * 16);
     }
     ptx_async_commit();
@@ -314,20 +314,14 @@ FXI_DEVICE void attention_many(const fxi_cuda_attn_args &a, unsigned char *share
     if (tile.n_range == 1) rows_end<HEAD>(a, j, k, all);
 }
 
-#define PREFILL_MMA(name, B16, HEAD)                                  \
-    FXI_KERNEL_FOR(attn_##name##_##HEAD##_many, attn, ATTN_THREAD, 2) \
-    {                                                                 \
-        __shared__ tile_job job;                                      \
-        FXI_DYNAMIC_SHARED(shared);                                   \
-        attention_many<B16, HEAD>(a, shared, &job);                   \
-    }                                                                 \
-    FXI_CUDA_KERNEL(fxi_cuda_attn_##name##_##HEAD##_many)
+#define PREFILL_MMA(type, name, HEAD)                                  \
+    FXI_KERNEL_FOR(attn_##name##_##HEAD##_many, attn, ATTN_THREAD, 2)  \
+    {                                                                  \
+        __shared__ tile_job job;                                       \
+        FXI_DYNAMIC_SHARED(shared);                                    \
+        attention_many<FXI_##type == FXI_BF16, HEAD>(a, shared, &job); \
+    }                                                                  \
+    FXI_CUDA_KERNEL(fxi_cuda_attn_##name##_##HEAD##_many);
 
-PREFILL_MMA(f16, false, 64);
-PREFILL_MMA(f16, false, 80);
-PREFILL_MMA(f16, false, 96);
-PREFILL_MMA(f16, false, 128);
-PREFILL_MMA(bf16, true, 64);
-PREFILL_MMA(bf16, true, 80);
-PREFILL_MMA(bf16, true, 96);
-PREFILL_MMA(bf16, true, 128);
+FXI_CUDA_WIDE_HEADS(PREFILL_MMA, F16, f16)
+FXI_CUDA_WIDE_HEADS(PREFILL_MMA, BF16, bf16)

@@ -35,7 +35,7 @@ FXI_DEVICE void rotate_heads(const fxi_cuda_rope_store_args &a, int row, float *
 FXI_KERNEL(rope_store, rope_store, 256)
 {
     const int row = (int)blockIdx.x, n_q = a.n_head * a.head_dim, n_kv = a.n_kv_head * a.head_dim;
-    if (row >= live_count(a.live, a.n_row)) return;
+    if (row >= live_count(a.count)) return;
     float *q = a.q + (size_t)row * n_q, *k = a.k + (size_t)row * n_kv,
           *v = a.v + (size_t)row * n_kv;
     add_bias(q, a.q_bias, n_q);

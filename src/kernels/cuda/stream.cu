@@ -7,7 +7,7 @@
 FXI_KERNEL(embed, embed, 256)
 {
     const int row = (int)blockIdx.x, n = a.table.n_in;
-    if (row >= live_count(a.live, a.n_row)) return;
+    if (row >= live_count(a.count)) return;
     const int token = a.token[row];
     for (int i = (int)threadIdx.x; i < n; i += 256)
         act_put(a.out, row, n, i, table_number(a.table, token, i));
@@ -49,7 +49,7 @@ FXI_KERNEL(add_norm, add_norm, 256)
 {
     __shared__ norm_stats shared;
     const int row = (int)blockIdx.x;
-    if (row >= live_count(a.live, a.n_row)) return;
+    if (row >= live_count(a.count)) return;
     float *x = a.x + (size_t)(a.x_row ? a.x_row[row] : row) * (size_t)a.dim;
     for (int i = (int)threadIdx.x; a.kind == FXI_CUDA_STREAM_BEGIN && i < a.dim; i += 256) {
         float v = x[i] * a.embd_scale;
@@ -73,7 +73,7 @@ FXI_CUDA_KERNEL(fxi_cuda_add_norm);
 FXI_KERNEL(rows, rows, 256)
 {
     const int row = (int)blockIdx.x;
-    if (row >= live_count(a.live, a.n_row)) return;
+    if (row >= live_count(a.count)) return;
     const float *x = a.x + (size_t)(a.from ? a.from[row] : row) * (size_t)a.n;
     for (int i = (int)threadIdx.x; i < a.n; i += 256) act_put(a.out, row, a.n, i, x[i]);
 }
@@ -81,7 +81,7 @@ FXI_CUDA_KERNEL(fxi_cuda_rows);
 
 FXI_KERNEL(add_ranks, add_ranks, 256)
 {
-    const size_t n = (size_t)a.n, rank = (size_t)a.n_row * n, at = blockIdx.x * n;
+    const size_t n = (size_t)a.n, rank = (size_t)a.count.most * n, at = blockIdx.x * n;
     for (size_t i = threadIdx.x; i < n; i += 256) {
         float sum = a.from[at + i];
         for (size_t k = 1; k < (size_t)a.n_rank; k++) sum += a.from[k * rank + at + i];
@@ -93,7 +93,7 @@ FXI_CUDA_KERNEL(fxi_cuda_add_ranks);
 FXI_KERNEL(logits, logits, 256)
 {
     const int row = (int)blockIdx.x;
-    if (row >= live_count(a.live, a.n_row)) return;
+    if (row >= live_count(a.count)) return;
     float *y = a.y + (size_t)row * (size_t)a.n;
     for (int i = (int)threadIdx.x; i < a.n; i += 256) {
         const float v = (a.bias ? y[i] + a.bias[i] : y[i]) * a.scale;
@@ -128,7 +128,7 @@ FXI_KERNEL(argmax, argmax, 256)
 {
     __shared__ best_number warps[8];
     const int row = (int)blockIdx.x, lane = (int)threadIdx.x % 32;
-    if (row >= live_count(a.live, a.n_row)) return;
+    if (row >= live_count(a.count)) return;
     const float *y = a.y + (size_t)row * (size_t)a.n;
     best_number best = {minus_inf(), a.n};
     for (int i = (int)threadIdx.x; i < a.n; i += 256) {

@@ -310,20 +310,21 @@ static size_t row_at(const fxi_attn *a, int row)
 // The segments that it attends to some of: from this one on ..
 static int row_first_segment(const fxi_attn *a, int row)
 {
-    return fxi_attn_first(a, row / a->group) / FXI_ATTN_SEGMENT;
+    return fxi_attn_first(a->pos + row / a->group, a->window) / FXI_ATTN_SEGMENT;
 }
 
 // .. up to, not including, this one.
 static int row_end_segment(const fxi_attn *a, int row)
 {
-    return fxi_attn_n_segment(fxi_attn_end(a, row / a->group));
+    return fxi_attn_n_segment(fxi_attn_end(a->pos + row / a->group, a->n_pos, a->window));
 }
 
 // The partial result of a segment for a query row that attends to some of it.
 static void row_segment(const fxi_attn *a, int row, int segment, float *part)
 {
-    int pos = segment * FXI_ATTN_SEGMENT, tok = row / a->group;
-    int from = fxi_attn_first(a, tok) - pos, end = fxi_attn_end(a, tok) - pos;
+    const int pos = segment * FXI_ATTN_SEGMENT, at = a->pos + row / a->group;
+    const int from = fxi_attn_first(at, a->window) - pos;
+    const int end = fxi_attn_end(at, a->n_pos, a->window) - pos;
     float *q = a->scratch + a->head_dim;
     for (int d = 0; d < a->head_dim; d++) q[d] = a->q[row_at(a, row) + (size_t)d] * a->scale;
     part_segment(a, q, pos, from > 0 ? from : 0, end < FXI_ATTN_SEGMENT ? end : FXI_ATTN_SEGMENT,

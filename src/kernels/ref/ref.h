@@ -4,7 +4,7 @@
 #define FXI_KERNELS_REF_H
 
 #include "kernels/kernels.h"
-#include "kernels/probe_loops.h"
+#include "kernels/probe.h"
 
 extern const fxi_probe_loops fxi_probe_loops_ref;
 extern const fxi_kernels fxi_kernels_ref;

@@ -1,5 +1,6 @@
 // compute.c - rows, linear layers and the first half of feed-forward blocks, in parallel.
 #include "model/host/compute.h"
+#include "kernels/attn_range.h"
 #include "kernels/linear.h"
 
 #include <stdatomic.h>
@@ -267,7 +268,7 @@ static int64_t block_cost(const fxi_attn_block *b)
 
 static size_t parts_per_head(const fxi_attn_pass *p, const fxi_attn_block *b)
 {
-    return (size_t)block_segments(b) * (size_t)b->n_tok * (size_t)(p->n_head / p->n_kv_head);
+    return (size_t)block_segments(b) * (size_t)b->n_tok * (size_t)p->call.group;
 }
 
 // How many partial results there is room for. A KV head of a block is worth splitting on its own if
@@ -305,24 +306,18 @@ void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_bloc
     const int most_heads = n_kv < FXI_ATTN_MAX_TOK ? n_kv : FXI_ATTN_MAX_TOK;
     int64_t total = 0;
     for (int i = 0; i < p->n_block; i++) {
-        block[i].segment0 = fxi_attn_first_segment(block[i].pos, p->window);
+        block[i].segment0 = fxi_attn_first(block[i].pos, p->call.window) / FXI_ATTN_SEGMENT;
         total += block_cost(&block[i]) * p->n_kv_head;
     }
     planner pl = {.p = p,
                   .share = total / (ITEMS_PER_THREAD * n_thread) + 1,
                   .cuts = n_thread > 1,
-                  .capacity = part_capacity(c, p->n_head, p->n_kv_head, p->ctx_tok)};
+                  .capacity = part_capacity(c, p->call.n_head, p->n_kv_head, p->ctx_tok)};
     p->n_item = 0;
     p->is_cut = false;
     for (int i = 0; i < p->n_block; i++) {
         fxi_attn_block *b = &block[i];
-        *b = (fxi_attn_block){.view = b->view,
-                              .row = b->row,
-                              .n_tok = b->n_tok,
-                              .pos = b->pos,
-                              .n_pos = b->n_pos,
-                              .segment0 = b->segment0,
-                              .item0 = p->n_item};
+        b->item0 = p->n_item;
         b->part0 = pl.used;
         if (b->n_tok > 1 || !plan_items(&pl, b, most_heads)) plan_items(&pl, b, 1);
         if (b->n_range > 1) pl.used += parts_per_head(p, b) * (size_t)p->n_kv_head;
@@ -359,32 +354,24 @@ size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head,
 static fxi_attn kernel_call(const fxi_attn_pass *p, const fxi_attn_block *b, int kv_head,
                             int n_kv_head, float *scratch)
 {
-    size_t row = (size_t)b->row * (size_t)p->n_head * (size_t)p->head_dim;
-    return (fxi_attn){
-        .view = fxi_kv_layer(&b->view, p->layer),
-        .kv_type = p->kv_type,
-        .kv_head = kv_head,
-        .n_kv_head = n_kv_head,
-        .n_head = p->n_head,
-        .head_dim = p->head_dim,
-        .group = p->n_head / p->n_kv_head,
-        .n_tok = b->n_tok,
-        .pos = b->pos,
-        .n_pos = b->n_pos,
-        .q = p->q + row,
-        .out = p->out + row,
-        .window = p->window,
-        .softcap = p->softcap,
-        .sink = p->sink,
-        .scale = p->scale,
-        .scratch = scratch,
-    };
+    fxi_attn a = p->call;
+    const size_t row = (size_t)b->row * (size_t)a.n_head * (size_t)a.head_dim;
+    a.view = fxi_kv_layer(&b->view, p->layer);
+    a.kv_head = kv_head;
+    a.n_kv_head = n_kv_head;
+    a.n_tok = b->n_tok;
+    a.pos = b->pos;
+    a.n_pos = b->n_pos;
+    a.q += row;
+    a.out += row;
+    a.scratch = scratch;
+    return a;
 }
 
 static float *block_parts(const attn_job *job, const fxi_attn_block *b, int kv_head)
 {
     size_t at = b->part0 + parts_per_head(job->pass, b) * (size_t)kv_head;
-    return job->part + at * fxi_attn_part_floats(job->pass->head_dim);
+    return job->part + at * fxi_attn_part_floats(job->pass->call.head_dim);
 }
 
 // The last block whose items begin at or before this one.
@@ -479,7 +466,7 @@ static void run_items(attn_job *job, int n_item,
 void fxi_compute_attention(const fxi_compute *c, const fxi_attn_pass *p)
 {
     attn_job job = {.c = c, .pass = p};
-    job.scratch_floats = scratch_per_thread(p->n_head, p->n_kv_head, p->head_dim);
+    job.scratch_floats = scratch_per_thread(p->call.n_head, p->n_kv_head, p->call.head_dim);
     job.part = p->scratch + job.scratch_floats * (size_t)fxi_pool_n_thread(c->pool);
     run_items(&job, p->n_item, attend_item);
     if (p->is_cut) run_items(&job, p->n_block * p->n_kv_head, merge_item);

@@ -79,16 +79,12 @@ typedef struct fxi_attn_pass {
     int n_block;
     int n_item;  // set by the plan
     bool is_cut; // set by the plan: some items are ranges of segments, to be merged afterwards
-    int layer, n_head, n_kv_head, head_dim;
+    int layer, n_kv_head;
     int ctx_tok; // most positions of a sequence
-    int window;  // positions that a token sees, itself included; 0: all
-    fxi_dtype kv_type;
-    float scale;
-    float softcap;     // 0: none
-    const float *sink; // [n_head]; NULL: none
-    const float *q;    // [n_tok][n_head][head_dim]
-    float *out;        // same shape
-    float *scratch;    // fxi_compute_attn_scratch floats
+    // What all calls have in common; q and out: of the batch's first token. Without a view, tokens
+    // and KV heads, which are an item's, and scratch, which is a thread's.
+    fxi_attn call;
+    float *scratch; // fxi_compute_attn_scratch floats
 } fxi_attn_pass;
 
 // How many tokens of a prompt a block should have, in a batch of n_tok.

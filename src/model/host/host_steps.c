@@ -58,24 +58,30 @@ static void norm_row_runs(const fxi_host *h, const fxi_rownorm *norm, const floa
     }
 }
 
-// mid = the first half of a feed-forward block over the rows of a.
-static void feed_rows(fxi_host *h, const fxi_ffn *f, const fxi_act *a)
+// mid = the first halves of feed-forward blocks over rows of a, as `down` reads it.
+static void feed_parts(fxi_host *h, const fxi_act *a, const fxi_ffn_part *part, int n_part,
+                       const fxi_linear *down)
 {
     const fxi_act mid = mid_act(h);
+    fxi_compute_ffn(&h->compute, &(fxi_ffn_pass){.a = a,
+                                                 .part = part,
+                                                 .n_part = n_part,
+                                                 .n_tok = h->n_row,
+                                                 .act = h->m->rules.act,
+                                                 .y = fxi_linear_reads_q8(down) ? NULL : h->s.mid,
+                                                 .q8 = &mid,
+                                                 .scratch = h->s.ffn});
+}
+
+// The same over all rows of a.
+static void feed_rows(fxi_host *h, const fxi_ffn *f, const fxi_act *a)
+{
     const fxi_ffn_part part = {.gate = f->gate.w.data ? &f->gate.w : NULL,
                                .up = &f->up.w,
                                .gate_bias = f->gate.b,
                                .up_bias = f->up.b,
                                .n_tok = h->n_row};
-    fxi_compute_ffn(&h->compute,
-                    &(fxi_ffn_pass){.a = a,
-                                    .part = &part,
-                                    .n_part = 1,
-                                    .n_tok = h->n_row,
-                                    .act = h->m->rules.act,
-                                    .y = fxi_linear_reads_q8(&f->down.w) ? NULL : h->s.mid,
-                                    .q8 = &mid,
-                                    .scratch = h->s.ffn});
+    feed_parts(h, a, &part, 1, &f->down.w);
 }
 
 // ---- a mixture of experts ----------------------------------------------------------------------
@@ -164,21 +170,12 @@ static int list_experts(const fxi_host *h)
 static void run_chosen(fxi_host *h)
 {
     const fxi_host_buffers *s = &h->s;
-    const fxi_rules *r = &h->m->rules;
     const fxi_act a = {.x = s->ex, .q = s->ex_q, .d = s->ex_d, .sum = s->ex_sum};
     const fxi_act mid = mid_act(h);
     place_choices(h);
-    fxi_compute_rows(&h->compute, h->n_row * r->n_used, gather_place, h);
+    fxi_compute_rows(&h->compute, h->n_row * h->m->rules.n_used, gather_place, h);
     const int n = list_experts(h);
-    const bool q8 = fxi_linear_reads_q8(&h->experts->down.w[0]);
-    fxi_compute_ffn(&h->compute, &(fxi_ffn_pass){.a = &a,
-                                                 .part = s->part,
-                                                 .n_part = n,
-                                                 .n_tok = h->n_row,
-                                                 .act = r->act,
-                                                 .y = q8 ? NULL : s->mid,
-                                                 .q8 = &mid,
-                                                 .scratch = s->ffn});
+    feed_parts(h, &a, s->part, n, &h->experts->down.w[0]);
     fxi_compute_linear(&h->compute, &mid, s->job, n);
 }
 
@@ -265,16 +262,17 @@ static fxi_attn_pass make_attn_pass(fxi_host *h, bool windowed)
     const int kv_group = windowed ? s->kv.n_group - 1 : 0;
     fxi_attn_pass a = {
         .n_block = index_batch(h, kv_group, h->s.block[windowed]),
-        .n_head = s->n_head,
         .n_kv_head = s->n_kv_head,
-        .head_dim = s->head_dim,
         .ctx_tok = m->ctx_tok,
-        .window = windowed ? m->rules.window : 0,
-        .kv_type = m->model.kv_type,
-        .scale = m->rules.attn_scale,
-        .softcap = m->rules.attn_cap,
-        .q = h->s.q,
-        .out = h->s.att,
+        .call = {.kv_type = m->model.kv_type,
+                 .n_head = s->n_head,
+                 .head_dim = s->head_dim,
+                 .group = s->n_head / s->n_kv_head,
+                 .window = windowed ? m->rules.window : 0,
+                 .softcap = m->rules.attn_cap,
+                 .q = h->s.q,
+                 .out = h->s.att,
+                 .scale = m->rules.attn_scale},
         .scratch = h->s.attn,
     };
     fxi_compute_attn_plan(&h->compute, &a, h->s.block[windowed]);
@@ -303,11 +301,10 @@ static void keep_attn_rows(fxi_host *h, fxi_attn_pass *attn, fxi_attn_block *blo
         while (next < h->n_row && h->x_row[next] < b.row) next++;
         const int skip = next < h->n_row ? h->x_row[next] - b.row : b.n_tok;
         if (skip >= b.n_tok) continue;
-        block[n++] = (fxi_attn_block){.view = b.view,
-                                      .row = b.row + skip,
-                                      .n_tok = b.n_tok - skip,
-                                      .pos = b.pos + skip,
-                                      .n_pos = b.n_pos};
+        b.row += skip;
+        b.n_tok -= skip;
+        b.pos += skip;
+        block[n++] = b;
     }
     attn->n_block = n;
     fxi_compute_attn_plan(&h->compute, attn, block);
@@ -349,22 +346,12 @@ static void scale_numbers(const fxi_host *h, float *x, int n, float by)
     if (by != 1) h->compute.k->scale(x, by, n);
 }
 
-static void look_up_row(const fxi_host *h, int row, float *x)
-{
-    const fxi_rows *e = &h->m->embd;
-    const size_t token = (size_t)h->batch->token[row];
-    if (e->data)
-        fxi_row_to_f32(e->type, e->data + token * e->row_bytes, (size_t)e->n_elem, x);
-    else
-        fxi_linear_row(&h->m->tied, (int)token, x);
-}
-
 static void narrow_row(void *arg, int row)
 {
     const fxi_host *h = arg;
     const fxi_linear *w = &h->m->embd_in;
     float *x = h->s.narrow + (size_t)row * (size_t)w->n_in;
-    look_up_row(h, row, x);
+    fxi_linear_row(&h->m->embd, h->batch->token[row], x);
     if (fxi_linear_reads_q8(w)) quant_row(h, x, w->n_in, row);
 }
 
@@ -374,13 +361,12 @@ static void embed_row(void *arg, int row)
     const fxi_transformer *m = h->m;
     const size_t dim = (size_t)m->model.shape.dim;
     float *x = h->s.x + (size_t)row * dim;
-    if (!m->embd_in.data) look_up_row(h, row, x);
+    if (!m->embd_in.data) fxi_linear_row(&h->m->embd, h->batch->token[row], x);
     scale_numbers(h, x, (int)dim, m->rules.embd_scale);
     if (m->token_type) h->compute.k->add(x, m->token_type, (int)dim);
     if (m->positions.data) {
-        const fxi_rows *r = &m->positions;
         float *wide = h->s.h + (size_t)row * dim; // free until the norm
-        fxi_row_to_f32(r->type, r->data + (size_t)h->s.tok_pos[row] * r->row_bytes, dim, wide);
+        fxi_linear_row(&m->positions, h->s.tok_pos[row], wide);
         h->compute.k->add(x, wide, (int)dim);
     }
     norm_row(h, x, row);
@@ -512,7 +498,7 @@ fx_status fxi_host_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
     fxi_attn_pass *a = &h->attn[l->is_windowed];
     h->layer = l;
     a->layer = l->kv_layer;
-    a->sink = l->sink;
+    a->call.sink = l->sink;
     fxi_compute_attention(&h->compute, a);
     if (h->x_row || fxi_linear_reads_q8(&l->o.w)) each_row(h, attn_out_row);
     return FX_OK;

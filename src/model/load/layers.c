@@ -11,46 +11,46 @@ static fxi_tensor_key weight_key(const char *name, int layer)
     return (fxi_tensor_key){name, layer, false};
 }
 
-static bool has_weight(const fxi_loading *l, const char *name, int layer)
+static bool has_weight(const fxi_loader *l, const char *name, int layer)
 {
-    return fxi_loader_find(l->ld, weight_key(name, layer)) != NULL;
+    return fxi_loader_find(l, weight_key(name, layer)) != NULL;
 }
 
 // The bias of matrix m, if the file has one; otherwise *out is NULL.
-static fx_status load_bias(fxi_loading *l, const fxi_part_of *m, float **out, fx_error *err)
+static fx_status load_bias(fxi_loader *l, const fxi_part_of *m, float **out, fx_error *err)
 {
     fxi_part_of b = *m;
     b.key.is_bias = true;
     b.n_in = b.n_col = b.col0 = 0;
     *out = NULL;
-    return fxi_loader_find(l->ld, b.key) ? fxi_load_vector(l->ld, &b, out, err) : FX_OK;
+    return fxi_loader_find(l, b.key) ? fxi_load_vector(l, &b, out, err) : FX_OK;
 }
 
-static fx_status load_affine(fxi_loading *l, const fxi_part_of *m, fxi_affine *out, fx_error *err)
+static fx_status load_affine(fxi_loader *l, const fxi_part_of *m, fxi_affine *out, fx_error *err)
 {
-    FX_TRY(fxi_load_linear(l->ld, m, &out->w, err));
+    FX_TRY(fxi_load_linear(l, m, &out->w, err));
     return load_bias(l, m, &out->b, err);
 }
 
 // This device's part of the n_ffn numbers between the halves of a feed-forward block, as the blocks
 // of the second half's type allow. FX_EINVAL: there are too few.
-static fx_status cut_ffn(const fxi_loading *l, fxi_tensor_key down, int n_ffn, int *first,
+static fx_status cut_ffn(const fxi_loader *l, fxi_tensor_key down, int n_ffn, int *first,
                          int *count, fx_error *err)
 {
     enum { EVEN_UNIT = 32 }; // of floats, where there are enough
-    const fxi_gguf_tensor *t = fxi_loader_find(l->ld, down);
+    const fxi_gguf_tensor *t = fxi_loader_find(l, down);
     int unit = t ? (int)t->type->block_elems : 1;
-    if (unit == 1 && n_ffn / l->ld->cut.n_rank >= EVEN_UNIT) unit = EVEN_UNIT;
-    fxi_cut_range(l->ld->cut, n_ffn, unit, first, count);
+    if (unit == 1 && n_ffn / l->cut.n_rank >= EVEN_UNIT) unit = EVEN_UNIT;
+    fxi_cut_range(l->cut, n_ffn, unit, first, count);
     if (*count > 0) return FX_OK;
     return fxi_fail(err, FX_EINVAL,
                     "%s: %d devices cannot share out the %d numbers of a feed-forward block",
-                    fxi_gguf_name(l->ld->g), l->ld->cut.n_rank, n_ffn);
+                    fxi_gguf_name(l->g), l->cut.n_rank, n_ffn);
 }
 
 // This device's part of a feed-forward block of n_ffn numbers; name: of gate, up and down. Without
 // a tensor of the gate, up's has the gate's rows before its own.
-static fx_status load_ffn(fxi_loading *l, int layer, const char *const name[3], int n_ffn,
+static fx_status load_ffn(fxi_loader *l, int layer, const char *const name[3], int n_ffn,
                           fxi_ffn *out, fx_error *err)
 {
     const int dim = l->m->model.shape.dim;
@@ -73,15 +73,15 @@ static fx_status load_ffn(fxi_loading *l, int layer, const char *const name[3], 
 }
 
 // A norm of runs of n numbers, each with n_w / n weights of its own.
-static fx_status load_norm(fxi_loading *l, const fxi_part_of *m, int n, fxi_rownorm *out,
+static fx_status load_norm(fxi_loader *l, const fxi_part_of *m, int n, fxi_rownorm *out,
                            fx_error *err)
 {
     *out = (fxi_rownorm){.n = n, .step = m->n_slice || m->n_out > n ? n : 0};
-    FX_TRY(fxi_load_vector(l->ld, m, &out->w, err));
+    FX_TRY(fxi_load_vector(l, m, &out->w, err));
     return l->m->rules.norm == FXI_NORM_LAYER ? load_bias(l, m, &out->b, err) : FX_OK;
 }
 
-static fx_status load_stream_norm(fxi_loading *l, const char *name, int layer, fxi_rownorm *out,
+static fx_status load_stream_norm(fxi_loader *l, const char *name, int layer, fxi_rownorm *out,
                                   fx_error *err)
 {
     const int dim = l->m->model.shape.dim;
@@ -92,7 +92,7 @@ static fx_status load_stream_norm(fxi_loading *l, const char *name, int layer, f
 // ---- norms of a layer --------------------------------------------------------------------------
 
 // A norm after the feed-forward block is what the next layer reads, or the model's last norm.
-static fx_status load_post_norms(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+static fx_status load_post_norms(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
 {
     fxi_transformer *m = l->m;
     const fxi_family *f = l->family;
@@ -104,7 +104,7 @@ static fx_status load_post_norms(fxi_loading *l, int i, fxi_layer *out, fx_error
                             is_last ? &m->out_norm : &out[1].attn_in, err);
 }
 
-static fx_status load_layer_norms(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+static fx_status load_layer_norms(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
 {
     const fxi_family *f = l->family;
     if (l->m->rules.is_post_norm) return load_post_norms(l, i, out, err);
@@ -128,13 +128,13 @@ static fx_status load_layer_norms(fxi_loading *l, int i, fxi_layer *out, fx_erro
 }
 
 // How many rows of each head of queries and keys get another order.
-static int turned_rows(const fxi_loading *l)
+static int turned_rows(const fxi_loader *l)
 {
     return l->family->rope == FXI_ROPE_HALVES ? 2 * l->m->rope[0].n_pair : 0;
 }
 
 // The norm of queries or keys.
-static fx_status load_head_norm(fxi_loading *l, const char *name, int i, fxi_head_range heads,
+static fx_status load_head_norm(fxi_loader *l, const char *name, int i, fxi_head_range heads,
                                 fxi_rownorm *out, fx_error *err)
 {
     const int head_dim = l->m->model.shape.head_dim;
@@ -166,7 +166,7 @@ typedef struct heads_of {
     fxi_affine *dst;
 } heads_of;
 
-static fx_status load_heads(fxi_loading *l, int i, const heads_of *h, fx_error *err)
+static fx_status load_heads(fxi_loader *l, int i, const heads_of *h, fx_error *err)
 {
     const fxi_model_shape *s = &l->m->model.shape;
     const bool fused = has_weight(l, "attn_qkv", i);
@@ -182,7 +182,7 @@ static fx_status load_heads(fxi_loading *l, int i, const heads_of *h, fx_error *
     return load_affine(l, &m, h->dst, err);
 }
 
-static fx_status load_attention(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+static fx_status load_attention(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
 {
     const fxi_model_shape *s = &l->m->model.shape;
     const fxi_head_range q = fxi_rules_heads(l), kv = fxi_rules_kv_heads(l);
@@ -195,7 +195,7 @@ static fx_status load_attention(fxi_loading *l, int i, fxi_layer *out, fx_error 
     FX_TRY(load_head_norm(l, "attn_k_norm", i, kv, &out->k_norm, err));
     const fxi_part_of sinks = {
         .key = weight_key("attn_sinks", i), .n_out = q.n, .n_row = q.all, .row0 = q.first};
-    if (l->family->flags & FXI_SINKS) FX_TRY(fxi_load_vector(l->ld, &sinks, &out->sink, err));
+    if (l->family->flags & FXI_SINKS) FX_TRY(fxi_load_vector(l, &sinks, &out->sink, err));
     const int n_in = q.n * s->head_dim;
     const fxi_part_of o = {.key = weight_key("attn_output", i),
                            .n_in = n_in,
@@ -220,7 +220,7 @@ typedef struct expert_part {
 // This device's part [first, first + n) of the numbers between the halves of an expert: the rows of
 // a first half, or the columns of a second one. The first device has the bias after the sum of a
 // second half, so that the sum of all has it once.
-static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *e, int first, int n,
+static fx_status load_expert_part(fxi_loader *l, int layer, const expert_part *e, int first, int n,
                                   fx_error *err)
 {
     const int n_expert = l->m->rules.n_expert, n_ffn = l->m->rules.n_expert_ffn,
@@ -231,25 +231,25 @@ static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *
         m = (fxi_part_of){.n_in = n, .n_out = dim, .n_col = n < n_ffn ? n_ffn : 0, .col0 = first};
     char single0[64];
     void *w;
-    FX_TRY(fxi_load_zeros(l->ld, (size_t)n_expert * sizeof *e->dst->w, &w, err));
+    FX_TRY(fxi_load_zeros(l, (size_t)n_expert * sizeof *e->dst->w, &w, err));
     e->dst->w = w;
     snprintf(single0, sizeof single0, "%s.0", e->single);
     if (!fused && has_weight(l, single0, layer)) {
         m.key = weight_key(e->single, layer);
-        return fxi_load_singles(l->ld, &m, e->dst->w, n_expert, err);
+        return fxi_load_singles(l, &m, e->dst->w, n_expert, err);
     }
     m.key = weight_key(fused ? "ffn_gate_up_exps" : e->slices, layer);
     m.n_slice = n_expert;
     if (fused) m.row0 += e->gate_up * m.n_row, m.n_row *= 2;
-    FX_TRY(fxi_load_linear(l->ld, &m, e->dst->w, err));
-    return m.n_row || !l->ld->cut.rank ? load_bias(l, &m, &e->dst->b, err) : FX_OK;
+    FX_TRY(fxi_load_linear(l, &m, e->dst->w, err));
+    return m.n_row || !l->cut.rank ? load_bias(l, &m, &e->dst->b, err) : FX_OK;
 }
 
 // The expert that every token goes through, where the file has one.
-static fx_status load_shared(fxi_loading *l, int layer, fxi_experts *out, fx_error *err)
+static fx_status load_shared(fxi_loader *l, int layer, fxi_experts *out, fx_error *err)
 {
     static const char *const names[] = {"ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"};
-    const fxi_gguf_tensor *up = fxi_loader_find(l->ld, weight_key(names[1], layer));
+    const fxi_gguf_tensor *up = fxi_loader_find(l, weight_key(names[1], layer));
     const fxi_tensor_key gate = weight_key("ffn_gate_inp_shexp", layer);
     if (!up) return FX_OK;
     if (up->ne[1] < 1 || up->ne[1] > 1 << 20)
@@ -257,13 +257,13 @@ static fx_status load_shared(fxi_loading *l, int layer, fxi_experts *out, fx_err
     const int n_ffn = (int)up->ne[1];
     if (n_ffn > l->m->rules.n_shared_ffn) l->m->rules.n_shared_ffn = n_ffn;
     FX_TRY(load_ffn(l, layer, names, n_ffn, &out->shared, err));
-    if (l->ld->cut.rank) out->shared.down.b = NULL;
-    if (!fxi_loader_find(l->ld, gate)) return FX_OK;
+    if (l->cut.rank) out->shared.down.b = NULL;
+    if (!fxi_loader_find(l, gate)) return FX_OK;
     const fxi_part_of m = {.key = gate, .n_in = l->m->model.shape.dim, .n_out = 1};
-    return fxi_load_linear(l->ld, &m, &out->sh_gate, err);
+    return fxi_load_linear(l, &m, &out->sh_gate, err);
 }
 
-static fx_status load_experts(fxi_loading *l, int layer, fxi_experts *out, fx_error *err)
+static fx_status load_experts(fxi_loader *l, int layer, fxi_experts *out, fx_error *err)
 {
     const expert_part parts[] = {{"ffn_gate_exps", "ffn_gate", 0, &out->gate},
                                  {"ffn_up_exps", "ffn_up", 1, &out->up},
@@ -283,7 +283,7 @@ static fx_status load_experts(fxi_loading *l, int layer, fxi_experts *out, fx_er
 
 // ---- feed-forward ------------------------------------------------------------------------------
 
-static fx_status load_feed(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
+static fx_status load_feed(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
 {
     static const char *const names[] = {"ffn_gate", "ffn_up", "ffn_down"};
     void *experts;
@@ -291,44 +291,47 @@ static fx_status load_feed(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
         if (l->m->rules.n_expert && !has_weight(l, "ffn_down", i)) // a layer has one or the other
             return fxi_fail(err, FX_EFORMAT,
                             "%s: tensor 'blk.%d.ffn_gate_inp.weight' of the experts is missing",
-                            fxi_gguf_name(l->ld->g), i);
+                            fxi_gguf_name(l->g), i);
         return load_ffn(l, i, names, l->m->model.shape.n_ffn, &out->ffn, err);
     }
-    FX_TRY(fxi_load_zeros(l->ld, sizeof *out->experts, &experts, err));
+    FX_TRY(fxi_load_zeros(l, sizeof *out->experts, &experts, err));
     out->experts = experts;
     return load_experts(l, i, out->experts, err);
 }
 
 // ---- around the layers -------------------------------------------------------------------------
 
-static fx_status load_positions(fxi_loading *l, fx_error *err)
+static fx_status load_positions(fxi_loader *l, fx_error *err)
 {
     const fxi_tensor_key key = weight_key("position_embd", -1);
-    const fxi_gguf_tensor *t = fxi_loader_find(l->ld, key);
+    const fxi_gguf_tensor *t = fxi_loader_find(l, key);
     if (!(l->family->flags & FXI_LEARNED_POSITIONS)) return FX_OK;
     if (!t) return fxi_loading_fail(l, "tensor 'position_embd.weight' is missing", err);
     if (t->ne[1] < (uint64_t)l->m->ctx_tok || t->ne[1] > 1 << 24)
         return fxi_fail(err, FX_EINVAL,
                         "%s: a context of %d tokens needs as many learned positions; the model has "
                         "%llu",
-                        fxi_gguf_name(l->ld->g), l->m->ctx_tok, (unsigned long long)t->ne[1]);
-    return fxi_load_rows(l->ld, key, l->m->model.shape.dim, (int)t->ne[1], &l->m->positions, err);
+                        fxi_gguf_name(l->g), l->m->ctx_tok, (unsigned long long)t->ne[1]);
+    const fxi_part_of m = {.key = key, .n_in = l->m->model.shape.dim, .n_out = (int)t->ne[1]};
+    return fxi_load_linear(l, &m, &l->m->positions, err);
 }
 
-static fx_status load_token_type(fxi_loading *l, fx_error *err)
+static fx_status load_token_type(fxi_loader *l, fx_error *err)
 {
     const int dim = l->m->model.shape.dim;
     const fxi_tensor_key key = weight_key("token_types", -1);
-    const fxi_gguf_tensor *t = fxi_loader_find(l->ld, key);
+    const fxi_gguf_tensor *t = fxi_loader_find(l, key);
     if (!(l->family->flags & FXI_TOKEN_TYPES) || !t) return FX_OK;
     if (t->ne[1] < 1 || t->ne[1] > 1 << 16)
         return fxi_loading_fail(l, "tensor 'token_types.weight' has an implausible number of rows",
                                 err);
-    return fxi_load_first_row(l->ld, key, dim, (int)t->ne[1], &l->m->token_type, err);
+    const fxi_part_of first = {
+        .key = key, .n_out = dim, .n_slice = 1, .n_all_slice = (int)t->ne[1]};
+    return fxi_load_vector(l, &first, &l->m->token_type, err);
 }
 
 // Where embeddings are of another width than x. What is pooled would have to be narrowed, too.
-static fx_status load_projections(fxi_loading *l, int width, fx_error *err)
+static fx_status load_projections(fxi_loader *l, int width, fx_error *err)
 {
     fxi_transformer *m = l->m;
     const int dim = m->model.shape.dim;
@@ -337,38 +340,36 @@ static fx_status load_projections(fxi_loading *l, int width, fx_error *err)
     if (width == dim || !(l->family->flags & FXI_SMALL_OPT)) return FX_OK;
     if (m->model.shape.pooling != FXI_POOL_NONE || !m->model.shape.generates)
         return fxi_loading_fail(l, "pooling of a model with project_out is not supported", err);
-    FX_TRY(fxi_load_linear(l->ld, &in, &m->embd_in, err));
-    return fxi_load_linear(l->ld, &out, &m->embd_out, err);
+    FX_TRY(fxi_load_linear(l, &in, &m->embd_in, err));
+    return fxi_load_linear(l, &out, &m->embd_out, err);
 }
 
 // This rank's rows of the output matrix: whole panels, as many as others have. A vocabulary too
 // small for that is the first rank's.
-static void cut_vocabulary(const fxi_loading *l, int *first, int *count)
+static void cut_vocabulary(const fxi_loader *l, int *first, int *count)
 {
-    const int n_vocab = l->m->model.shape.n_vocab, n_rank = l->ld->cut.n_rank;
-    fxi_cut_range(l->ld->cut, n_vocab, FXI_PANEL, first, count);
+    const int n_vocab = l->m->model.shape.n_vocab, n_rank = l->cut.n_rank;
+    fxi_cut_range(l->cut, n_vocab, FXI_PANEL, first, count);
     if (n_vocab >= n_rank * FXI_PANEL) return;
     *first = 0;
-    *count = l->ld->cut.rank ? 0 : n_vocab;
+    *count = l->cut.rank ? 0 : n_vocab;
 }
 
 // The output matrix is the embedding, which every rank has.
-static fx_status load_tied(fxi_loading *l, const fxi_part_of *all, fx_error *err)
+static fx_status tie_output(fxi_loader *l, fx_error *err)
 {
     fxi_transformer *m = l->m;
     int n;
-    FX_TRY(fxi_load_linear(l->ld, all, &m->tied, err));
     cut_vocabulary(l, &m->vocab0, &n);
-    m->output.w = m->tied;
-    if (!n) m->output.w = (fxi_linear){0};
-    if (!n || n == all->n_out || l->ld->is_dry) return FX_OK;
-    return l->ld->dev->ops->view_rows(l->ld->dev, &m->tied, m->vocab0, n, &m->output.w, err);
+    if (n) m->output.w = m->embd;
+    if (!n || n == m->embd.n_out || l->is_dry) return FX_OK;
+    return m->dev->ops->view_rows(m->dev, &m->embd, m->vocab0, n, &m->output.w, err);
 }
 
-static fx_status load_embedding(fxi_loading *l, fx_error *err)
+static fx_status load_embedding(fxi_loader *l, fx_error *err)
 {
     const fxi_tensor_key embd = weight_key("token_embd", -1), output = weight_key("output", -1);
-    const fxi_gguf_tensor *t = fxi_loader_find(l->ld, embd);
+    const fxi_gguf_tensor *t = fxi_loader_find(l, embd);
     fxi_transformer *m = l->m;
     fxi_model_shape *s = &m->model.shape;
     if (!t) return fxi_loading_fail(l, "tensor 'token_embd.weight' is missing", err);
@@ -380,10 +381,10 @@ static fx_status load_embedding(fxi_loading *l, fx_error *err)
         l->family->flags & FXI_SMALL_OPT && t->ne[0] >= 1 && t->ne[0] <= 1 << 17;
     const int width = may_differ ? (int)t->ne[0] : s->dim;
     FX_TRY(load_projections(l, width, err));
-    if (!s->generates) return fxi_load_rows(l->ld, embd, width, s->n_vocab, &m->embd, err);
     fxi_part_of out = {.key = embd, .n_in = width, .n_out = s->n_vocab};
-    if (!fxi_loader_find(l->ld, output)) return load_tied(l, &out, err);
-    FX_TRY(fxi_load_rows(l->ld, embd, width, s->n_vocab, &m->embd, err));
+    FX_TRY(fxi_load_linear(l, &out, &m->embd, err));
+    if (!s->generates) return FX_OK;
+    if (!fxi_loader_find(l, output)) return tie_output(l, err);
     out.key = output;
     out.n_row = out.n_out;
     cut_vocabulary(l, &m->vocab0, &out.n_out);
@@ -411,7 +412,7 @@ static void lay_out_cache(fxi_transformer *m)
     }
 }
 
-fx_status fxi_layers_load(fxi_loading *l, fx_error *err)
+fx_status fxi_layers_load(fxi_loader *l, fx_error *err)
 {
     fxi_transformer *m = l->m;
     const int n_layer = m->model.shape.n_layer;
@@ -420,8 +421,8 @@ fx_status fxi_layers_load(fxi_loading *l, fx_error *err)
     FX_TRY(load_positions(l, err));
     FX_TRY(load_token_type(l, err));
     if (!m->rules.is_post_norm) FX_TRY(load_stream_norm(l, "output_norm", -1, &m->out_norm, err));
-    FX_TRY(fxi_load_zeros(l->ld, (size_t)n_layer * sizeof *m->layer, &layers, err));
-    FX_TRY(fxi_load_zeros(l->ld, (size_t)n_layer * sizeof(int), &windows, err));
+    FX_TRY(fxi_load_zeros(l, (size_t)n_layer * sizeof *m->layer, &layers, err));
+    FX_TRY(fxi_load_zeros(l, (size_t)n_layer * sizeof(int), &windows, err));
     m->layer = layers;
     m->model.shape.window_tok = windows;
     for (int i = 0; i < n_layer; i++) {

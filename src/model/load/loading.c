@@ -18,9 +18,9 @@ void fxi_transformer_free(fxi_transformer *m)
 }
 
 // The type of cache that an option names.
-static fx_status read_kv_type(fxi_loading *l, fx_error *err)
+static fx_status read_kv_type(fxi_loader *l, fx_error *err)
 {
-    const char *name = l->ld->opt->kv_type;
+    const char *name = l->opt->kv_type;
     const int head_dim = l->m->model.shape.head_dim;
     const fxi_dtype_info *t = fxi_dtype_by_name(name ? name : "f16");
     const bool known =
@@ -35,17 +35,25 @@ static fx_status read_kv_type(fxi_loading *l, fx_error *err)
     return FX_OK;
 }
 
-static fx_status load_checked(fxi_loading *l, fx_error *err)
+static fx_status load_checked(fxi_loader *l, fx_error *err)
 {
     fxi_transformer *m = l->m;
-    const fxi_model_options *opt = l->ld->opt;
+    const fxi_model_options *opt = l->opt;
     char known[256];
-    FX_TRY(fxi_gguf_str(l->ld->g, "general.architecture", true, &l->arch, err));
+    m->model.path = m->dev->path;
+    for (uint64_t i = 0; i < fxi_gguf_n_tensor(l->g); i++) {
+        const fxi_gguf_tensor *t = fxi_gguf_tensor_at(l->g, i);
+        l->total_bytes += t->size_bytes;
+        m->model.shape.n_param += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+    }
+    l->taken = calloc(fxi_gguf_n_tensor(l->g) + 1, sizeof *l->taken);
+    if (!l->taken) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(l->g));
+    FX_TRY(fxi_gguf_str(l->g, "general.architecture", true, &l->arch, err));
     l->family = fxi_family_find(l->arch);
     if (!l->family) {
         fxi_family_list(known, sizeof known);
         return fxi_fail(err, FX_EFORMAT, "%s: architecture '%s' is not supported (%s)",
-                        fxi_gguf_name(l->ld->g), fxi_show_text(l->arch.p, l->arch.n).s, known);
+                        fxi_gguf_name(l->g), fxi_show_text(l->arch.p, l->arch.n).s, known);
     }
     FX_TRY(fxi_rules_read(l, err));
     FX_TRY(fxi_rules_cut(l, err));
@@ -53,13 +61,12 @@ static fx_status load_checked(fxi_loading *l, fx_error *err)
     m->ctx_tok = opt->ctx_tok ? opt->ctx_tok : m->model.shape.train_ctx_tok;
     FX_TRY(fxi_ropes_read(l, err));
     FX_TRY(fxi_layers_load(l, err));
-    if (!l->ld->cut.rank) FX_TRY(fxi_loader_finish(l->ld, err));
+    if (!l->cut.rank) FX_TRY(fxi_loader_finish(l, err));
     const fxi_layer *first = &m->layer[0];
     m->model.shape.type =
         fxi_dtype_find(first->experts ? first->experts->up.w[0].type : first->ffn.up.w.type);
-    m->model.shape.n_param = l->ld->n_param;
     fxi_work_count(m);
-    if (l->ld->is_dry) return FX_OK;
+    if (l->is_dry) return FX_OK;
     const fxi_pass_limits most = {opt->max_batch_tok, opt->max_batch_logit};
     return m->dev->ops->prepare(m->dev, m, &most, err);
 }
@@ -67,21 +74,17 @@ static fx_status load_checked(fxi_loading *l, fx_error *err)
 fx_status fxi_transformer_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_cut cut,
                                bool is_dry, fxi_transformer **out, fx_error *err)
 {
-    fxi_loader ld = {0};
     *out = NULL;
     fxi_transformer *m = calloc(1, sizeof *m);
     if (!m) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
     m->model.pool = opt->pool;
     m->dev = opt->device;
     m->owns_dev = !m->dev;
-    fxi_loading l = {.ld = &ld, .m = m};
+    fxi_loader l = {.g = g, .opt = opt, .cut = cut, .is_dry = is_dry, .m = m};
     fx_status st = m->dev ? FX_OK : fxi_host_device_open(opt->pool, opt->kernel_path, &m->dev, err);
-    if (st == FX_OK) {
-        m->model.path = m->dev->path;
-        st = fxi_loader_init(&ld, g, opt, cut, &m->mem, is_dry ? NULL : m->dev, err);
-    }
     if (st == FX_OK) st = load_checked(&l, err);
-    fxi_loader_free(&ld);
+    free(l.taken);
+    free(l.rows);
     if (st == FX_OK)
         *out = m;
     else

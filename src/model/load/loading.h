@@ -5,7 +5,7 @@
 
 #include "base/text/str.h"
 #include "format/gguf.h"
-#include "model/load/weights.h"
+#include "model/device.h"
 
 // ---- families.c: the architectures that run -----------------------------------------------------
 //
@@ -103,14 +103,32 @@ typedef struct fxi_keys {
 
 // ---- loading ------------------------------------------------------------------------------------
 
-// What the steps of loading read and fill.
-typedef struct fxi_loading {
+// Which part of the model is loaded: that of device `rank` of n_rank. Of layers with heads and of
+// feed-forward blocks it is 1 / n_rank, of everything else all.
+typedef struct fxi_cut {
+    int rank, n_rank; // 0, 1: the whole
+} fxi_cut;
+
+// The part [*first, *first + *count) of n numbers: whole units, but for the end; the parts of all
+// ranks are about as long, and follow each other. *count 0: there are fewer units than ranks.
+void fxi_cut_range(fxi_cut cut, int n, int unit, int *first, int *count);
+
+// What the steps of loading read and fill. A dry loader checks everything and loads nothing:
+// weights point at an address that says only that they exist.
+typedef struct fxi_loader {
+    const fxi_gguf *g;
+    const fxi_model_options *opt;
+    fxi_cut cut;
+    bool is_dry;
     const fxi_family *family;
     fxi_str arch;
     fxi_keys keys;
-    fxi_loader *ld;
     fxi_transformer *m;
-} fxi_loading;
+    uint64_t done_bytes, total_bytes; // of tensors, for on_progress
+    bool *taken;                      // [n_tensor] loaded
+    char *rows; // [rows_bytes] rows on their way to another order, or to the device
+    size_t rows_bytes;
+} fxi_loader;
 
 // Loads the part `cut` of g; dry: everything is checked, but there are no weights and no buffers,
 // and no forward pass. The caller frees *out with fxi_transformer_free. Errors: as fxi_model_load.
@@ -119,9 +137,9 @@ fx_status fxi_transformer_load(const fxi_gguf *g, const fxi_model_options *opt, 
 void fxi_transformer_free(fxi_transformer *m);
 
 // An error about the file: FX_EFORMAT.
-static inline fx_status fxi_loading_fail(const fxi_loading *l, const char *what, fx_error *err)
+static inline fx_status fxi_loading_fail(const fxi_loader *l, const char *what, fx_error *err)
 {
-    return fxi_fail(err, FX_EFORMAT, "%s: %s", fxi_gguf_name(l->ld->g), what);
+    return fxi_fail(err, FX_EFORMAT, "%s: %s", fxi_gguf_name(l->g), what);
 }
 
 // Loads all parts of a model that several devices compute, those of opt->device->ranks. Errors:
@@ -130,26 +148,79 @@ fx_status fxi_ranks_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_tr
                          fx_error *err);
 
 // model_rules.c: the shape and the rules, from keys and family.
-fx_status fxi_rules_read(fxi_loading *l, fx_error *err);
+fx_status fxi_rules_read(fxi_loader *l, fx_error *err);
 // The shape becomes that of the part that is loaded. Where there are fewer KV heads than ranks,
 // several of these have the same one. FX_EINVAL: it cannot be cut so.
-fx_status fxi_rules_cut(fxi_loading *l, fx_error *err);
+fx_status fxi_rules_cut(fxi_loader *l, fx_error *err);
 
 // Heads of the part that is loaded: n from `first` on, of all that the file has.
 typedef struct fxi_head_range {
     int n, first, all;
 } fxi_head_range;
-fxi_head_range fxi_rules_heads(const fxi_loading *l); // of queries
-fxi_head_range fxi_rules_kv_heads(const fxi_loading *l);
+fxi_head_range fxi_rules_heads(const fxi_loader *l); // of queries
+fxi_head_range fxi_rules_kv_heads(const fxi_loader *l);
 
-bool fxi_rules_window(const fxi_loading *l, int layer); // whether a layer has a window
-bool fxi_rules_rotates(const fxi_loading *l, int layer);
+bool fxi_rules_window(const fxi_loader *l, int layer); // whether a layer has a window
+bool fxi_rules_rotates(const fxi_loader *l, int layer);
 
 // rope_read.c: the angles of all layers.
-fx_status fxi_ropes_read(fxi_loading *l, fx_error *err);
+fx_status fxi_ropes_read(fxi_loader *l, fx_error *err);
 
 // layers.c: tensors, and what a token costs.
-fx_status fxi_layers_load(fxi_loading *l, fx_error *err);
+fx_status fxi_layers_load(fxi_loader *l, fx_error *err);
 void fxi_work_count(fxi_transformer *m);
+
+// ---- weights.c: tensors by name -----------------------------------------------------------------
+//
+// A tensor that is missing, or has another shape or an unsupported type, is refused by name. Each
+// is recorded as loaded, so that a file with tensors that the architecture does not know (and would
+// therefore compute wrongly) is refused, too.
+//
+// Weights lie in the device's memory and are freed with it. Large tensors are packed in parts; the
+// file's pages of each part are dropped, so that loading needs little more memory than the model.
+
+// FX_EFORMAT, with its name, if the file has a tensor that was not loaded.
+fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err);
+
+// A tensor's name: "NAME.weight" or, if layer >= 0, "blk.LAYER.NAME.weight"; ".bias" if is_bias.
+typedef struct fxi_tensor_key {
+    const char *name;
+    int layer;
+    bool is_bias;
+} fxi_tensor_key;
+
+// NULL if the file has no such tensor. Does not record it as loaded.
+const fxi_gguf_tensor *fxi_loader_find(const fxi_loader *ld, fxi_tensor_key key);
+
+// A matrix [n_out][n_in] (GGUF: ne = {n_in, n_out}), or a vector of n_out numbers if n_in is 0.
+typedef struct fxi_part_of {
+    fxi_tensor_key key;
+    int n_in, n_out;
+    int n_row, row0; // it is n_out rows from row0 on of a tensor of n_row rows; n_row 0: all
+    int n_col, col0; // it is n_in columns from col0 on, whole blocks, of n_col; n_col 0: all
+    int n_slice;     // of a tensor of several such matrices; 0: it has one
+    int n_all_slice, slice0; // the slices from slice0 on of n_all_slice; n_all_slice 0: all
+    // Its rows are those of heads of head_dim, and get another order: rows 2i and 2i + 1 below
+    // n_rot are those at i and i + n_rot / 2, so that rotation by halves is one by pairs. 0: none.
+    int head_dim, n_rot;
+} fxi_part_of;
+
+// Loads and packs a matrix of a supported type; those of a tensor of slices go to w[0..n_slice).
+// Errors of this and the next functions: FX_EFORMAT, FX_ENOMEM, FX_EINVAL (the device has no kernel
+// for it); then the result is zero.
+fx_status fxi_load_linear(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, fx_error *err);
+// The same for n matrices of one shape and type, each a tensor of its own: "NAME.0", "NAME.1" ..
+fx_status fxi_load_singles(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, int n,
+                           fx_error *err);
+
+// Loads a vector as f32, or all vectors of a tensor of slices, [n_slice][n_out]. Refuses numbers
+// that are not finite.
+fx_status fxi_load_vector(fxi_loader *ld, const fxi_part_of *m, float **out, fx_error *err);
+// The same for the host's own use: valid until the next call. A dry loader gives zeros.
+fx_status fxi_read_vector(fxi_loader *ld, const fxi_part_of *m, const float **out, fx_error *err);
+
+// Memory of the host that is freed with the plan, all zero; with a dry loader too. Errors:
+// FX_ENOMEM.
+fx_status fxi_load_zeros(fxi_loader *ld, size_t size_bytes, void **out, fx_error *err);
 
 #endif

@@ -210,15 +210,15 @@ static const fxi_gguf_kv *find_layer_key(const fxi_gguf *g, fxi_str arch, const 
     return fxi_gguf_find(g, name);
 }
 
-static fx_status missing_key(const fxi_loading *l, const char *key, fx_error *err)
+static fx_status missing_key(const fxi_loader *l, const char *key, fx_error *err)
 {
-    return fxi_fail(err, FX_EFORMAT, "%s: missing key '%.*s.%s'", fxi_gguf_name(l->ld->g),
+    return fxi_fail(err, FX_EFORMAT, "%s: missing key '%.*s.%s'", fxi_gguf_name(l->g),
                     (int)l->arch.n, l->arch.p, key);
 }
 
 // ---- shape -------------------------------------------------------------------------------------
 
-static fx_status read_heads(const fxi_loading *l, fxi_model_shape *s, fx_error *err)
+static fx_status read_heads(const fxi_loader *l, fxi_model_shape *s, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
     s->n_head = k->n_head;
@@ -236,10 +236,10 @@ static fx_status read_heads(const fxi_loading *l, fxi_model_shape *s, fx_error *
 
 // How the model embeds. Encoders whose file does not say it pool the mean, as Sentence Transformers
 // does then.
-static fx_status read_pooling(const fxi_loading *l, fxi_model_shape *s, fx_error *err)
+static fx_status read_pooling(const fxi_loader *l, fxi_model_shape *s, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
-    const char *wanted = l->ld->opt->pooling;
+    const char *wanted = l->opt->pooling;
     s->has_unit_length = k->normalizes != 0;
     s->pooling = (fxi_pooling)k->pooling;
     if (k->pooling > FXI_POOL_LAST)
@@ -248,7 +248,7 @@ static fx_status read_pooling(const fxi_loading *l, fxi_model_shape *s, fx_error
     return wanted ? fxi_pooling_find(wanted, &s->pooling, err) : FX_OK;
 }
 
-static fx_status read_sizes(fxi_loading *l, fxi_model_shape *s, fx_error *err)
+static fx_status read_sizes(fxi_loader *l, fxi_model_shape *s, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
     s->n_layer = k->n_layer;
@@ -272,7 +272,7 @@ static float or_1(float x)
     return x != 0 ? x : 1;
 }
 
-static void read_scales(const fxi_loading *l, fxi_rules *r)
+static void read_scales(const fxi_loader *l, fxi_rules *r)
 {
     const fxi_keys *k = &l->keys;
     const fxi_model_shape *s = &l->m->model.shape;
@@ -290,7 +290,7 @@ static void read_scales(const fxi_loading *l, fxi_rules *r)
     r->log_tok = k->log_tok ? k->log_tok : k->orig_ctx;
 }
 
-static fx_status read_activation(const fxi_loading *l, fxi_rules *r, fx_error *err)
+static fx_status read_activation(const fxi_loader *l, fxi_rules *r, fx_error *err)
 {
     static const struct {
         const char *name;
@@ -307,12 +307,12 @@ static fx_status read_activation(const fxi_loading *l, fxi_rules *r, fx_error *e
             r->act = known[i].act;
             return FX_OK;
         }
-    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is unknown", fxi_gguf_name(l->ld->g),
+    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is unknown", fxi_gguf_name(l->g),
                     fxi_show_text(name.p, name.n).s);
 }
 
 // The gating functions that files name: 0 (not said) and 1 softmax, 3 softmax of the chosen.
-static fx_status read_experts(const fxi_loading *l, fxi_rules *r, fx_error *err)
+static fx_status read_experts(const fxi_loader *l, fxi_rules *r, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
     const bool by_family = (l->family->flags & FXI_SUMS_TO_1) || k->gating == 3;
@@ -330,21 +330,21 @@ static fx_status read_experts(const fxi_loading *l, fxi_rules *r, fx_error *err)
 
 // ---- parts of a model --------------------------------------------------------------------------
 
-static fx_status not_shared_out(const fxi_loading *l, const char *what, int n, fx_error *err)
+static fx_status not_shared_out(const fxi_loader *l, const char *what, int n, fx_error *err)
 {
-    return fxi_fail(err, FX_EINVAL, "%s: %d devices cannot share out %d %s",
-                    fxi_gguf_name(l->ld->g), l->ld->cut.n_rank, n, what);
+    return fxi_fail(err, FX_EINVAL, "%s: %d devices cannot share out %d %s", fxi_gguf_name(l->g),
+                    l->cut.n_rank, n, what);
 }
 
-fx_status fxi_rules_cut(fxi_loading *l, fx_error *err)
+fx_status fxi_rules_cut(fxi_loader *l, fx_error *err)
 {
     fxi_model_shape *s = &l->m->model.shape;
-    const int n_rank = l->ld->cut.n_rank;
+    const int n_rank = l->cut.n_rank;
     if (n_rank == 1) return FX_OK;
     if (l->family->qk_norm == FXI_QK_ROW)
         return fxi_fail(err, FX_EINVAL,
                         "%s: several devices cannot share out a norm over the queries of all heads",
-                        fxi_gguf_name(l->ld->g));
+                        fxi_gguf_name(l->g));
     if (s->n_kv_head % n_rank && n_rank % s->n_kv_head)
         return not_shared_out(l, "KV heads", s->n_kv_head, err);
     if (s->n_head % n_rank) return not_shared_out(l, "heads", s->n_head, err);
@@ -353,24 +353,24 @@ fx_status fxi_rules_cut(fxi_loading *l, fx_error *err)
     return FX_OK;
 }
 
-fxi_head_range fxi_rules_heads(const fxi_loading *l)
+fxi_head_range fxi_rules_heads(const fxi_loader *l)
 {
     const int n = l->m->model.shape.n_head;
-    return (fxi_head_range){n, n * l->ld->cut.rank, n * l->ld->cut.n_rank};
+    return (fxi_head_range){n, n * l->cut.rank, n * l->cut.n_rank};
 }
 
-fxi_head_range fxi_rules_kv_heads(const fxi_loading *l)
+fxi_head_range fxi_rules_kv_heads(const fxi_loader *l)
 {
     const fxi_keys *k = &l->keys;
     const int all = k->n_kv_head ? k->n_kv_head : k->n_head;
-    const int first = all * l->ld->cut.rank / l->ld->cut.n_rank;
+    const int first = all * l->cut.rank / l->cut.n_rank;
     return (fxi_head_range){l->m->model.shape.n_kv_head, first, all};
 }
 
 // ---- what differs from layer to layer ----------------------------------------------------------
 
 // A key that says something of each layer: a flag for each or, if may_be_number, a number for all.
-static fx_status check_flags(const fxi_loading *l, const char *name, const fxi_gguf_kv *kv,
+static fx_status check_flags(const fxi_loader *l, const char *name, const fxi_gguf_kv *kv,
                              bool may_be_number, fx_error *err)
 {
     const bool flags = kv && kv->type == FXI_GGUF_ARRAY && kv->elem_type != FXI_GGUF_STR &&
@@ -378,8 +378,8 @@ static fx_status check_flags(const fxi_loading *l, const char *name, const fxi_g
                        kv->n_elem >= (uint64_t)l->keys.n_layer;
     const bool number = kv && (kv->type == FXI_GGUF_U32 || kv->type == FXI_GGUF_I32);
     if (!kv || flags || (number && may_be_number)) return FX_OK;
-    return fxi_fail(err, FX_EFORMAT, "%s: key '%s' has no flag for each layer",
-                    fxi_gguf_name(l->ld->g), name);
+    return fxi_fail(err, FX_EFORMAT, "%s: key '%s' has no flag for each layer", fxi_gguf_name(l->g),
+                    name);
 }
 
 static bool all_but_last_of(int every, int layer)
@@ -387,9 +387,9 @@ static bool all_but_last_of(int every, int layer)
     return every == 0 || layer % every < every - 1;
 }
 
-bool fxi_rules_window(const fxi_loading *l, int layer)
+bool fxi_rules_window(const fxi_loader *l, int layer)
 {
-    const fxi_gguf_kv *kv = find_layer_key(l->ld->g, l->arch, WINDOW_LAYERS);
+    const fxi_gguf_kv *kv = find_layer_key(l->g, l->arch, WINDOW_LAYERS);
     if (!l->keys.window) return false;
     if (!kv) return all_but_last_of(l->family->window_every, layer);
     if (kv->type == FXI_GGUF_ARRAY) return fxi_gguf_int_at(kv, (uint64_t)layer) != 0;
@@ -397,17 +397,17 @@ bool fxi_rules_window(const fxi_loading *l, int layer)
     return all_but_last_of(every > 0 && every <= 1024 ? (int)every : 0, layer);
 }
 
-bool fxi_rules_rotates(const fxi_loading *l, int layer)
+bool fxi_rules_rotates(const fxi_loader *l, int layer)
 {
-    const fxi_gguf_kv *said = fxi_gguf_find(l->ld->g, ROPE_LAYERS);
+    const fxi_gguf_kv *said = fxi_gguf_find(l->g, ROPE_LAYERS);
     if (l->family->rope == FXI_ROPE_NONE) return false;
     if (said) return fxi_gguf_int_at(said, (uint64_t)layer) != 0;
     return all_but_last_of(l->family->no_rope_every, layer);
 }
 
-fx_status fxi_rules_read(fxi_loading *l, fx_error *err)
+fx_status fxi_rules_read(fxi_loader *l, fx_error *err)
 {
-    const fxi_gguf *g = l->ld->g;
+    const fxi_gguf *g = l->g;
     fxi_rules *r = &l->m->rules;
     FX_TRY(read_arch_keys(g, l->arch, &l->keys, err));
     FX_TRY(read_sizes(l, &l->m->model.shape, err));

@@ -1,5 +1,5 @@
-// weights.c - see weights.h.
-#include "model/load/weights.h"
+// weights.c - tensors by name: checked, packed and copied to the device; see loading.h.
+#include "model/load/loading.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,25 +19,6 @@ static const char *key_name(fxi_tensor_key key, char out[NAME_BYTES])
     else
         snprintf(out, NAME_BYTES, "blk.%d.%s.%s", key.layer, key.name, kind);
     return out;
-}
-
-fx_status fxi_loader_init(fxi_loader *ld, const fxi_gguf *g, const fxi_model_options *opt,
-                          fxi_cut cut, fxi_arena *mem, fxi_device *dev, fx_error *err)
-{
-    *ld = (fxi_loader){.g = g, .opt = opt, .cut = cut, .mem = mem, .dev = dev, .is_dry = !dev};
-    for (uint64_t i = 0; i < fxi_gguf_n_tensor(g); i++)
-        ld->total_bytes += fxi_gguf_tensor_at(g, i)->size_bytes;
-    ld->taken = calloc(fxi_gguf_n_tensor(g) + 1, sizeof *ld->taken);
-    if (!ld->taken) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
-    return FX_OK;
-}
-
-void fxi_loader_free(fxi_loader *ld)
-{
-    free(ld->taken);
-    free(ld->rows);
-    ld->taken = NULL;
-    ld->rows = NULL;
 }
 
 void fxi_cut_range(fxi_cut cut, int n, int unit, int *first, int *count)
@@ -100,7 +81,6 @@ static fx_status take_tensor(fxi_loader *ld, const fxi_part_of *m, const fxi_ggu
             "%d numbers",
             file, name, t->type->name, m->n_in, block);
     ld->taken[t - fxi_gguf_tensor_at(ld->g, 0)] = true;
-    ld->n_param += (uint64_t)(m->n_in ? m->n_in : 1) * (uint64_t)m->n_out * (uint64_t)ne[2];
     *out = t;
     return FX_OK;
 }
@@ -121,7 +101,8 @@ static uint64_t rest_bytes(const fxi_loader *ld)
 static fx_status take_weights(fxi_loader *ld, size_t size_bytes, void **out, fx_error *err)
 {
     *out = nothing;
-    return ld->is_dry ? FX_OK : ld->dev->ops->take(ld->dev, size_bytes, rest_bytes(ld), out, err);
+    return ld->is_dry ? FX_OK
+                      : ld->m->dev->ops->take(ld->m->dev, size_bytes, rest_bytes(ld), out, err);
 }
 
 // n matrices of the shape of m and the type of t
@@ -132,14 +113,14 @@ static fx_status take_linears(fxi_loader *ld, const fxi_gguf_tensor *t, const fx
         w[i] = (fxi_linear){
             .type = (fxi_dtype)t->type->id, .n_in = m->n_in, .n_out = m->n_out, .data = nothing};
     if (ld->is_dry) return FX_OK;
-    const fx_status st = ld->dev->ops->take_linear(ld->dev, w, n, rest_bytes(ld), err);
+    const fx_status st = ld->m->dev->ops->take_linear(ld->m->dev, w, n, rest_bytes(ld), err);
     if (st != FX_OK) memset(w, 0, (size_t)n * sizeof *w);
     return st;
 }
 
 fx_status fxi_load_zeros(fxi_loader *ld, size_t size_bytes, void **out, fx_error *err)
 {
-    *out = fxi_arena_take(ld->mem, size_bytes, 0);
+    *out = fxi_arena_take(&ld->m->mem, size_bytes, 0);
     if (!*out) return fxi_fail(err, FX_ENOMEM, "%s: no memory for weights", fxi_gguf_name(ld->g));
     memset(*out, 0, size_bytes);
     return FX_OK;
@@ -175,26 +156,16 @@ static int source_row(const fxi_part_of *m, int row)
     return head * m->head_dim + from;
 }
 
+// A matrix on its way to the device.
 typedef struct load_job {
     const fxi_gguf_tensor *t;
     const fxi_part_of *m;
     const char *src; // its rows in the file
     size_t row_bytes;
-    size_t from_bytes, cut_bytes; // what is taken of each row; only if they are ordered
-    int n_row;
-    const fxi_linear *w; // NULL: rows are copied to dst
-    char *dst;
-    char *rows; // of a part, if they get another order or are cut
-    int first;  // row of this part
+    size_t from_bytes, cut_bytes; // what is taken of each row
+    char *rows;                   // of a part, if they get another order or are cut
+    int first;                    // row of this part
 } load_job;
-
-// Rows of a part: whole panels.
-static int rows_per_part(const load_job *job)
-{
-    const int n_panel = (int)(PART_BYTES / (job->row_bytes * FXI_PANEL + 1));
-    const int n = (n_panel ? n_panel : 1) * FXI_PANEL;
-    return n < job->n_row ? n : job->n_row;
-}
 
 static void order_task(void *arg, int row)
 {
@@ -204,7 +175,7 @@ static void order_task(void *arg, int row)
            job->src + from * job->row_bytes + job->from_bytes, job->cut_bytes);
 }
 
-// Has rows of the file ready. offset: of the job's bytes
+// Has rows of the file ready.
 static fx_status fetch_rows(const fxi_loader *ld, const load_job *job, int first, int n,
                             fx_error *err)
 {
@@ -213,54 +184,43 @@ static fx_status fetch_rows(const fxi_loader *ld, const load_job *job, int first
                           (uint64_t)n * job->row_bytes, ld->opt->pool, err);
 }
 
-// Puts all rows of a job, part by part. Those that get another order all have to be ready.
-static fx_status put_rows(fxi_loader *ld, load_job *job, fx_error *err)
-{
-    const fxi_device_ops *ops = ld->dev->ops;
-    const int n_part = rows_per_part(job);
-    const uint64_t all_bytes = (uint64_t)job->n_row * job->row_bytes;
-    if (job->rows) FX_TRY(fetch_rows(ld, job, 0, job->n_row, err));
-    for (job->first = 0; job->first < job->n_row; job->first += n_part) {
-        const int rest = job->n_row - job->first, n = rest < n_part ? rest : n_part;
-        const size_t at = (size_t)job->first * job->row_bytes, n_bytes = (size_t)n * job->row_bytes;
-        const char *src = job->rows ? job->rows : job->src + at;
-        if (job->rows)
-            fxi_pool_run(ld->opt->pool, order_task, job, n);
-        else
-            FX_TRY(fetch_rows(ld, job, job->first, n, err));
-        FX_TRY(job->w ? ops->put_linear(ld->dev, job->w, job->first, n, src, err)
-                      : ops->upload(ld->dev, job->dst + at, src, n_bytes, err));
-        if (!job->rows) fxi_gguf_drop(ld->g, src, n_bytes);
-        count_done(ld, n_bytes);
-    }
-    if (job->rows) fxi_gguf_drop(ld->g, job->src, all_bytes);
-    return FX_OK;
-}
-
-// ---- kinds of weights --------------------------------------------------------------------------
-
-// Packs a matrix; slice: which one of its tensor's.
+// Packs a matrix, part by part, each of whole panels; slice: which one of its tensor's. Rows that
+// get another order all have to be ready before.
 static fx_status pack_matrix(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi_part_of *m,
                              int slice, const fxi_linear *w, fx_error *err)
 {
-    const int n_row = m->n_row ? m->n_row : m->n_out;
     const size_t block = t->type->block_elems, block_bytes = t->type->block_bytes;
     const size_t row_bytes = (size_t)t->ne[0] / block * block_bytes,
-                 row0 = (size_t)slice * (size_t)n_row + (size_t)m->row0;
+                 row0 = (size_t)slice * (size_t)(m->n_row ? m->n_row : m->n_out) + (size_t)m->row0;
+    const int n_panel = (int)(PART_BYTES / (row_bytes * FXI_PANEL + 1));
+    const int most = (n_panel ? n_panel : 1) * FXI_PANEL,
+              n_part = most < m->n_out ? most : m->n_out;
     load_job job = {.t = t,
                     .m = m,
                     .src = (const char *)t->data + row0 * row_bytes,
                     .row_bytes = row_bytes,
                     .from_bytes = (size_t)m->col0 / block * block_bytes,
-                    .cut_bytes = (size_t)m->n_in / block * block_bytes,
-                    .n_row = m->n_out,
-                    .w = w};
+                    .cut_bytes = (size_t)m->n_in / block * block_bytes};
     if (ld->is_dry) return FX_OK;
     if (m->n_rot || m->n_col) {
-        FX_TRY(reserve_rows(ld, (size_t)rows_per_part(&job) * job.cut_bytes, err));
+        FX_TRY(reserve_rows(ld, (size_t)n_part * job.cut_bytes, err));
         job.rows = ld->rows;
+        FX_TRY(fetch_rows(ld, &job, 0, m->n_out, err));
     }
-    return put_rows(ld, &job, err);
+    for (; job.first < m->n_out; job.first += n_part) {
+        const int rest = m->n_out - job.first, n = rest < n_part ? rest : n_part;
+        const size_t n_bytes = (size_t)n * row_bytes;
+        const char *src = job.rows ? job.rows : job.src + (size_t)job.first * row_bytes;
+        if (job.rows)
+            fxi_pool_run(ld->opt->pool, order_task, &job, n);
+        else
+            FX_TRY(fetch_rows(ld, &job, job.first, n, err));
+        FX_TRY(ld->m->dev->ops->put_linear(ld->m->dev, w, job.first, n, src, err));
+        if (!job.rows) fxi_gguf_drop(ld->g, src, n_bytes);
+        count_done(ld, n_bytes);
+    }
+    if (job.rows) fxi_gguf_drop(ld->g, job.src, (uint64_t)m->n_out * row_bytes);
+    return FX_OK;
 }
 
 fx_status fxi_load_linear(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, fx_error *err)
@@ -330,56 +290,15 @@ fx_status fxi_read_vector(fxi_loader *ld, const fxi_part_of *m, const float **ou
     return FX_OK;
 }
 
-// Moves a vector of the host to the device.
-static fx_status put_vector(fxi_loader *ld, const float *v, size_t n, float **out, fx_error *err)
-{
-    void *data;
-    FX_TRY(take_weights(ld, n * sizeof *v, &data, err));
-    if (!ld->is_dry) FX_TRY(ld->dev->ops->upload(ld->dev, data, v, n * sizeof *v, err));
-    *out = data;
-    return FX_OK;
-}
-
 fx_status fxi_load_vector(fxi_loader *ld, const fxi_part_of *m, float **out, fx_error *err)
 {
+    const size_t n_bytes = (size_t)m->n_out * (size_t)(m->n_slice ? m->n_slice : 1) * sizeof **out;
     const float *v;
+    void *data;
     *out = NULL;
     FX_TRY(fxi_read_vector(ld, m, &v, err));
-    return put_vector(ld, v, (size_t)m->n_out * (size_t)(m->n_slice ? m->n_slice : 1), out, err);
-}
-
-fx_status fxi_load_first_row(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_row, float **out,
-                             fx_error *err)
-{
-    const fxi_gguf_tensor *t;
-    const size_t n = (size_t)n_elem;
-    *out = NULL;
-    FX_TRY(take_tensor(ld, &(fxi_part_of){.key = key, .n_in = n_elem, .n_out = n_row}, &t, err));
-    FX_TRY(reserve_rows(ld, n * sizeof(float), err));
-    if (!ld->is_dry) {
-        const size_t row_bytes = n / t->type->block_elems * t->type->block_bytes;
-        FX_TRY(fxi_gguf_fetch(ld->g, t, 0, row_bytes, ld->opt->pool, err));
-        fxi_row_to_f32((fxi_dtype)t->type->id, t->data, n, (float *)ld->rows);
-        fxi_gguf_drop(ld->g, t->data, t->size_bytes);
-        count_done(ld, t->size_bytes);
-    }
-    return put_vector(ld, (const float *)ld->rows, n, out, err);
-}
-
-fx_status fxi_load_rows(fxi_loader *ld, fxi_tensor_key key, int n_elem, int n_row, fxi_rows *out,
-                        fx_error *err)
-{
-    *out = (fxi_rows){0};
-    const fxi_gguf_tensor *t;
-    void *data;
-    FX_TRY(take_tensor(ld, &(fxi_part_of){.key = key, .n_in = n_elem, .n_out = n_row}, &t, err));
-    FX_TRY(take_weights(ld, t->size_bytes, &data, err));
-    *out = (fxi_rows){.type = (fxi_dtype)t->type->id,
-                      .n_row = n_row,
-                      .n_elem = n_elem,
-                      .row_bytes = t->size_bytes / (size_t)n_row,
-                      .data = data};
-    load_job job = {
-        .t = t, .src = t->data, .row_bytes = out->row_bytes, .n_row = n_row, .dst = data};
-    return ld->is_dry ? FX_OK : put_rows(ld, &job, err);
+    FX_TRY(take_weights(ld, n_bytes, &data, err));
+    if (!ld->is_dry) FX_TRY(ld->m->dev->ops->upload(ld->m->dev, data, v, n_bytes, err));
+    *out = data;
+    return FX_OK;
 }

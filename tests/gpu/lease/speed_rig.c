@@ -166,7 +166,7 @@ static void search_piece(const speed_rig *r, const speed_piece *p)
     fx_error err = {0};
     const int n_row = (int)(p->size_bytes / (ROW * sizeof(float)));
     const fxi_cuda_argmax_args args = {.y = (const float *)(const void *)p->at,
-                                       .n_row = n_row,
+                                       .count = {n_row, NULL},
                                        .n = ROW,
                                        .best = (int32_t *)(void *)r->out,
                                        .value = r->out + n_row};
@@ -371,7 +371,7 @@ static void store_rows(speed_rig *r, const speed_case *c, int kind, int i, int l
                                            .seq = r->seq_at + kind * SPEED_MAX_BATCH,
                                            .row_seq = r->row_seq + (ptrdiff_t)i * r->n_source,
                                            .pos = r->pos + pos,
-                                           .n_row = n,
+                                           .count = {n, NULL},
                                            .n_head = 0,
                                            .n_kv_head = c->n_kv_head,
                                            .head_dim = SPEED_HEAD_DIM,
@@ -515,9 +515,9 @@ void speed_job_open(speed_job *j, speed_rig *r, const speed_case *c, const speed
     *j = (speed_job){.r = r, .cache = cache, .few = attend_args(r, c, kind)};
     j->few.max_range = plan.max_range;
     j->wide = j->few;
-    j->few.n_tile = plan.n_tile - plan.n_wide;
-    j->wide.n_tile = plan.n_wide;
-    j->wide.tile += j->few.n_tile;
+    j->few.count.most = plan.n_tile - plan.n_wide;
+    j->wide.count.most = plan.n_wide;
+    j->wide.tile += j->few.count.most;
 }
 
 // Both kinds of tiles, and what merges the parts of those that are spread.
@@ -528,11 +528,11 @@ void speed_job_launch(speed_job *j)
     fxi_cuda_attn_args all = j->few;
     j->few.kv_layer = j->wide.kv_layer = j->layer;
     j->layer = (j->layer + 1) % j->cache->n_layer;
-    all.n_tile += j->wide.n_tile;
+    all.count.most += j->wide.count.most;
     speed_must(
         fxi_gpu_launch(g, fxi_cuda_attention_find(FXI_F16, SPEED_HEAD_DIM, g->math), &j->few, &err),
         &err);
-    if (j->wide.n_tile)
+    if (j->wide.count.most)
         speed_must(fxi_gpu_launch(g, fxi_cuda_attention_wide_find(FXI_F16, SPEED_HEAD_DIM, g->math),
                                   &j->wide, &err),
                    &err);

@@ -147,7 +147,7 @@ static fx_status move_bytes(driver_use *u, fx_error *err)
 // Copies a row from `to` to `at` by the kernel "rows".
 static fx_status run_rows(driver_use *u, bool as_chain, fx_error *err)
 {
-    const fxi_cuda_rows_args args = {.x = u->to, .n_row = 1, .n = N, .out = {.x = u->at}};
+    const fxi_cuda_rows_args args = {.x = u->to, .count = {1, NULL}, .n = N, .out = {.x = u->at}};
     const fxi_cu_launch l = {.function = u->rows,
                              .name = "rows",
                              .grid = {1, 1, 1},

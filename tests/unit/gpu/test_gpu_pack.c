@@ -6,14 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/gpu_memory.h"
+#include "gpu/gpu_impl.h"
 #include "kernels/cuda/cuda_pack.h"
 #include "standin/standin.h"
 
 typedef struct pack_rig {
-    fxi_cu cu;
-    fxi_gpu_stage stage;
-    fxi_gpu_heap heap;
+    fxi_device *d;
     fxi_pool *pool;
 } pack_rig;
 
@@ -25,21 +23,14 @@ static void must(fx_status st, const fx_error *err)
 static void open_rig(pack_rig *r)
 {
     fx_error err = {0};
-    memset(r, 0, sizeof *r);
     standin_reset();
     must(fxi_pool_create(2, &r->pool, &err), &err);
-    must(fxi_cu_open(&r->cu, 0, &err), &err);
-    must(fxi_cu_enter(&r->cu, &err), &err);
+    must(fxi_gpu_open(&(fxi_gpu_options){.name = "cuda:0", .pool = r->pool}, &r->d, &err), &err);
 }
 
 static void close_rig(pack_rig *r)
 {
-    fx_error err = {0};
-    must(fxi_gpu_stage_drain(&r->cu, &r->stage, &err), &err);
-    fxi_gpu_stage_free(&r->cu, &r->stage);
-    fxi_gpu_heap_free(&r->cu, &r->heap);
-    fxi_cu_leave(&r->cu, FX_OK);
-    fxi_cu_close(&r->cu);
+    r->d->ops->close(r->d);
     fxi_pool_destroy(r->pool);
     if (standin_left()) fail_msg("%s", standin_left());
 }
@@ -62,8 +53,11 @@ static char *read_back(pack_rig *r, const void *at, size_t n)
     fx_error err = {0};
     char *p = malloc(n ? n : 1);
     assert_non_null(p);
-    must(fxi_gpu_stage_drain(&r->cu, &r->stage, &err), &err);
-    must(fxi_gpu_stage_download(&r->cu, &r->stage, p, at, n, &err), &err);
+    fxi_gpu *g = fxi_gpu_of(r->d);
+    must(fxi_cu_enter(&g->cu, &err), &err);
+    must(fxi_gpu_stage_drain(&g->cu, &g->stage, &err), &err);
+    must(fxi_gpu_stage_download(&g->cu, &g->stage, p, at, n, &err), &err);
+    fxi_cu_leave(&g->cu, FX_OK);
     return p;
 }
 
@@ -71,7 +65,7 @@ static void *take_room(pack_rig *r, size_t n)
 {
     void *at;
     fx_error err = {0};
-    must(fxi_gpu_heap_take(&r->cu, &r->heap, n, 0, &at, &err), &err);
+    must(r->d->ops->take(r->d, n, 0, &at, &err), &err);
     assert_int_equal((uintptr_t)at % FXI_GPU_ALIGN, 0);
     return at;
 }
@@ -93,7 +87,7 @@ FX_TEST(test_bytes_of_any_number_arrive)
         char *src = make_bytes(n), *copy = malloc(n + 1);
         void *at = take_room(&r, n);
         memcpy(copy, src, n);
-        must(fxi_gpu_stage_upload(&r.cu, &r.stage, at, src, n, &err), &err);
+        must(r.d->ops->upload(r.d, at, src, n, &err), &err);
         memset(src, 0, n); // it may be reused
         char *got = read_back(&r, at, n);
         assert_memory_equal(got, copy, n);
@@ -117,19 +111,17 @@ static void check_matrix(pack_rig *r, const matrix_case *c)
     const fxi_dtype_info *t = fxi_dtype_find(c->type);
     const size_t row = (size_t)c->n_in / t->block_elems * t->block_bytes;
     const size_t n = fxi_cuda_matrix_bytes(c->type, c->n_in, c->n_row);
-    const size_t panel = fxi_cuda_panel_bytes(c->type, c->n_in);
     char *rows = make_bytes((size_t)c->n_row * row), *want = calloc(1, n);
-    char *at = take_room(r, n);
+    const fxi_linear w = {
+        .type = c->type, .n_in = c->n_in, .n_out = c->n_row, .data = take_room(r, n)};
     fxi_cuda_pack_rows(c->type, c->n_in, c->n_row, rows, want);
     for (int row0 = 0; row0 < c->n_row; row0 += c->part) {
-        const int left = c->n_row - row0;
-        must(fxi_gpu_stage_pack(&r->cu, &r->stage, r->pool, c->type, c->n_in,
-                                left < c->part ? left : c->part, rows + (size_t)row0 * row,
-                                at + (size_t)(row0 / FXI_PANEL) * panel, &err),
-             &err);
+        const int left = c->n_row - row0, n_put = left < c->part ? left : c->part;
+        const char *from = rows + (size_t)row0 * row;
+        must(r->d->ops->put_linear(r->d, &w, row0, n_put, from, &err), &err);
     }
     memset(rows, 0, (size_t)c->n_row * row);
-    char *got = read_back(r, at, n);
+    char *got = read_back(r, w.data, n);
     assert_memory_equal(got, want, n);
     free(rows);
     free(want);
@@ -171,7 +163,7 @@ FX_TEST(test_pieces_share_an_allocation)
     open_rig(&r);
     for (int i = 0; i < 10; i++) {
         void *at;
-        must(fxi_gpu_heap_take(&r.cu, &r.heap, 1000, (uint64_t)(9 - i) * 1024, &at, &err), &err);
+        must(r.d->ops->take(r.d, 1000, (uint64_t)(9 - i) * 1024, &at, &err), &err);
         assert_true(!last || (char *)at == last + 1024);
         last = at;
     }
@@ -187,8 +179,8 @@ FX_TEST(test_an_estimate_is_no_demand)
     fx_error err = {0};
     open_rig(&r);
     standin_limit_allocs(8 << 20);
-    must(fxi_gpu_heap_take(&r.cu, &r.heap, 1 << 20, (uint64_t)1 << 40, &at, &err), &err);
-    assert_int_equal(fxi_gpu_heap_take(&r.cu, &r.heap, (size_t)64 << 20, 0, &at, &err), FX_ENOMEM);
+    must(r.d->ops->take(r.d, 1 << 20, (uint64_t)1 << 40, &at, &err), &err);
+    assert_int_equal(r.d->ops->take(r.d, (size_t)64 << 20, 0, &at, &err), FX_ENOMEM);
     assert_null(at);
     close_rig(&r);
 }

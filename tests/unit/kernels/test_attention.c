@@ -78,10 +78,9 @@ static void cache_fill(const setup *s, cache *c, spread sp)
 {
     int n = s->n_kv_head * s->head_dim;
     float *f = floats((size_t)n);
-    const fxi_attn first = {.pos = s->pos, .window = s->window};
     for (int p = 0; p < N_PLANE; p++)
         for (int t = 0; t < n_cached(s); t++) {
-            if (t < fxi_attn_first(&first, 0)) {
+            if (t < fxi_attn_first(s->pos, s->window)) {
                 memset(fxi_kv_row(&c->view, p, t), 0xff, row_bytes(s));
                 continue;
             }
@@ -427,15 +426,13 @@ FX_TEST(test_window_needs_no_cache_before_it)
     guarded_free(q), guarded_free(want), guarded_free(out), munmap(c.mem, size);
 }
 
-FX_TEST(test_first_segment)
+FX_TEST(test_first_position)
 {
     for (int pos = 0; pos < 1100; pos += 7)
-        for (int window = 0; window < 1100; window += window < 4 ? 1 : 13) {
-            const fxi_attn a = {.pos = pos, .window = window};
-            assert_int_equal(fxi_attn_first_segment(pos, window),
-                             fxi_attn_first(&a, 0) / FXI_ATTN_SEGMENT);
-        }
-    assert_int_equal(fxi_attn_first_segment(INT32_MAX - 1, INT32_MAX), 0);
+        for (int window = 0; window < 1100; window += window < 4 ? 1 : 13)
+            assert_int_equal(fxi_attn_first(pos, window),
+                             window && window <= pos ? pos - (window - 1) : 0);
+    assert_int_equal(fxi_attn_first(INT32_MAX - 1, INT32_MAX), 0);
 }
 
 // The most tokens of a call, across a segment's border.

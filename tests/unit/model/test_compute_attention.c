@@ -61,17 +61,18 @@ static fxi_attn_pass attend(world *w, const token_range *r, int n_run, int most_
     static const float sink[N_HEAD] = {0.5f, -1, 2, 0, 1.5f, -0.25f};
     fxi_attn_block block[MAX_TOK];
     size_t row = N_KV_HEAD * HEAD_DIM * 2;
-    fxi_attn_pass p = {.n_head = N_HEAD,
-                       .n_kv_head = N_KV_HEAD,
-                       .head_dim = HEAD_DIM,
+    fxi_attn_pass p = {.n_kv_head = N_KV_HEAD,
                        .ctx_tok = CTX_TOK,
-                       .kv_type = FXI_F16,
-                       .window = w->window,
-                       .softcap = w->has_caps ? 1.5f : 0,
-                       .sink = w->has_caps ? sink : NULL,
-                       .scale = 0.25f,
-                       .q = w->q,
-                       .out = w->out,
+                       .call = {.kv_type = FXI_F16,
+                                .n_head = N_HEAD,
+                                .head_dim = HEAD_DIM,
+                                .group = N_HEAD / N_KV_HEAD,
+                                .window = w->window,
+                                .softcap = w->has_caps ? 1.5f : 0,
+                                .sink = w->has_caps ? sink : NULL,
+                                .q = w->q,
+                                .out = w->out,
+                                .scale = 0.25f},
                        .scratch = w->scratch};
     int n_row = 0;
     memset(w->out, 0, MAX_TOK * N_HEAD * HEAD_DIM * sizeof *w->out);

@@ -13,9 +13,9 @@
 
 enum { N_POS = 1 << 22, N_ROT = 128, N_PAIR = N_ROT / 2 };
 
-static fxi_rope_spec make_spec(void)
+static fxi_rope make_rope(void)
 {
-    fxi_rope_spec s = {.n_rot = N_ROT, .base = 1e6, .scale = 0.25, .gain = 1.2};
+    fxi_rope s = {.n_rot = N_ROT, .n_pair = N_PAIR, .base = 1e6, .scale = 0.25, .gain = 1.2};
     s.freq = malloc(N_PAIR * sizeof *s.freq);
     for (int i = 0; i < N_PAIR; i++) s.freq[i] = pow(s.base, -2.0 * i / N_ROT);
     return s;
@@ -59,11 +59,10 @@ static void expect_angles(const fxi_rope *r, int pos)
 FX_TEST(test_only_what_is_reached)
 {
     fxi_pool *pool = open_pool();
-    fxi_rope_spec spec = make_spec();
-    fxi_rope r;
+    fxi_rope r = make_rope();
     fx_error err;
     const long before = resident_kib();
-    assert_int_equal(fxi_rope_open(N_POS, &spec, &r, &err), FX_OK);
+    assert_int_equal(fxi_rope_open(&r, N_POS, &err), FX_OK);
     assert_int_equal(blocks_made(&r), 0);
     fxi_rope_reach(pool, &r, N_POS - 5, 5);
     assert_int_equal(blocks_made(&r), 1);
@@ -80,14 +79,13 @@ FX_TEST(test_only_what_is_reached)
 FX_TEST(test_any_order_gives_the_same_bits)
 {
     fxi_pool *pool = open_pool();
-    fxi_rope_spec one = make_spec(), two = make_spec();
-    fxi_rope a, b;
+    fxi_rope a = make_rope(), b = make_rope();
     fx_error err;
     const size_t bytes = (size_t)1000 * N_PAIR * sizeof(float);
-    one.dynamic_tok = two.dynamic_tok = 300;
-    one.dynamic_factor = two.dynamic_factor = 4;
-    assert_int_equal(fxi_rope_open(1000, &one, &a, &err), FX_OK);
-    assert_int_equal(fxi_rope_open(1000, &two, &b, &err), FX_OK);
+    a.dynamic_tok = b.dynamic_tok = 300;
+    a.dynamic_factor = b.dynamic_factor = 4;
+    assert_int_equal(fxi_rope_open(&a, 1000, &err), FX_OK);
+    assert_int_equal(fxi_rope_open(&b, 1000, &err), FX_OK);
     fxi_rope_reach(pool, &a, 0, 1000);
     for (int pos = 999; pos >= 0; pos--) fxi_rope_reach(pool, &b, pos, 1);
     assert_memory_equal(a.cos, b.cos, bytes);

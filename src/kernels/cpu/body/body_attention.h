@@ -66,16 +66,18 @@ typedef struct attn_span {
 
 static attn_range token_range(const fxi_attn *a, int tok, int pos)
 {
-    return (attn_range){max_int(fxi_attn_first(a, tok) - pos, 0),
-                        min_int(fxi_attn_end(a, tok) - pos, FXI_ATTN_SEGMENT)};
+    return (attn_range){
+        max_int(fxi_attn_first(a->pos + tok, a->window) - pos, 0),
+        min_int(fxi_attn_end(a->pos + tok, a->n_pos, a->window) - pos, FXI_ATTN_SEGMENT)};
 }
 
 static void span_of(const attn_walk *w, int segment, attn_span *s)
 {
     const fxi_attn *a = w->a;
     int pos = segment * FXI_ATTN_SEGMENT, tok0 = 0, tok1 = a->n_tok;
-    while (tok0 < tok1 && fxi_attn_end(a, tok0) <= pos) tok0++;
-    while (tok1 > tok0 && fxi_attn_first(a, tok1 - 1) >= pos + FXI_ATTN_SEGMENT) tok1--;
+    while (tok0 < tok1 && fxi_attn_end(a->pos + tok0, a->n_pos, a->window) <= pos) tok0++;
+    while (tok1 > tok0 && fxi_attn_first(a->pos + tok1 - 1, a->window) >= pos + FXI_ATTN_SEGMENT)
+        tok1--;
     s->pos = pos;
     s->r0 = tok0 * a->group;
     s->r1 = tok1 * a->group;
@@ -316,7 +318,7 @@ static attn_walk walk_of(const fxi_attn *a, int segment, float *part, prefetch_l
                    .next = next,
                    .part = part,
                    .n_vec = (a->head_dim + 15) / 16,
-                   .segment0 = fxi_attn_first_segment(a->pos, a->window),
+                   .segment0 = fxi_attn_first(a->pos, a->window) / FXI_ATTN_SEGMENT,
                    .n_segment = fxi_attn_n_segment(fxi_attn_call_end(a)),
                    .n_row = a->n_tok * a->group};
     const size_t n_row = (size_t)w.n_row, n_all = n_row * (size_t)a->n_kv_head;

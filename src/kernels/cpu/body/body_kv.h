@@ -17,21 +17,17 @@ static void store_f32(const float *src, int n, void *dst)
     fxi_row_from_f32(FXI_F32, src, (size_t)n, dst);
 }
 
-static void store_f16(const float *src, int n, void *dst)
-{
-    uint16_t *h = dst;
-    int i = 0;
-    for (; i + 16 <= n; i += 16) v16_to_f16(h + i, v16_load(src + i));
-    v16_to_f16_n(h + i, v16_load_n(src + i, n - i), n - i);
-}
-
-static void store_bf16(const float *src, int n, void *dst)
-{
-    uint16_t *h = dst;
-    int i = 0;
-    for (; i + 16 <= n; i += 16) v16_to_bf16(h + i, v16_load(src + i));
-    v16_to_bf16_n(h + i, v16_load_n(src + i, n - i), n - i);
-}
+#define STORE_HALVES(type)                                                    \
+    static void store_##type(const float *src, int n, void *dst)              \
+    {                                                                         \
+        uint16_t *h = dst;                                                    \
+        int i = 0;                                                            \
+        for (; i + 16 <= n; i += 16) v16_to_##type(h + i, v16_load(src + i)); \
+        v16_to_##type##_n(h + i, v16_load_n(src + i, n - i), n - i);          \
+    }
+STORE_HALVES(f16)
+STORE_HALVES(bf16)
+#undef STORE_HALVES
 
 static void store_q8_0(const float *src, int n, void *dst)
 {
@@ -55,17 +51,15 @@ ALWAYS_INLINE v16 kv_load_f32(const char *row, int i, int head_dim)
     return i + 16 <= head_dim ? v16_load(f) : v16_load_n(f, head_dim - i);
 }
 
-ALWAYS_INLINE v16 kv_load_f16(const char *row, int i, int head_dim)
-{
-    const uint16_t *h = (const uint16_t *)(const void *)row + i;
-    return i + 16 <= head_dim ? v16_from_f16(h) : v16_from_f16_n(h, head_dim - i);
-}
-
-ALWAYS_INLINE v16 kv_load_bf16(const char *row, int i, int head_dim)
-{
-    const uint16_t *h = (const uint16_t *)(const void *)row + i;
-    return i + 16 <= head_dim ? v16_from_bf16(h) : v16_from_bf16_n(h, head_dim - i);
-}
+#define KV_LOAD_HALVES(type)                                                                   \
+    ALWAYS_INLINE v16 kv_load_##type(const char *row, int i, int head_dim)                     \
+    {                                                                                          \
+        const uint16_t *h = (const uint16_t *)(const void *)row + i;                           \
+        return i + 16 <= head_dim ? v16_from_##type(h) : v16_from_##type##_n(h, head_dim - i); \
+    }
+KV_LOAD_HALVES(f16)
+KV_LOAD_HALVES(bf16)
+#undef KV_LOAD_HALVES
 
 ALWAYS_INLINE v16 kv_load_q8_0(const char *row, int i, int head_dim)
 {

@@ -229,20 +229,13 @@ ALWAYS_INLINE void linear_float(load_fn *load, const int ELEM, const fxi_linear 
     }
 }
 
-static void linear_f32(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
-                       float *y, size_t ldy)
-{
-    linear_float(tile_load_f32, 4, w, a->x, n_tok, panel0, panel1, y, ldy);
-}
-
-static void linear_f16(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
-                       float *y, size_t ldy)
-{
-    linear_float(tile_load_f16, 2, w, a->x, n_tok, panel0, panel1, y, ldy);
-}
-
-static void linear_bf16(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
-                        float *y, size_t ldy)
-{
-    linear_float(tile_load_bf16, 2, w, a->x, n_tok, panel0, panel1, y, ldy);
-}
+#define LINEAR_FLOAT(type, ELEM)                                                            \
+    static void linear_##type(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, \
+                              int panel1, float *y, size_t ldy)                             \
+    {                                                                                       \
+        linear_float(tile_load_##type, ELEM, w, a->x, n_tok, panel0, panel1, y, ldy);       \
+    }
+LINEAR_FLOAT(f32, 4)
+LINEAR_FLOAT(f16, 2)
+LINEAR_FLOAT(bf16, 2)
+#undef LINEAR_FLOAT

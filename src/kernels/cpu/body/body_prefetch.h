@@ -69,7 +69,8 @@ static prefetch_block prefetch_block_at(const prefetch_list *l, const fxi_attn *
 
 static prefetch_block prefetch_first_block(const prefetch_list *l, const fxi_attn *a, int segment)
 {
-    return prefetch_block_at(l, a, 0, max_int(fxi_attn_first(a, 0), segment * FXI_ATTN_SEGMENT));
+    return prefetch_block_at(
+        l, a, 0, max_int(fxi_attn_first(a->pos, a->window), segment * FXI_ATTN_SEGMENT));
 }
 
 // The block that is read after b.
@@ -80,7 +81,8 @@ static prefetch_block prefetch_block_after(const prefetch_list *l, const prefetc
     const int segment = b->pos / FXI_ATTN_SEGMENT * FXI_ATTN_SEGMENT;
     if (next < min_int(end, segment + FXI_ATTN_SEGMENT))
         return prefetch_block_at(l, a, b->plane, next);
-    if (!b->plane) return prefetch_block_at(l, a, 1, max_int(fxi_attn_first(a, 0), segment));
+    if (!b->plane)
+        return prefetch_block_at(l, a, 1, max_int(fxi_attn_first(a->pos, a->window), segment));
     if (next < end) return prefetch_block_at(l, a, 0, next);
     return a->then ? prefetch_first_block(l, a->then, 0) : (prefetch_block){.a = a};
 }

@@ -1,9 +1,10 @@
 // body_quant.h - linear layers with weights of block types. Written once for every vector unit
 // (cpu.h).
-// Needs: cpu.h; a vec*.h; the register tile, Q_TOK x Q_PANELS, and Q_CASES(X), which is X(n) for n
-// from 1 to Q_TOK; Q_SMALL_SUMS, how many sums of a small batch fit in registers twice,
-// Q_SMALL_MAX_PANELS, the most panels it is multiplied with at a time, and Q_SMALL_MAX_TOK, 4 or 8,
-// the most tokens that are; and the integer products of a vec*.h's sums (vq):
+// Needs: cpu.h; a vec*.h; LINEAR_QUANT, the name of the function that is defined; the register
+// tile, Q_TOK x Q_PANELS, and Q_CASES(X), which is X(n) for n from 1 to Q_TOK; Q_SMALL_SUMS, how
+// many sums of a small batch fit in registers twice, Q_SMALL_MAX_PANELS, the most panels it is
+// multiplied with at a time, and Q_SMALL_MAX_TOK, 4 or 8, the most tokens that are; and the
+// integer products of a vec*.h's sums (vq):
 //   vq_w                      [16][4] codes: vq_codes(v, wide) of a vector of bytes; wide: codes of
 //                             8 bits, others have at most 6
 //   vq_dot(acc, w, x, wide)   adds to each of 16 sums the products of its 4 codes with the 4
@@ -377,8 +378,8 @@ static int small_batch(const q_type *type)
     return type->unpack_codes ? 24 : Q_SMALL_TOK;
 }
 
-static void linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
-                         float *y, size_t ldy)
+void LINEAR_QUANT(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
+                  float *y, size_t ldy)
 {
     const q_layer l = {.w = w,
                        .panel = fxi_qpanel_of(w->type),

@@ -112,7 +112,7 @@ static inline fxi_cuda_attn_args attn_args_of(const batch *b, const attn_call *c
     const batch_shape *s = b->s;
     return (fxi_cuda_attn_args){.seq = b->seq,
                                 .tile = c->tile,
-                                .n_tile = n_tile,
+                                .count = {n_tile, NULL},
                                 .max_range = max_range,
                                 .q = c->q,
                                 .out = c->out,
@@ -159,11 +159,11 @@ static inline attn_call attn_call_new(const batch *b, int n_block, int n_want)
 static inline void attn_call_run(const attn_call *c, const batch_shape *s, fxi_cuda_math math)
 {
     fxi_cuda_attn_args few = c->args, many = c->args;
-    few.n_tile -= c->n_wide;
-    many.n_tile = c->n_wide;
-    many.tile += few.n_tile;
-    if (few.n_tile) launch(fxi_cuda_attention_find(s->type, s->head_dim, math), &few);
-    if (many.n_tile) launch(fxi_cuda_attention_wide_find(s->type, s->head_dim, math), &many);
+    few.count.most -= c->n_wide;
+    many.count.most = c->n_wide;
+    many.tile += few.count.most;
+    if (few.count.most) launch(fxi_cuda_attention_find(s->type, s->head_dim, math), &few);
+    if (many.count.most) launch(fxi_cuda_attention_wide_find(s->type, s->head_dim, math), &many);
     launch(FXI_CUDA_ATTN_MERGE, &c->args);
 }
 

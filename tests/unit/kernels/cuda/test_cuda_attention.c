@@ -167,15 +167,14 @@ static void gpu_store(const batch *b, const head_work *w, heads *h, int32_t n_li
                                         .seq = b->seq,
                                         .row_seq = of,
                                         .pos = of + b->n_row,
-                                        .n_row = b->n_row,
+                                        .count = {b->n_row, n_live < b->n_row ? &n_live : NULL},
                                         .n_head = s->n_head,
                                         .n_kv_head = s->n_kv_head,
                                         .head_dim = s->head_dim,
                                         .n_pair = w->n_pair,
                                         .kv_type = (int32_t)s->type,
                                         .kv_group = 1,
-                                        .kv_layer = LAYER,
-                                        .live = n_live < b->n_row ? &n_live : NULL};
+                                        .kv_layer = LAYER};
     launch(FXI_CUDA_ROPE_STORE, &a);
     guarded_free(of);
 }

@@ -19,7 +19,7 @@ static void check_route(mixture m, fxi_route_norm norm, bool has_ties)
     float *share = floats(used), *want_share = floats(used);
     fxi_cuda_route_args a = {.logits = x,
                              .bias = bias,
-                             .n_row = m.n_row,
+                             .count = {m.n_row, NULL},
                              .n_expert = m.n_expert,
                              .n_used = m.n_used,
                              .norm = norm,
@@ -53,7 +53,7 @@ static void check_places(mixture m)
     const int n = m.n_row * m.n_used;
     int32_t *all = zeroed((size_t)(4 * n + m.n_expert + 1), sizeof *all);
     fxi_cuda_place_args a = {.chosen = all,
-                             .n_row = m.n_row,
+                             .count = {m.n_row, NULL},
                              .n_expert = m.n_expert,
                              .n_used = m.n_used,
                              .place = all + n,
@@ -89,10 +89,13 @@ FX_TEST(test_rows_are_gathered_in_all_forms)
     static const int32_t row[N_PLACE] = {3, 0, 0, 2, 1, 3, 2};
     float *x = random_floats(N_ROW * N, EVEN, 1), *want = floats(N_PLACE * N);
     fxi_cuda_act from = act_new(N_ROW, N);
-    fxi_cuda_rows_args form = {.x = x, .n_row = N_ROW, .n = N, .out = from};
+    fxi_cuda_rows_args form = {.x = x, .count = {N_ROW, NULL}, .n = N, .out = from};
     launch(FXI_CUDA_ROWS, &form);
-    fxi_cuda_gather_args a = {
-        .from = from, .to = act_new(N_PLACE, N), .place_row = row, .n_place = N_PLACE, .n = N};
+    fxi_cuda_gather_args a = {.from = from,
+                              .to = act_new(N_PLACE, N),
+                              .place_row = row,
+                              .count = {N_PLACE, NULL},
+                              .n = N};
     launch(FXI_CUDA_GATHER, &a);
     for (int p = 0; p < N_PLACE; p++) memcpy(want + p * N, x + row[p] * N, N * sizeof *x);
     assert_act("gather", &a.to, want, N_PLACE * N);
@@ -149,7 +152,7 @@ static void check_sum(bool has_bias, bool has_shared)
                                .shared = has_shared ? d.shared : NULL,
                                .shared_bias = d.shared_bias,
                                .shared_gate = d.gate,
-                               .n_row = ROWS,
+                               .count = {ROWS, NULL},
                                .dim = DIM,
                                .n_used = USED,
                                .y = floats(ROWS * DIM)};

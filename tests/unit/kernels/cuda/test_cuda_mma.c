@@ -90,9 +90,10 @@ static void check_mma_layer(plan p)
     fxi_cuda_linear_args a = {.w = packed(p.type, p.n_in, p.n_out, raw),
                               .n_expert = 1,
                               .a = act_new((size_t)p.n_tok, (size_t)p.n_in),
-                              .n_row = p.n_tok,
+                              .count = {p.n_tok, NULL},
                               .y = floats(n)};
-    launch(FXI_CUDA_ROWS, &(fxi_cuda_rows_args){.x = x, .n_row = p.n_tok, .n = p.n_in, .out = a.a});
+    launch(FXI_CUDA_ROWS,
+           &(fxi_cuda_rows_args){.x = x, .count = {p.n_tok, NULL}, .n = p.n_in, .out = a.a});
     static const char *const names[] = {"few", "some", "many"};
     static const int n_row[] = {1, 40, 999}; // that their kernels are for
     for (int i = 0; i < 3; i++) {

@@ -1,6 +1,6 @@
 // test_cuda_rows.c - what is done to rows on a GPU has the bits of kernels/ref: the residual stream
 // and its norms, activations, logits.
-#include "cuda_test.h"
+#include "cuda_layer.h"
 #include "suite.h"
 
 enum { N_ROW = 3 };
@@ -102,7 +102,7 @@ static fxi_cuda_add_norm_args stream_args(const stream_case *c, const stream_dat
     const bool has_held = c->has_held || c->kind == FXI_CUDA_STREAM_HOLD;
     fxi_cuda_add_norm_args a = {
         .kind = c->kind,
-        .n_row = N_ROW,
+        .count = {N_ROW, NULL},
         .dim = c->dim,
         .x = d->x,
         .x_row = d->x_row,
@@ -118,9 +118,7 @@ static fxi_cuda_add_norm_args stream_args(const stream_case *c, const stream_dat
         .is_post = c->is_post,
         .out = act_new(N_ROW, (size_t)c->dim),
     };
-    if (begins && c->has_held)
-        a.positions =
-            (fxi_cuda_matrix){d->positions, FXI_F32, c->dim, 8, (size_t)c->dim * sizeof(float)};
+    if (begins && c->has_held) a.positions = packed(FXI_F32, c->dim, 8, d->positions);
     return a;
 }
 
@@ -136,7 +134,7 @@ static void check_stream(const stream_case *c)
     assert_same("x", gpu.x, host.x, 2 * N_ROW * n);
     if (a.held) assert_same("held", gpu.held, host.held, N_ROW * n);
     act_release(&a.out);
-    guarded_free(want);
+    guarded_free_all((void *)a.positions.data, want);
     stream_free(&host);
     stream_free(&gpu);
 }
@@ -192,7 +190,7 @@ FX_TEST(test_rows_are_rounded_as_by_ref)
     for (spread s = EVEN; s < N_SPREAD; s++) {
         float *x = random_floats(5 * N, s, 1), *want = floats((size_t)N_ROW * N);
         fxi_cuda_rows_args a = {
-            .x = x, .from = from, .n_row = N_ROW, .n = N, .out = act_new(N_ROW, N)};
+            .x = x, .from = from, .count = {N_ROW, NULL}, .n = N, .out = act_new(N_ROW, N)};
         for (int row = 0; row < N_ROW; row++)
             memcpy(want + row * N, x + from[row] * N, N * sizeof *x);
         launch(FXI_CUDA_ROWS, &a);
@@ -217,7 +215,7 @@ static void check_join(fxi_activation act, bool has_gate, int n, spread s)
                             .gate_bias = gate_bias,
                             .up_bias = up_bias,
                             .row_expert = expert,
-                            .n_row = N_ROW,
+                            .count = {N_ROW, NULL},
                             .n = n,
                             .out = act_new(N_ROW, (size_t)n)};
     launch(FXI_CUDA_JOIN, &a);
@@ -254,7 +252,7 @@ FX_TEST(test_logits_are_finished_as_by_ref)
     float *want = floats((size_t)N_ROW * N);
     memcpy(want, y, (size_t)N_ROW * N * sizeof *y);
     fxi_cuda_logits_args a = {
-        .y = y, .bias = bias, .scale = 3.3f, .cap = 1.5f, .n_row = N_ROW, .n = N};
+        .y = y, .bias = bias, .scale = 3.3f, .cap = 1.5f, .count = {N_ROW, NULL}, .n = N};
     launch(FXI_CUDA_LOGITS, &a);
     for (int row = 0; row < N_ROW; row++) {
         ref_path()->add(want + row * N, bias, N);
@@ -272,7 +270,8 @@ FX_TEST(test_ranks_are_added_in_their_order)
     float *want = floats(ALL);
     memcpy(want, from, ALL * sizeof *want);
     for (int k = 1; k < N_RANK; k++) ref_path()->add(want, from + k * ALL, ALL);
-    fxi_cuda_add_ranks_args a = {.from = from, .n_rank = N_RANK, .n_row = N_ROW, .n = N, .y = y};
+    fxi_cuda_add_ranks_args a = {
+        .from = from, .n_rank = N_RANK, .count = {N_ROW, NULL}, .n = N, .y = y};
     launch(FXI_CUDA_ADD_RANKS, &a);
     assert_same("ranks", y, want, ALL);
     guarded_free_all(from, y, want);
@@ -290,7 +289,7 @@ FX_TEST(test_the_first_of_the_largest_is_best)
     y[3 * N + 512] = -INFINITY;
     for (int i = 0; i < N; i++) y[4 * N + i] = -7;
     y[5 * N + 18] = 3; // in the second half of a warp
-    fxi_cuda_argmax_args a = {.y = y, .n_row = ROWS, .n = N, .best = best, .value = value};
+    fxi_cuda_argmax_args a = {.y = y, .count = {ROWS, NULL}, .n = N, .best = best, .value = value};
     launch(FXI_CUDA_ARGMAX, &a);
     static const int32_t want[ROWS] = {999, 33, -1, -1, 0, 18};
     for (int row = 0; row < ROWS; row++) {
