@@ -401,11 +401,11 @@ static fx_status check_engine(fx_engine *eng, const fx_options *opt, fx_model_in
 void fxi_engine_unload(fx_engine *eng)
 {
     fxi_grammar_worker_stop(&eng->grammars.worker);
-    fxi_drafting_free(eng->drafting);
+    free(eng->drafting);
     fxi_forward_free(eng);
     fxi_clients_free(&eng->sched.clients);
     free(eng->prompt);
-    fxi_recorder_free(eng->journal.recorder);
+    free(eng->journal.recorder);
     free(eng->service.end_tok);
     fxi_draft_model_close(eng->draft_model);
     fxi_kv_close(eng->kv);

@@ -19,9 +19,6 @@ typedef struct fxi_taken_snapshot {
     fxi_buf span, request;
 } fxi_taken_snapshot;
 
-#define ROWS(type, buf)  ((type *)(void *)(buf)->p)
-#define N_ROW(type, buf) ((buf)->n / sizeof(type))
-
 static void free_taken(fxi_taken_snapshot *t)
 {
     fxi_kv_snapshot_free(&t->kv);
@@ -117,10 +114,10 @@ static bool collect_engine(fxi_taken_snapshot *t, fx_engine *eng)
     const bool ok = add_requests(t, &seq, &eng->sched.running) &&
                     add_requests(t, &seq, &eng->sched.waiting) &&
                     add_requests(t, &seq, &eng->sched.aside);
-    const size_t n_seq = N_ROW(const fxi_seq *, &seq);
+    const size_t n_seq = FXI_N_ROW(const fxi_seq *, &seq);
     fxi_snapshot_sort_rows(&t->request, sizeof(fx_request_view));
     if (n_seq) qsort(seq.p, n_seq, sizeof(const fxi_seq *), compare_cached_seqs);
-    const bool done = ok && collect_spans(t, eng->kv, ROWS(const fxi_seq *, &seq), n_seq);
+    const bool done = ok && collect_spans(t, eng->kv, FXI_ROWS(const fxi_seq *, &seq), n_seq);
     fxi_buf_free(&seq);
     return done;
 }
@@ -139,16 +136,16 @@ static void fill_head(fx_engine *eng, fxi_taken_snapshot *t)
     memcpy(h->group, t->kv.group, sizeof h->group);
     memcpy(h->n_chunk, t->kv.n_chunk, sizeof h->n_chunk);
     h->n_all_node = t->kv.n_all_node;
-    h->chunk = ROWS(fx_chunk_run, &t->kv.chunk);
-    h->n_chunk_run = N_ROW(fx_chunk_run, &t->kv.chunk);
-    h->segment = ROWS(fx_segment_run, &t->kv.segment);
-    h->n_segment_run = N_ROW(fx_segment_run, &t->kv.segment);
-    h->node = ROWS(fx_prefix_node, &t->kv.node);
-    h->n_node = N_ROW(fx_prefix_node, &t->kv.node);
-    h->span = ROWS(fx_span, &t->span);
-    h->n_span = N_ROW(fx_span, &t->span);
-    h->request = ROWS(fx_request_view, &t->request);
-    h->n_request = N_ROW(fx_request_view, &t->request);
+    h->chunk = FXI_ROWS(fx_chunk_run, &t->kv.chunk);
+    h->n_chunk_run = FXI_N_ROW(fx_chunk_run, &t->kv.chunk);
+    h->segment = FXI_ROWS(fx_segment_run, &t->kv.segment);
+    h->n_segment_run = FXI_N_ROW(fx_segment_run, &t->kv.segment);
+    h->node = FXI_ROWS(fx_prefix_node, &t->kv.node);
+    h->n_node = FXI_N_ROW(fx_prefix_node, &t->kv.node);
+    h->span = FXI_ROWS(fx_span, &t->span);
+    h->n_span = FXI_N_ROW(fx_span, &t->span);
+    h->request = FXI_ROWS(fx_request_view, &t->request);
+    h->n_request = FXI_N_ROW(fx_request_view, &t->request);
 }
 
 // ---- one after the other -----------------------------------------------------------------------
@@ -190,17 +187,13 @@ int fxi_snapshot_act(fx_engine *eng)
     fxi_snapshots *s = &eng->snapshots;
     if (atomic_load_explicit(&s->n_subscriber, memory_order_relaxed) <= 0) return 0;
     const uint64_t now_us = fxi_now_us(eng);
-    pthread_mutex_lock(&s->mu);
     const uint64_t gap_us = s->cost_us * FX_SNAPSHOT_SHARE;
-    pthread_mutex_unlock(&s->mu);
     const uint64_t due_us =
         s->taken_us ? s->taken_us + (gap_us > LEAST_GAP_US ? gap_us : LEAST_GAP_US) : 0;
     if (now_us < due_us) return (int)((due_us - now_us) / 1000 + 1);
     const uint64_t start_ns = fxi_thread_cpu_ns();
     s->taken_us = now_us;
-    pthread_mutex_lock(&s->mu);
     s->cost_us = 0;
-    pthread_mutex_unlock(&s->mu);
     const bool ok = take_due_snapshot(eng);
     const uint64_t took_us = (fxi_thread_cpu_ns() - start_ns) / 1000;
     fx_snapshot_charge(eng, took_us);
@@ -246,9 +239,7 @@ void fx_snapshot_unsubscribe(fx_engine *eng)
 
 void fx_snapshot_charge(fx_engine *eng, uint64_t us)
 {
-    pthread_mutex_lock(&eng->snapshots.mu);
     eng->snapshots.cost_us += us;
-    pthread_mutex_unlock(&eng->snapshots.mu);
 }
 
 const fx_snapshot *fx_snapshot_get(fx_engine *eng, uint64_t after)

@@ -13,7 +13,7 @@ typedef struct fxi_snapshots {
     _Atomic int n_subscriber;          // changes under mu
     pthread_mutex_t mu;                // a leaf
     struct fxi_taken_snapshot *newest; // guarded by mu; NULL: none, or no subscribers
-    uint64_t cost_us;                  // guarded by mu: CPU time that the newest has taken so far
+    _Atomic uint64_t cost_us;          // CPU time that the newest has taken so far
     pthread_mutex_t tell_mu;           // held while `tell` runs
     void (*tell)(void *ud);            // guarded by tell_mu
     void *tell_ud;
