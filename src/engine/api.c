@@ -318,8 +318,6 @@ const char *fx_kv_manager_name(int i)
 
 // ---- what the model is --------------------------------------------------------------------------
 
-// fx_model_info of a model, loaded or only looked at.
-
 void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, const char *path)
 {
     const fxi_model_shape *s = &m->shape;

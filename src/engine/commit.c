@@ -9,8 +9,6 @@
 // fails, so it always completes.
 #include "engine/iteration.h"
 
-#include "engine/request/request.h"
-
 #include <math.h>
 #include <stdlib.h>
 

@@ -16,8 +16,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-// ---- assembling an engine -----------------------------------------------------------------------
-
 #define AHEAD_TOK        16
 #define SWAP_US_PER_BYTE 1e-3 // until a swap has been measured
 
@@ -55,7 +53,8 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
     if (!rc) rc = pthread_mutex_init(&eng->step_mu, NULL);
     if (!rc) rc = pthread_mutex_init(&eng->stats.mu, NULL);
     if (!rc) rc = !fxi_grammars_init(&eng->grammars);
-    if (!rc) rc = fxi_snapshots_open(&eng->snapshots);
+    if (!rc) rc = pthread_mutex_init(&eng->snapshots.mu, NULL);
+    if (!rc) rc = pthread_mutex_init(&eng->snapshots.tell_mu, NULL);
     eng->grammars.worker.on_progress = wake_deferred;
     eng->grammars.worker.ud = eng;
     return rc ? fxi_fail(err, FX_EINTERNAL, "the engine's lock could not be made") : FX_OK;
@@ -415,7 +414,9 @@ void fxi_engine_unload(fx_engine *eng)
     fxi_chat_free(eng->chat);
     fxi_vocab_free(eng->vocab);
     fxi_grammars_free(&eng->grammars);
-    fxi_snapshots_close(&eng->snapshots);
+    fx_snapshot_unref(eng->snapshots.newest);
+    pthread_mutex_destroy(&eng->snapshots.mu);
+    pthread_mutex_destroy(&eng->snapshots.tell_mu);
     fxi_mailbox_free(&eng->mailbox);
     pthread_mutex_destroy(&eng->stats.mu);
     pthread_mutex_destroy(&eng->step_mu);

@@ -13,7 +13,7 @@
 enum { LEAST_GAP_US = 100000 };
 
 typedef struct fxi_taken_snapshot {
-    fx_snapshot head; // first; its lists lie in the buffers below
+    fx_snapshot head; // first: what others have of it; its lists lie in the buffers below
     _Atomic unsigned refs;
     fxi_kv_snapshot kv;
     fxi_buf span, request;
@@ -150,17 +150,18 @@ static void fill_head(fx_engine *eng, fxi_taken_snapshot *t)
 
 // ---- one after the other -----------------------------------------------------------------------
 
-// Makes *t, which is taken over, the newest one, if there are still subscribers, and tells of it.
-static void publish_taken(fxi_snapshots *s, fxi_taken_snapshot *t)
+// Makes `taken`, whose reference it takes over, the newest one, if there are still subscribers, and
+// tells of it.
+static void publish_taken(fxi_snapshots *s, const fx_snapshot *taken)
 {
-    fxi_taken_snapshot *drop = t;
+    const fx_snapshot *drop = taken;
     pthread_mutex_lock(&s->mu);
     if (atomic_load(&s->n_subscriber) > 0) {
         drop = s->newest;
-        s->newest = t;
+        s->newest = taken;
     }
     pthread_mutex_unlock(&s->mu);
-    fx_snapshot_unref(drop ? &drop->head : NULL);
+    fx_snapshot_unref(drop);
     pthread_mutex_lock(&s->tell_mu);
     if (s->tell) s->tell(s->tell_ud);
     pthread_mutex_unlock(&s->tell_mu);
@@ -178,7 +179,7 @@ static bool take_due_snapshot(fx_engine *eng)
         return false;
     }
     fill_head(eng, t);
-    publish_taken(&eng->snapshots, t);
+    publish_taken(&eng->snapshots, &t->head);
     return true;
 }
 
@@ -203,19 +204,6 @@ int fxi_snapshot_act(fx_engine *eng)
 
 // ---- from any thread ---------------------------------------------------------------------------
 
-int fxi_snapshots_open(fxi_snapshots *s)
-{
-    const int rc = pthread_mutex_init(&s->mu, NULL);
-    return rc ? rc : pthread_mutex_init(&s->tell_mu, NULL);
-}
-
-void fxi_snapshots_close(fxi_snapshots *s)
-{
-    fx_snapshot_unref(s->newest ? &s->newest->head : NULL);
-    pthread_mutex_destroy(&s->mu);
-    pthread_mutex_destroy(&s->tell_mu);
-}
-
 void fx_snapshot_subscribe(fx_engine *eng)
 {
     pthread_mutex_lock(&eng->snapshots.mu);
@@ -227,14 +215,14 @@ void fx_snapshot_subscribe(fx_engine *eng)
 void fx_snapshot_unsubscribe(fx_engine *eng)
 {
     fxi_snapshots *s = &eng->snapshots;
-    fxi_taken_snapshot *drop = NULL;
+    const fx_snapshot *drop = NULL;
     pthread_mutex_lock(&s->mu);
     if (atomic_fetch_sub(&s->n_subscriber, 1) == 1) {
         drop = s->newest;
         s->newest = NULL;
     }
     pthread_mutex_unlock(&s->mu);
-    fx_snapshot_unref(drop ? &drop->head : NULL);
+    fx_snapshot_unref(drop);
 }
 
 void fx_snapshot_charge(fx_engine *eng, uint64_t us)
@@ -246,15 +234,15 @@ const fx_snapshot *fx_snapshot_get(fx_engine *eng, uint64_t after)
 {
     fxi_snapshots *s = &eng->snapshots;
     pthread_mutex_lock(&s->mu);
-    fxi_taken_snapshot *t = s->newest && s->newest->head.number > after ? s->newest : NULL;
-    if (t) atomic_fetch_add(&t->refs, 1);
+    const fx_snapshot *newer = s->newest && s->newest->number > after ? s->newest : NULL;
+    if (newer) atomic_fetch_add(&((fxi_taken_snapshot *)newer)->refs, 1);
     pthread_mutex_unlock(&s->mu);
-    return t ? &t->head : NULL;
+    return newer;
 }
 
 void fx_snapshot_unref(const fx_snapshot *s)
 {
-    fxi_taken_snapshot *t = (fxi_taken_snapshot *)s; // the head is its first member
+    fxi_taken_snapshot *t = (fxi_taken_snapshot *)s;
     if (t && atomic_fetch_sub(&t->refs, 1) == 1) free_taken(t);
 }
 

@@ -315,31 +315,25 @@ static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
     vt_team_seq_release(seq_of(s));
 }
 
-static void put_view(const fxi_kv_chunks *c, const vt_manager *m, const vt_seq *s,
-                     fxi_kv_views *out)
-{
-    for (int g = 0; g < c->n_group; g++) {
-        const uint32_t plane = c->plane0[g];
-        out->group[g] = (fxi_kv_view){
-            .base = vt_seq_plane(s, plane),
-            .plane_stride_bytes = vt_plane_distance(m, plane),
-            .tok_stride_bytes = vt_plane_stride(m, plane),
-            .first_tok = (int)vt_seq_front(s, plane),
-        };
-        if (c->packing == VT_LAYOUT_PACKED || c->view_planes == 1) continue;
-        out->group[g].view_planes = (int)vt_view_planes(m, plane);
-        out->group[g].view_stride_bytes = vt_view_distance(m, plane);
-    }
-}
-
 static void kvv_seq_views(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out)
 {
     const kv_vtensor *k = manager_of(kv);
-    put_view(&k->chunks, k->vt[0], vt_team_seq_rank(seq_of(s), 0), out);
-    for (int i = 1; i < k->n; i++)
-        for (int g = 0; g < k->chunks.n_group; g++)
-            out->rank_base[i - 1][g] =
-                vt_seq_plane(vt_team_seq_rank(seq_of(s), (uint32_t)i), k->chunks.plane0[g]);
+    const vt_manager *m = k->vt[0];
+    const vt_seq *first = vt_team_seq_rank(seq_of(s), 0);
+    const bool shares_views = k->chunks.packing == VT_LAYOUT_SPLIT && k->chunks.view_planes > 1;
+    for (int g = 0; g < k->chunks.n_group; g++) {
+        const uint32_t plane = k->chunks.plane0[g];
+        out->group[g] = (fxi_kv_view){
+            .base = vt_seq_plane(first, plane),
+            .plane_stride_bytes = vt_plane_distance(m, plane),
+            .tok_stride_bytes = vt_plane_stride(m, plane),
+            .first_tok = (int)vt_seq_front(first, plane),
+            .view_planes = shares_views ? (int)vt_view_planes(m, plane) : 0,
+            .view_stride_bytes = shares_views ? vt_view_distance(m, plane) : 0,
+        };
+        for (uint32_t i = 1; i < (uint32_t)k->n; i++)
+            out->rank_base[i - 1][g] = vt_seq_plane(vt_team_seq_rank(seq_of(s), i), plane);
+    }
 }
 
 // ---- memory ------------------------------------------------------------------------------------

@@ -129,11 +129,6 @@ void fxi_grammar_worker_stop(fxi_grammar_worker *w)
     drop_grammar_work(w);
 }
 
-bool fxi_grammar_worker_runs(fxi_grammar_worker *w)
-{
-    return atomic_load_explicit(&w->has_thread, memory_order_relaxed);
-}
-
 // ---- the grammars of an engine -----------------------------------------------------------------
 
 bool fxi_grammars_init(fxi_grammars *v)
