@@ -61,7 +61,7 @@ typedef struct fxi_drafting {
     fxi_draft_control control;
     fxi_draft_pass pass; // the planned one
     int n_offer;
-    fxi_draft_offer *offer; // [max_seq] in the same memory, as the next two
+    fxi_draft_offer *offer; // [max_seq] in the same memory, as seq and wish
     fxi_seq **seq;          // [max_seq] the sequence of each offer
     int n_wish;
     fxi_draft_wish *wish; // [max_seq] sequences that the draft model is asked for
