@@ -26,7 +26,7 @@ static fx_status make_gguf(const char *name, fxi_gguf **out, fx_error *err)
     if (g) g->name = strdup(name);
     if (!g || !g->name) {
         free(g);
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
+        return fxi_fail_memory(err);
     }
     *out = g;
     return FX_OK;
@@ -154,7 +154,7 @@ fx_status fxi_gguf_fetch(const fxi_gguf *g, const fxi_gguf_tensor *t, uint64_t f
     const uint64_t n_row = j.end - j.first;
     const uintptr_t at = (uintptr_t)j.dst, first = at / page_bytes() * page_bytes();
     if (mprotect((void *)first, at + n_row * row_bytes - first, PROT_READ | PROT_WRITE))
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory for a part of a tensor", g->name);
+        return fxi_fail_memory(err);
     j.task_rows = j.row_bytes < TASK_BYTES ? TASK_BYTES / j.row_bytes : 1;
     if (!pool || n_row / j.task_rows >= INT32_MAX) j.task_rows = n_row;
     const int n_task = (int)((n_row + j.task_rows - 1) / j.task_rows);
@@ -261,7 +261,7 @@ static fx_status open_parts(fxi_gguf *g, uint32_t count, fx_error *err)
 {
     char tail[TAIL_ROOM], *path = strdup(g->name);
     g->part = calloc(count, sizeof(fxi_gguf *));
-    fx_status st = path && g->part ? FX_OK : fxi_fail(err, FX_ENOMEM, "%s: no memory", g->name);
+    fx_status st = path && g->part ? FX_OK : fxi_fail_memory(err);
     while (st == FX_OK && g->n_part < count) {
         const part_place p = {(uint32_t)g->n_part, count};
         part_tail(tail, p.no, count);
@@ -293,7 +293,7 @@ static fx_status join_tensors(fxi_gguf *g, fx_error *err)
     uint64_t n = 0;
     for (size_t i = 0; i < g->n_part; i++) n += g->part[i]->n_tensor;
     g->tensor = calloc(n + 1, sizeof *g->tensor);
-    if (!g->tensor) return fxi_fail(err, FX_ENOMEM, "%s: no memory", g->name);
+    if (!g->tensor) return fxi_fail_memory(err);
     for (size_t i = 0; i < g->n_part; i++) {
         const fxi_gguf *part = g->part[i];
         for (uint64_t k = 0; k < part->n_tensor; k++) {

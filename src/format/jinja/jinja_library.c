@@ -65,32 +65,32 @@ enum {
 };
 
 static const fxi_jroutine library_tests[] = {
-    {.name = "!=", COMPARE, .how = FXI_JOP_NE},
-    {.name = "==", COMPARE, .how = FXI_JOP_EQ},
-    {.name = "boolean", .run = test_type, .how = BIT(BOOL)},
-    {.name = "callable", .run = test_type, .how = CALLABLES},
-    {.name = "defined", .run = test_type, .how = ~BIT(UNDEFINED)},
-    {.name = "eq", COMPARE, .how = FXI_JOP_EQ},
-    {.name = "equalto", COMPARE, .how = FXI_JOP_EQ},
-    {.name = "even", .run = test_parity, .self = 'n', .how = 0},
-    {.name = "false", .run = test_bool, .how = 0},
-    {.name = "float", .run = test_type, .how = BIT(FLOAT)},
-    {.name = "ge", COMPARE, .how = FXI_JOP_GE},
-    {.name = "gt", COMPARE, .how = FXI_JOP_GT},
-    {.name = "in", COMPARE, .how = FXI_JOP_IN},
-    {.name = "integer", .run = test_type, .how = BIT(INT)},
-    {.name = "iterable", .run = test_iterable},
-    {.name = "le", COMPARE, .how = FXI_JOP_LE},
-    {.name = "lt", COMPARE, .how = FXI_JOP_LT},
-    {.name = "mapping", .run = test_type, .how = BIT(DICT)},
-    {.name = "ne", COMPARE, .how = FXI_JOP_NE},
-    {.name = "none", .run = test_type, .how = BIT(NONE)},
-    {.name = "number", .run = test_type, .how = NUMBERS},
-    {.name = "odd", .run = test_parity, .self = 'n', .how = 1},
-    {.name = "sequence", .run = test_type, .how = SEQUENCES},
-    {.name = "string", .run = test_type, .how = BIT(STR)},
-    {.name = "true", .run = test_bool, .how = 1},
-    {.name = "undefined", .run = test_type, .how = BIT(UNDEFINED)},
+    {"!=", COMPARE, .how = FXI_JOP_NE},
+    {"==", COMPARE, .how = FXI_JOP_EQ},
+    {"boolean", .run = test_type, .how = BIT(BOOL)},
+    {"callable", .run = test_type, .how = CALLABLES},
+    {"defined", .run = test_type, .how = ~BIT(UNDEFINED)},
+    {"eq", COMPARE, .how = FXI_JOP_EQ},
+    {"equalto", COMPARE, .how = FXI_JOP_EQ},
+    {"even", .run = test_parity, .self = 'n', .how = 0},
+    {"false", .run = test_bool, .how = 0},
+    {"float", .run = test_type, .how = BIT(FLOAT)},
+    {"ge", COMPARE, .how = FXI_JOP_GE},
+    {"gt", COMPARE, .how = FXI_JOP_GT},
+    {"in", COMPARE, .how = FXI_JOP_IN},
+    {"integer", .run = test_type, .how = BIT(INT)},
+    {"iterable", .run = test_iterable},
+    {"le", COMPARE, .how = FXI_JOP_LE},
+    {"lt", COMPARE, .how = FXI_JOP_LT},
+    {"mapping", .run = test_type, .how = BIT(DICT)},
+    {"ne", COMPARE, .how = FXI_JOP_NE},
+    {"none", .run = test_type, .how = BIT(NONE)},
+    {"number", .run = test_type, .how = NUMBERS},
+    {"odd", .run = test_parity, .self = 'n', .how = 1},
+    {"sequence", .run = test_type, .how = SEQUENCES},
+    {"string", .run = test_type, .how = BIT(STR)},
+    {"true", .run = test_bool, .how = 1},
+    {"undefined", .run = test_type, .how = BIT(UNDEFINED)},
     {.name = NULL},
 };
 
@@ -188,10 +188,10 @@ ROUTINE(fn_strftime)
 // ---- the table of functions ---------------------------------------------------------------------
 
 static const fxi_jroutine library_functions[] = {
-    {.name = "namespace", .run = fn_namespace, .types = "*"},
-    {.name = "raise_exception", .run = fn_raise, .types = "t", .n_must = 1, .param = {"message"}},
-    {.name = "range", .run = fn_range, .types = "iii", .n_must = 1},
-    {.name = "strftime_now", .run = fn_strftime, .types = "s", .n_must = 1, .param = {"format"}},
+    {"namespace", .run = fn_namespace, .types = "*"},
+    {"raise_exception", .run = fn_raise, .types = "t", .n_must = 1, .param = {"message"}},
+    {"range", .run = fn_range, .types = "iii", .n_must = 1},
+    {"strftime_now", .run = fn_strftime, .types = "s", .n_must = 1, .param = {"format"}},
     {.name = NULL},
 };
 
@@ -222,13 +222,6 @@ static bool text_to_float(const fxi_jstr *s, double *out)
     return !*end && end != text;
 }
 
-static bool float_to_int(double f, int64_t *out)
-{
-    if (!(f > -0x1p63 && f < 0x1p63)) return false;
-    *out = (int64_t)f;
-    return true;
-}
-
 // The number, as much the template's own as what it was made from; or else the given default.
 static fx_status number_or_default(const fxi_jcall *c, bool ok, fxi_jval number, fxi_jval zero,
                                    fxi_jval *out)
@@ -254,8 +247,10 @@ ROUTINE(filter_int)
         i = strtoll(text, &end, (int)base);
         ok = !*end && end != text && !errno;
     }
-    if (v.type == FXI_JVAL_FLOAT || (v.type == FXI_JVAL_STR && !ok && text_to_float(v.s, &f)))
-        ok = float_to_int(f, &i);
+    if (v.type == FXI_JVAL_FLOAT || (v.type == FXI_JVAL_STR && !ok && text_to_float(v.s, &f))) {
+        ok = f > -0x1p63 && f < 0x1p63;
+        if (ok) i = (int64_t)f;
+    }
     return number_or_default(c, ok, fxi_jval_int(i), fxi_jval_int(0), out);
 }
 
@@ -337,26 +332,21 @@ ROUTINE(dict_view)
 // ---- the library --------------------------------------------------------------------------------
 
 static const fxi_jroutine library_filters[] = {
-    {.name = "abs", .run = filter_abs, .self = 'n'},
-    {.name = "d", .run = filter_default, .types = "vv", .param = {"default_value", "boolean"}},
-    {.name = "default",
-     .run = filter_default,
-     .types = "vv",
-     .param = {"default_value", "boolean"}},
-    {.name = "float", .run = filter_float, .self = 'd', .types = "v", .param = {"default"}},
-    {.name = "int", .run = filter_int, .self = 'd', .types = "vi", .param = {"default", "base"}},
-    {.name = "tojson",
-     .run = filter_tojson,
-     .types = "vVVv",
+    {"abs", .run = filter_abs, .self = 'n'},
+    {"d", .run = filter_default, .types = "vv", .param = {"default_value", "boolean"}},
+    {"default", .run = filter_default, .types = "vv", .param = {"default_value", "boolean"}},
+    {"float", .run = filter_float, .self = 'd', .types = "v", .param = {"default"}},
+    {"int", .run = filter_int, .self = 'd', .types = "vi", .param = {"default", "base"}},
+    {"tojson", .run = filter_tojson, .types = "vVVv",
      .param = {"ensure_ascii", "indent", "separators", "sort_keys"}},
     {.name = NULL},
 };
 
 static const fxi_jroutine dict_methods[] = {
-    {.name = "get", .run = dict_get, .types = "vv", .n_must = 1},
-    {.name = "items", .run = dict_view, .how = FXI_JVIEW_ITEMS},
-    {.name = "keys", .run = dict_view, .how = FXI_JVIEW_KEYS},
-    {.name = "values", .run = dict_view, .how = FXI_JVIEW_VALUES},
+    {"get", .run = dict_get, .types = "vv", .n_must = 1},
+    {"items", .run = dict_view, .how = FXI_JVIEW_ITEMS},
+    {"keys", .run = dict_view, .how = FXI_JVIEW_KEYS},
+    {"values", .run = dict_view, .how = FXI_JVIEW_VALUES},
     {.name = NULL},
 };
 

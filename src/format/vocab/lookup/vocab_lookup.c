@@ -246,7 +246,7 @@ fx_status fxi_regex_compile(fxi_str pattern, bool bytes, fxi_regex **out, fx_err
         return FX_OK;
     }
     free(re);
-    if (code == PCRE2_ERROR_HEAP_FAILED) return fxi_fail(err, FX_ENOMEM, "no memory for a pattern");
+    if (code == PCRE2_ERROR_HEAP_FAILED) return fxi_fail_memory(err);
     PCRE2_UCHAR text[ERROR_TEXT];
     pcre2_get_error_message(code, text, sizeof text);
     return fail_pattern(pattern, (const char *)text, err);
@@ -295,8 +295,7 @@ static fx_status match_from(const fxi_regex *re, fxi_matcher *m, const char *s, 
                          m->limits);
     *out = (fxi_regex_match){SIZE_MAX, SIZE_MAX};
     if (rc == PCRE2_ERROR_NOMATCH) return FX_OK;
-    if (rc == PCRE2_ERROR_NOMEMORY)
-        return fxi_fail(err, FX_ENOMEM, "no memory to tokenize the text");
+    if (rc == PCRE2_ERROR_NOMEMORY) return fxi_fail_memory(err);
     if (rc < 0)
         return fxi_fail(err, FX_EINVAL,
                         "a pattern of the vocabulary takes too many steps on this text (%d)", rc);

@@ -105,7 +105,7 @@ static fx_status read_ids(gguf_reader *r)
         if (ids[i].field) *(int32_t *)(void *)((char *)s + ids[i].field) = id;
         if (id < 0) continue;
         if (s->tok[id].type != FXI_TOKEN_CONTROL) s->tok[id].type = (uint8_t)ids[i].type;
-        if (ids[i].ends && !fxi_ids_add(&s->ends, id)) return fxi_spec_fail_memory(r->s, r->err);
+        if (ids[i].ends && !fxi_ids_add(&s->ends, id)) return fxi_fail_memory(r->err);
     }
     return FX_OK;
 }
@@ -123,14 +123,14 @@ static fx_status read_merge(gguf_reader *r, const fxi_index *x, uint64_t i, fxi_
     const size_t n_left = (size_t)(space - text.p), n_right = text.n - n_left - 1;
     fxi_buf_clear(both);
     if (!fxi_buf_add(both, text.p, n_left) || !fxi_buf_add(both, space + 1, n_right))
-        return fxi_spec_fail_memory(r->s, r->err);
+        return fxi_fail_memory(r->err);
     fxi_spec_merge m = {fxi_index_find(x, text.p, n_left), fxi_index_find(x, space + 1, n_right),
                         fxi_index_find(x, both->p, both->n)};
     if (m.left < 0 || m.right < 0 || m.to < 0)
         return fxi_fail(r->err, FX_EFORMAT,
                         "%s: merge %" PRIu64 " '%s' has a part that is not a token",
                         fxi_gguf_name(r->g), i, fxi_show_text(text.p, text.n).s);
-    return fxi_spec_add_merge(r->s, m) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
+    return fxi_spec_add_merge(r->s, m) ? FX_OK : fxi_fail_memory(r->err);
 }
 
 static fx_status read_merges(gguf_reader *r)
@@ -139,7 +139,7 @@ static fx_status read_merges(gguf_reader *r)
     fxi_index x;
     fxi_buf both = {0};
     FX_TRY(fxi_gguf_array(r->g, KEY("merges"), true, FXI_GGUF_STR, &kv, r->err));
-    if (!fxi_spec_index(r->s, &x)) return fxi_spec_fail_memory(r->s, r->err);
+    if (!fxi_spec_index(r->s, &x)) return fxi_fail_memory(r->err);
     fx_status st = FX_OK;
     const unsigned char *at = kv->value;
     for (uint64_t i = 0; st == FX_OK && i < kv->n_elem; i++)
@@ -154,7 +154,7 @@ static fx_status read_merges(gguf_reader *r)
 static fx_status add_norm_step(gguf_reader *r, fxi_norm_kind kind, const char *from, const char *to)
 {
     fxi_norm n = {.kind = kind, .from = fxi_str_of(from), .to = fxi_str_of(to)};
-    return fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
+    return fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_fail_memory(r->err);
 }
 
 // Phi-3's chat marks swallow the white space after them, which its files do not say.
@@ -224,7 +224,7 @@ static fx_status read_gpt2(gguf_reader *r)
     if (!fxi_gguf_find(r->g, KEY("pre")) &&
         !fxi_spec_warn(r->s, "key '" KEY("pre") "' is missing: the pre-tokenizer 'default' is "
                                                 "used, which may differ from training"))
-        return fxi_spec_fail_memory(r->s, r->err);
+        return fxi_fail_memory(r->err);
     FX_TRY(read_ids(r));
     FX_TRY(read_merges(r));
     return fxi_spec_add_pre(r->s, pre, r->err);
@@ -250,7 +250,7 @@ static fx_status add_charsmap(gguf_reader *r)
         return fxi_fail(r->err, FX_EFORMAT, "%s: key '%s' is not an array of bytes",
                         fxi_gguf_name(r->g), key);
     fxi_norm n = {.kind = FXI_NORM_CHARSMAP, .from = {(const char *)kv->value, kv->n_elem}};
-    return !kv->n_elem || fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
+    return !kv->n_elem || fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_fail_memory(r->err);
 }
 
 static fx_status read_t5(gguf_reader *r)
@@ -285,7 +285,7 @@ static fx_status mark_inside(gguf_reader *r)
         if ((!begins && !fxi_buf_str(&piece, "##")) ||
             !fxi_buf_add(&piece, t->piece.p + skip, t->piece.n - skip) ||
             !fxi_spec_str(s, piece.p ? piece.p : "", piece.n, &t->piece))
-            st = fxi_spec_fail_memory(s, r->err);
+            st = fxi_fail_memory(r->err);
     }
     fxi_buf_free(&piece);
     return st;
@@ -330,7 +330,8 @@ static fx_status read_bert(gguf_reader *r)
     s->adds_bos = s->bos >= 0;
     s->adds_sep = true;
     const fxi_bert how = {.cleans = true, .pads_han = true, .strips = strip, .lowers = lower};
-    return fxi_spec_add_bert(s, how) ? FX_OK : fxi_spec_fail_memory(s, r->err);
+    const bool good = fxi_spec_add_bert_norms(s, how) && fxi_spec_add_bert_splits(s);
+    return good ? FX_OK : fxi_fail_memory(r->err);
 }
 
 static const struct {
@@ -355,7 +356,7 @@ static fx_status read_more_ends(gguf_reader *r)
                             "%s: key 'flexinfer.end_token_ids' has %" PRId64
                             ", but there are %zu tokens",
                             fxi_gguf_name(r->g), id, r->s->n_tok);
-        if (!fxi_ids_add(&r->s->ends, (int32_t)id)) return fxi_spec_fail_memory(r->s, r->err);
+        if (!fxi_ids_add(&r->s->ends, (int32_t)id)) return fxi_fail_memory(r->err);
     }
     return FX_OK;
 }
@@ -400,7 +401,7 @@ fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *er
     const unsigned char *at = kv->value;
     for (uint64_t id = 0; id < kv->n_elem; id++) {
         fxi_token t = {.piece = fxi_gguf_next_str(&at), .type = FXI_TOKEN_NORMAL};
-        if (!fxi_spec_add_token(r.s, t)) return fxi_spec_fail_memory(r.s, r.err);
+        if (!fxi_spec_add_token(r.s, t)) return fxi_fail_memory(r.err);
     }
     FX_TRY(read_types(&r));
     FX_TRY(models[i].read(&r));
