@@ -107,7 +107,7 @@ static fx_status place_made(fxi_gguf *g, fx_error *err)
 fx_status fxi_gguf_present(const char *name, fxi_buf *head, const fxi_gguf_maker *maker,
                            fxi_gguf **out, fx_error *err)
 {
-    fxi_gguf *g;
+    fxi_gguf *g = NULL;
     fx_status st = make_gguf(name, &g, err);
     if (st != FX_OK) {
         fxi_buf_free(head);
@@ -188,7 +188,7 @@ void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes)
 fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, fxi_gguf **out,
                          fx_error *err)
 {
-    fxi_gguf *g;
+    fxi_gguf *g = NULL;
     FX_TRY(make_gguf(name, &g, err));
     g->data = data;
     g->size_bytes = g->file_bytes = size_bytes;
@@ -197,7 +197,7 @@ fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, 
 
 static fx_status open_one_file(const char *path, bool with_data, fxi_gguf **out, fx_error *err)
 {
-    fxi_gguf *g;
+    fxi_gguf *g = NULL;
     FX_TRY(make_gguf(path, &g, err));
     fx_status st = fxi_mapping_open(path, &g->map, err);
     g->data = g->map.data;
@@ -284,7 +284,7 @@ static fx_status check_twice(const fxi_gguf *g, size_t j, const fxi_gguf_tensor 
         if (fxi_gguf_find_tensor(g->part[i], name))
             return fxi_fail(err, FX_EFORMAT,
                             "%s: part %zu of %zu: tensor '%s' is in part %zu already", g->name,
-                            j + 1, g->n_part, fxi_show_text(t->name.p, t->name.n).s, i + 1);
+                            j + 1, g->n_part, fxi_show_text(t->name).s, i + 1);
     return FX_OK;
 }
 
@@ -327,7 +327,7 @@ static fx_status join_parts(fxi_gguf *g, uint32_t count, fx_error *err)
 
 fx_status fxi_gguf_open(const char *path, fxi_gguf **out, fx_error *err)
 {
-    fxi_gguf *g, *all = NULL;
+    fxi_gguf *g = NULL, *all = NULL;
     part_place p;
     char tail[TAIL_ROOM];
     const size_t n = strlen(path);

@@ -164,8 +164,7 @@ __attribute__((format(printf, 5, 6))) static fx_status refuse_entry(
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return fxi_fail(err, FX_EFORMAT, "%s: %s '%s'%s", g->name, kind,
-                    fxi_show_text(name->p, name->n).s, text);
+    return fxi_fail(err, FX_EFORMAT, "%s: %s '%s'%s", g->name, kind, fxi_show_text(*name).s, text);
 }
 
 static fx_status fail_type(const fxi_gguf *g, const fxi_gguf_kv *kv, const char *want,
@@ -295,7 +294,7 @@ static fx_status read_name(gguf_cursor *c, fxi_str *s, size_t max_bytes, const c
                         c->g->name, what, at, s->n, max_bytes);
     if (memchr(s->p, 0, s->n))
         return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu ('%s') contains a NUL byte",
-                        c->g->name, what, at, fxi_show_text(s->p, s->n).s);
+                        c->g->name, what, at, fxi_show_text(*s).s);
     return FX_OK;
 }
 
@@ -454,8 +453,7 @@ static fx_status check_overlap(const gguf_cursor *c)
         if (a->offset + a->size_bytes > b->offset)
             st =
                 fxi_fail(c->err, FX_EFORMAT, "%s: tensors '%s' and '%s' overlap at offset %" PRIu64,
-                         g->name, fxi_show_text(a->name.p, a->name.n).s,
-                         fxi_show_text(b->name.p, b->name.n).s, b->offset);
+                         g->name, fxi_show_text(a->name).s, fxi_show_text(b->name).s, b->offset);
     }
     free(by_offset);
     return st;
@@ -482,7 +480,7 @@ static fx_status read_header(gguf_cursor *c)
     FX_TRY(read_bytes(c, magic, sizeof magic, "the header"));
     if (memcmp(magic, "GGUF", sizeof magic))
         return fxi_fail(c->err, FX_EFORMAT, "%s: not a GGUF file: it begins with '%s'", g->name,
-                        fxi_show_text(magic, sizeof magic).s);
+                        fxi_show_text((fxi_str){magic, sizeof magic}).s);
     FX_TRY(read_bytes(c, &g->version, sizeof g->version, "the header"));
     const uint32_t version = g->version;
     if (version && version != 2 && version != 3 && __builtin_bswap32(version) <= 255)

@@ -382,9 +382,11 @@ const fxi_hf_family *fxi_hf_family_find(fxi_str model_type)
     return NULL;
 }
 
-const char *fxi_hf_family_name(size_t i)
+void fxi_hf_family_list(char *out, size_t size_bytes)
 {
-    return i < sizeof families / sizeof *families ? families[i].model_type : NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof families / sizeof *families && n < size_bytes - 32; i++)
+        n += (size_t)snprintf(out + n, size_bytes - n, i ? ", %s" : "%s", families[i].model_type);
 }
 
 // ---- names of tensors: from those of a Hugging Face model to those of GGUF ----------------------

@@ -48,7 +48,7 @@ fx_status fxi_st_fail(fx_error *err, const fxi_st_tensor *t, const char *fmt, ..
     fxi_utf8_vprint(what, sizeof what, fmt, ap);
     va_end(ap);
     return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s': %s", t->file,
-                    fxi_show_text(t->name, strlen(t->name)).s, what);
+                    fxi_show_text(fxi_str_of(t->name)).s, what);
 }
 
 // ---- safetensors: one tensor --------------------------------------------------------------------
@@ -92,7 +92,7 @@ static fx_status read_st_type(const st_cursor *c, const fxi_json *of, fxi_st_ten
         t->elem_bytes = st_types[i].elem_bytes;
         return FX_OK;
     }
-    return fxi_st_fail(c->err, t, "has the unknown type '%s'", fxi_show_text(name, strlen(name)).s);
+    return fxi_st_fail(c->err, t, "has the unknown type '%s'", fxi_show_text(fxi_str_of(name)).s);
 }
 
 static fx_status read_range(const st_cursor *c, const fxi_json *of, fxi_st_tensor *t)
@@ -145,7 +145,7 @@ static fx_status check_gaps(const st_cursor *c)
         const fxi_st_tensor *t = &c->s->tensor[i];
         if (t->data < at)
             return fxi_st_fail(c->err, t, "overlaps tensor '%s'",
-                               fxi_show_text(t[-1].name, strlen(t[-1].name)).s);
+                               fxi_show_text(fxi_str_of(t[-1].name)).s);
         if (t->data > at)
             return fxi_st_fail(c->err, t, "%zu bytes before it belong to no tensor",
                                (size_t)(t->data - at));
@@ -299,7 +299,7 @@ fx_status fxi_hf_index_names(const fxi_members *index, const char ***name, size_
         const size_t n_text = text ? strlen(text) : 0;
         if (!n_text || n_text >= 256 || text[0] == '.' || strchr(text, '/'))
             return fxi_members_fail(index, "weight_map", "'%s' is not mapped to a file name",
-                                    fxi_show_text(it.key, it.key_bytes).s);
+                                    fxi_show_text((fxi_str){it.key, it.key_bytes}).s);
         list[it.i] = text;
     }
     qsort(list, n_tensor, sizeof *list, compare_texts);
@@ -345,7 +345,7 @@ static fx_status add_listed(fxi_hf_files *f, const char *folder, const fxi_membe
         st = fxi_hf_has_file(folder, name[i])
                  ? add_file(f, folder, name[i], err)
                  : fxi_fail(err, FX_EIO, "%s/%s: the file is missing, but listed in %s", folder,
-                            fxi_show_text(name[i], strlen(name[i])).s, INDEX_NAME);
+                            fxi_show_text(fxi_str_of(name[i])).s, INDEX_NAME);
     free(name);
     return st;
 }
@@ -367,7 +367,7 @@ static fx_status index_files(fxi_hf_files *f, fx_error *err)
     for (size_t i = 1; i < n; i++)
         if (!strcmp(f->tensor[i]->name, f->tensor[i - 1]->name))
             return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is also in %s", f->tensor[i]->file,
-                            fxi_show_text(f->tensor[i]->name, strlen(f->tensor[i]->name)).s,
+                            fxi_show_text(fxi_str_of(f->tensor[i]->name)).s,
                             f->tensor[i - 1]->file);
     return FX_OK;
 }
@@ -390,7 +390,7 @@ static fx_status check_index(const fxi_members *index, const fxi_hf_files *f, fx
         const char *slash = t ? strrchr(t->file, '/') : NULL;
         if (slash && !strcmp(slash + 1, fxi_json_text(it.value))) continue;
         return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is not in %s", index->file,
-                        fxi_show_text(it.key, strlen(it.key)).s, fxi_json_text(it.value));
+                        fxi_show_text(fxi_str_of(it.key)).s, fxi_json_text(it.value));
     }
     return FX_OK;
 }

@@ -88,8 +88,8 @@ typedef struct fxi_hf_family {
 } fxi_hf_family;
 
 const fxi_hf_family *fxi_hf_family_find(fxi_str model_type); // NULL: not one we read
-// The model_type of row i, for errors; NULL: there are only i.
-const char *fxi_hf_family_name(size_t i);
+// The model_types of all rows, for errors, cut near the end of `out`.
+void fxi_hf_family_list(char *out, size_t size_bytes);
 
 // The rows that all families share; end with from = NULL.
 extern const fxi_hf_key fxi_hf_common_keys[];

@@ -184,8 +184,7 @@ static fx_status write_scaling(rope_reader *r)
     for (size_t i = 0; i < sizeof rope_kinds / sizeof *rope_kinds; i++)
         if (fxi_str_is(type, rope_kinds[i].name))
             return rope_kinds[i].write ? rope_kinds[i].write(r, rope_kinds[i].name) : FX_OK;
-    return fxi_members_fail(&r->p, "rope_type", "'%s' is not supported",
-                            fxi_show_text(type.p, type.n).s);
+    return fxi_members_fail(&r->p, "rope_type", "'%s' is not supported", fxi_show_text(type).s);
 }
 
 // ---- base and size -----------------------------------------------------------------------------
@@ -365,7 +364,7 @@ static fx_status check_quantization(const fxi_folder *f)
     if (fxi_str_is_any(method, known, sizeof known / sizeof *known)) return FX_OK;
     return fxi_members_fail(&q, "quant_method",
                             "'%s' is not supported (fp8, mxfp4, compressed-tensors)",
-                            fxi_show_text(method.p, method.n).s);
+                            fxi_show_text(method).s);
 }
 
 static const struct act_name {
@@ -394,7 +393,7 @@ static fx_status write_activation(const fxi_folder *f)
         FX_TRY(fxi_members_str(&f->config, member[i], false, &act));
         if (!act_of(act))
             return fxi_members_fail(&f->config, member[i], "'%s' is not supported",
-                                    fxi_show_text(act.p, act.n).s);
+                                    fxi_show_text(act).s);
     }
     if (strcmp(act_of(act), act_of(usual)))
         fxi_gguf_write_str(f->w, "flexinfer.activation", act_of(act));
@@ -415,7 +414,7 @@ static fx_status read_layer_types(const fxi_folder *f, const fxi_json *types, ui
         windowed[i] = type && !strcmp(type, "sliding_attention");
         if (windowed[i] || (type && !strcmp(type, "full_attention"))) continue;
         return fxi_members_fail(&f->config, "layer_types", "layer %u: '%s' is not supported", i,
-                                type ? fxi_show_text(type, strlen(type)).s : "");
+                                type ? fxi_show_text(fxi_str_of(type)).s : "");
     }
     return FX_OK;
 }

@@ -129,7 +129,7 @@ static fx_status read_modules(const fxi_members *c, bool *normalizes)
         *normalizes |= !strcmp(name, "Normalize");
         if (strcmp(name, "Transformer") && strcmp(name, "Pooling") && strcmp(name, "Normalize"))
             return fxi_members_fail(c, "type", "module '%s' is not supported",
-                                    fxi_show_text(name, strlen(name)).s);
+                                    fxi_show_text(fxi_str_of(name)).s);
     }
     return FX_OK;
 }
@@ -210,17 +210,6 @@ static void close_folder(void *ud)
 
 // ---- the family --------------------------------------------------------------------------------
 
-static fx_status fail_family(const fxi_folder *f, fxi_str type)
-{
-    char list[384] = "";
-    size_t n = 0;
-    const char *name;
-    for (size_t i = 0; (name = fxi_hf_family_name(i)) && n < sizeof list - 32; i++)
-        n += (size_t)snprintf(list + n, sizeof list - n, i ? ", %s" : "%s", name);
-    return fxi_members_fail(&f->whole.all, "model_type", "'%s' is not supported, only %s",
-                            fxi_show_text(type.p, type.n).s, list);
-}
-
 // A model that sees pictures has its text model's config inside.
 static fx_status choose_family(fxi_folder *f)
 {
@@ -230,7 +219,11 @@ static fx_status choose_family(fxi_folder *f)
     if (text.root && fxi_members_get(&text, "model_type")) f->config = text;
     FX_TRY(fxi_members_str(&f->config, "model_type", true, &type));
     f->family = fxi_hf_family_find(type);
-    return f->family ? fxi_hf_add_defaults(f) : fail_family(f, type);
+    if (f->family) return fxi_hf_add_defaults(f);
+    char list[384];
+    fxi_hf_family_list(list, sizeof list);
+    return fxi_members_fail(&f->whole.all, "model_type", "'%s' is not supported, only %s",
+                            fxi_show_text(type).s, list);
 }
 
 // ---- the whole ---------------------------------------------------------------------------------

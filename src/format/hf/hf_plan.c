@@ -39,7 +39,7 @@ void fxi_hf_free_recipes(fxi_folder *f)
 
 fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uint64_t n)
 {
-    fxi_recipe *r;
+    fxi_recipe *r = NULL;
     fx_status st = add_recipe(f, name, 0, &r);
     if (st != FX_OK) {
         free(values);
@@ -296,7 +296,7 @@ static plan_fn *const plan_by_how[] = {
 
 static fx_status plan_one(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_match *m)
 {
-    fxi_recipe *r;
+    fxi_recipe *r = NULL;
     FX_TRY(add_recipe(f, m->to, 1, &r));
     FX_TRY(set_source(f, r->src, t));
     FX_TRY(set_shape(f, r, t));

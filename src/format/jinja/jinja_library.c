@@ -11,10 +11,8 @@
 
 // ---- tests: the right side of `is` --------------------------------------------------------------
 
-#define ROUTINE(name) static fx_status name(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
-
 // row->how: a set of types
-ROUTINE(test_type)
+FXI_JROUTINE(test_type)
 {
     (void)r;
     *out = fxi_jval_bool(c->row->how >> c->self.type & 1);
@@ -22,14 +20,14 @@ ROUTINE(test_type)
 }
 
 // row->how: 1 for true
-ROUTINE(test_bool)
+FXI_JROUTINE(test_bool)
 {
     (void)r;
     *out = fxi_jval_bool(c->self.type == FXI_JVAL_BOOL && c->self.b == (c->row->how == 1));
     return FX_OK;
 }
 
-ROUTINE(test_iterable)
+FXI_JROUTINE(test_iterable)
 {
     (void)r;
     *out = fxi_jval_bool(fxi_jval_is_iterable(c->self));
@@ -37,7 +35,7 @@ ROUTINE(test_iterable)
 }
 
 // odd, even: row->how is the remainder
-ROUTINE(test_parity)
+FXI_JROUTINE(test_parity)
 {
     fxi_jval rest;
     bool yes;
@@ -48,7 +46,7 @@ ROUTINE(test_parity)
 }
 
 // row->how: fxi_jop
-ROUTINE(test_compare)
+FXI_JROUTINE(test_compare)
 {
     bool yes;
     FX_TRY(fxi_jop_compare(r, (fxi_jop)c->row->how, c->self, c->arg[0], &yes));
@@ -98,7 +96,7 @@ static const fxi_jroutine library_tests[] = {
 
 enum { MAX_RANGE = 100000 }; // Jinja's limit
 
-ROUTINE(fn_range)
+FXI_JROUTINE(fn_range)
 {
     const int64_t first = fxi_jcall_int(c, 0, 0), step = fxi_jcall_int(c, 2, 1);
     const int64_t start = fxi_jcall_given(c, 1) ? first : 0, stop = fxi_jcall_int(c, 1, first);
@@ -139,7 +137,7 @@ static fx_status collect_pairs(fxi_jrun *r, const fxi_jcall *c, fxi_jpair **out,
     return FX_OK;
 }
 
-ROUTINE(fn_namespace)
+FXI_JROUTINE(fn_namespace)
 {
     struct fxi_jnamespace *ns;
     fxi_jpair *e = NULL;
@@ -157,7 +155,7 @@ ROUTINE(fn_namespace)
 }
 
 // The message is cut at the end of a character; its control characters become blanks.
-ROUTINE(fn_raise)
+FXI_JROUTINE(fn_raise)
 {
     const fxi_jstr *s = c->arg[0].s;
     char text[400];
@@ -171,7 +169,7 @@ ROUTINE(fn_raise)
 }
 
 // The caller's clock. libc's strftime has Python's letters; a result that does not fit is empty.
-ROUTINE(fn_strftime)
+FXI_JROUTINE(fn_strftime)
 {
     const fxi_jstr *s = c->arg[0].s;
     char fmt[128], text[256];
@@ -231,7 +229,7 @@ static fx_status number_or_default(const fxi_jcall *c, bool ok, fxi_jval number,
     return FX_OK;
 }
 
-ROUTINE(filter_int)
+FXI_JROUTINE(filter_int)
 {
     const int64_t base = fxi_jcall_int(c, 1, 10);
     const fxi_jval v = c->self;
@@ -254,7 +252,7 @@ ROUTINE(filter_int)
     return number_or_default(c, ok, fxi_jval_int(i), fxi_jval_int(0), out);
 }
 
-ROUTINE(filter_float)
+FXI_JROUTINE(filter_float)
 {
     double f = 0;
     bool ok = fxi_jval_is_number(c->self);
@@ -264,7 +262,7 @@ ROUTINE(filter_float)
     return number_or_default(c, ok, fxi_jval_float(f), fxi_jval_float(0), out);
 }
 
-ROUTINE(filter_abs)
+FXI_JROUTINE(filter_abs)
 {
     const fxi_jval v = c->self;
     bool negative = fxi_jval_to_float(v) < 0 || (v.type == FXI_JVAL_FLOAT && signbit(v.f));
@@ -273,7 +271,7 @@ ROUTINE(filter_abs)
 
 // ---- filters: any value -------------------------------------------------------------------------
 
-ROUTINE(filter_default)
+FXI_JROUTINE(filter_default)
 {
     static const fxi_jstr empty = {.p = "", .own = ""};
     const fxi_jval v = c->self;
@@ -285,7 +283,7 @@ ROUTINE(filter_default)
 }
 
 // As transformers defines it.
-ROUTINE(filter_tojson)
+FXI_JROUTINE(filter_tojson)
 {
     fxi_jstyle style = {.json = true, .item = {.p = ", ", .n = 2}, .colon = {.p = ": ", .n = 2}};
     fxi_jout o = {0};
@@ -309,7 +307,7 @@ ROUTINE(filter_tojson)
 
 // ---- methods of dictionaries --------------------------------------------------------------------
 
-ROUTINE(dict_get)
+FXI_JROUTINE(dict_get)
 {
     const fxi_jval *found;
     if (!fxi_jval_is_hashable(c->arg[0]))
@@ -320,7 +318,7 @@ ROUTINE(dict_get)
 }
 
 // items, keys, values: row->how
-ROUTINE(dict_view)
+FXI_JROUTINE(dict_view)
 {
     struct fxi_jview *v;
     FX_TRY(fxi_jrun_take(r, sizeof *v, &v));

@@ -187,8 +187,7 @@ static fx_status write_any(value_writer *w, fxi_jval v)
     case FXI_JVAL_FLOAT: return write_numeral(w, v);
     case FXI_JVAL_STR: return write_str(w, v.s);
     case FXI_JVAL_TUPLE:
-        if (!json) return write_members(w, v.seq->v, NULL, v.seq->n, "(", ")");
-        return write_members(w, v.seq->v, NULL, v.seq->n, "[", "]");
+        return write_members(w, v.seq->v, NULL, v.seq->n, json ? "[" : "(", json ? "]" : ")");
     case FXI_JVAL_LIST: return write_members(w, v.seq->v, NULL, v.seq->n, "[", "]");
     case FXI_JVAL_DICT:
         e = v.dict->e;

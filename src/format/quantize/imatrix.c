@@ -48,7 +48,7 @@ static fx_status check_values(const fxi_imatrix *m, const matrix_entry *e, fx_er
     for (size_t i = 0; i < e->n_value; i++)
         if (!(e->value[i] >= 0 && isfinite(e->value[i])))
             return fxi_fail(err, FX_EFORMAT, "%s: entry '%s': value %zu is negative or not finite",
-                            m->path, fxi_show_text(e->name.p, e->name.n).s, i);
+                            m->path, fxi_show_text(e->name).s, i);
     return FX_OK;
 }
 
@@ -117,7 +117,7 @@ static fx_status read_sums(fxi_imatrix *m, const fxi_gguf *g, const fxi_gguf_ten
     if (!c || t->type->id != FXI_F32 || c->type->id != FXI_F32 ||
         c->size_bytes != n_slice * sizeof(float))
         return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' does not match its counts", m->path,
-                        fxi_show_text(t->name.p, t->name.n).s);
+                        fxi_show_text(t->name).s);
     FX_TRY(add_entry(m, t->name.p, n, t->size_bytes / sizeof(float), &e, err));
     for (size_t i = 0; i < e->n_value; i++) { // mean = sum / count
         float count, sum;

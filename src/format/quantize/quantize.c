@@ -389,7 +389,7 @@ static const fxi_dtype_info *new_type(const rewrite_job *j, const fxi_gguf_tenso
 static fx_status fail_rewrite(const rewrite_job *j, const fxi_gguf_tensor *t, const char *what)
 {
     return fxi_fail(j->err, FX_EFORMAT, "%s: tensor '%s' %s", fxi_gguf_name(j->g),
-                    fxi_show_text(t->name.p, t->name.n).s, what);
+                    fxi_show_text(t->name).s, what);
 }
 
 // ---- keys --------------------------------------------------------------------------------------

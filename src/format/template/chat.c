@@ -327,7 +327,7 @@ static fx_status put_role(chat_fit *f, const char *role, size_t i)
     if (!f->c->builtin || fxi_str_is_any(fxi_str_of(role), usual, sizeof usual / sizeof *usual))
         return FX_OK;
     return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: unknown role '%s'", i,
-                    fxi_show_text(role, strlen(role)).s);
+                    fxi_show_text(fxi_str_of(role)).s);
 }
 
 static fx_status put_parts(chat_fit *f, const fxi_json *parts, size_t i)
@@ -454,15 +454,6 @@ static fx_status put_message(chat_fit *f, const fxi_json *m, size_t i)
     return FX_OK;
 }
 
-static fx_status put_messages(chat_fit *f, const fxi_json *messages)
-{
-    put_text(f, "[");
-    for (fxi_json_iter it = fxi_json_items(messages); fxi_json_next(&it);)
-        FX_TRY(put_message(f, it.value, it.i));
-    put_text(f, "]");
-    return f->short_memory ? fxi_fail_memory(f->err) : FX_OK;
-}
-
 // Messages of plain text as a JSON array.
 static fx_status write_plain(const fxi_chat_msg *m, size_t n, fxi_buf *out, fx_error *err)
 {
@@ -528,7 +519,12 @@ static fx_status read_docs(const fxi_chat *c, const fxi_chat_template *t, const 
     chat_fit f = {.c = c, .t = t, .err = err};
     FX_TRY(read_messages(q, &d->messages, err));
     FX_TRY(read_chat_field(&d->kwargs, q->kwargs, "chat_template_kwargs", true, err));
-    fx_status st = put_messages(&f, d->messages.root);
+    fx_status st = FX_OK;
+    put_text(&f, "[");
+    for (fxi_json_iter it = fxi_json_items(d->messages.root); st == FX_OK && fxi_json_next(&it);)
+        st = put_message(&f, it.value, it.i);
+    put_text(&f, "]");
+    if (st == FX_OK && f.short_memory) st = fxi_fail_memory(err);
     if (st == FX_OK)
         st = read_chat_field(&d->fitted, (fxi_str){f.text.p, f.text.n}, "messages", false, err);
     fxi_buf_free(&f.text);

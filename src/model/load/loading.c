@@ -53,7 +53,7 @@ static fx_status load_checked(fxi_loader *l, fx_error *err)
     if (!l->family) {
         fxi_family_list(known, sizeof known);
         return fxi_fail(err, FX_EFORMAT, "%s: architecture '%s' is not supported (%s)",
-                        fxi_gguf_name(l->g), fxi_show_text(l->arch.p, l->arch.n).s, known);
+                        fxi_gguf_name(l->g), fxi_show_text(l->arch).s, known);
     }
     FX_TRY(fxi_rules_read(l, err));
     FX_TRY(fxi_rules_cut(l, err));

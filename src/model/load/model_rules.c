@@ -191,7 +191,7 @@ static fx_status refuse_unknown(const fxi_loader *l, fx_error *err)
             known = fxi_str_is((fxi_str){kv->key.p + n, kv->key.n - n}, arch_keys[k].key);
         if (!known && !says_nothing(kv))
             return fxi_fail(err, FX_EFORMAT, "%s: key '%s' is unknown, and may change the result",
-                            fxi_gguf_name(g), fxi_show_text(kv->key.p, kv->key.n).s);
+                            fxi_gguf_name(g), fxi_show_text(kv->key).s);
     }
     return FX_OK;
 }
@@ -312,7 +312,7 @@ static fx_status read_activation(const fxi_loader *l, fxi_rules *r, fx_error *er
             return FX_OK;
         }
     return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is unknown", fxi_gguf_name(l->g),
-                    fxi_show_text(name.p, name.n).s);
+                    fxi_show_text(name).s);
 }
 
 // The gating functions that files name: 0 (not said) and 1 softmax, 3 softmax of the chosen.

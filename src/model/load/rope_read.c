@@ -134,8 +134,7 @@ static fx_status scale_rope(const rope_read *r, fxi_rope *rope, fx_error *err)
     return fxi_fail(err, FX_EFORMAT,
                     "%s: key '%.*s.rope.scaling.type': '%s' is not supported (none, linear, "
                     "dynamic, yarn, longrope)",
-                    fxi_gguf_name(r->l->g), (int)r->l->arch.n, r->l->arch.p,
-                    fxi_show_text(type.p, type.n).s);
+                    fxi_gguf_name(r->l->g), (int)r->l->arch.n, r->l->arch.p, fxi_show_text(type).s);
 }
 
 // Frequencies without scaling.

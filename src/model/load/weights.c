@@ -37,7 +37,7 @@ fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err)
         if (!ld->taken[i])
             return fxi_fail(err, FX_EFORMAT,
                             "%s: tensor '%s' does not belong to the model's architecture",
-                            fxi_gguf_name(ld->g), fxi_show_text(t->name.p, t->name.n).s);
+                            fxi_gguf_name(ld->g), fxi_show_text(t->name).s);
     }
     return FX_OK;
 }

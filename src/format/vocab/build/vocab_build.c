@@ -159,7 +159,7 @@ static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
         return fxi_fail(err, FX_EFORMAT, "%s: the score of token %zu is NaN", s->name, id);
     if (t->type == FXI_TOKEN_BYTE && fxi_piece_byte(t->piece) < 0)
         return fxi_fail(err, FX_EFORMAT, "%s: byte token %zu is spelled '%s', not <0xNN>", s->name,
-                        id, fxi_show_text(t->piece.p, t->piece.n).s);
+                        id, fxi_show_text(t->piece).s);
     return FX_OK;
 }
 

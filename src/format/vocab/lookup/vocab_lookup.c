@@ -221,8 +221,7 @@ struct fxi_matcher {
 
 static fx_status fail_pattern(fxi_str pattern, const char *what, fx_error *err)
 {
-    return fxi_fail(err, FX_EFORMAT, "the pattern '%s': %s", fxi_show_text(pattern.p, pattern.n).s,
-                    what);
+    return fxi_fail(err, FX_EFORMAT, "the pattern '%s': %s", fxi_show_text(pattern).s, what);
 }
 
 fx_status fxi_regex_compile(fxi_str pattern, bool bytes, fxi_regex **out, fx_error *err)

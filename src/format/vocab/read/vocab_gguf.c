@@ -26,8 +26,7 @@ static fx_status check_n_elem(const gguf_reader *r, const fxi_gguf_kv *kv)
 {
     if (kv->n_elem == r->s->n_tok) return FX_OK;
     return fxi_fail(r->err, FX_EFORMAT, "%s: key '%s' has %" PRIu64 " elements for %zu tokens",
-                    fxi_gguf_name(r->g), fxi_show_text(kv->key.p, kv->key.n).s, kv->n_elem,
-                    r->s->n_tok);
+                    fxi_gguf_name(r->g), fxi_show_text(kv->key).s, kv->n_elem, r->s->n_tok);
 }
 
 static fx_status read_scores(gguf_reader *r)
@@ -119,7 +118,7 @@ static fx_status read_merge(gguf_reader *r, const fxi_index *x, uint64_t i, fxi_
     const char *space = text.n ? memchr(text.p + 1, ' ', text.n - 1) : NULL;
     if (!space)
         return fxi_fail(r->err, FX_EFORMAT, "%s: merge %" PRIu64 " '%s' is not a pair",
-                        fxi_gguf_name(r->g), i, fxi_show_text(text.p, text.n).s);
+                        fxi_gguf_name(r->g), i, fxi_show_text(text).s);
     const size_t n_left = (size_t)(space - text.p), n_right = text.n - n_left - 1;
     fxi_buf_clear(both);
     if (!fxi_buf_add(both, text.p, n_left) || !fxi_buf_add(both, space + 1, n_right))
@@ -129,7 +128,7 @@ static fx_status read_merge(gguf_reader *r, const fxi_index *x, uint64_t i, fxi_
     if (m.left < 0 || m.right < 0 || m.to < 0)
         return fxi_fail(r->err, FX_EFORMAT,
                         "%s: merge %" PRIu64 " '%s' has a part that is not a token",
-                        fxi_gguf_name(r->g), i, fxi_show_text(text.p, text.n).s);
+                        fxi_gguf_name(r->g), i, fxi_show_text(text).s);
     return fxi_spec_add_merge(r->s, m) ? FX_OK : fxi_fail_memory(r->err);
 }
 
@@ -189,7 +188,7 @@ static fx_status read_prefix_scheme(const gguf_reader *r, fxi_norm_kind *kind)
     }
     return fxi_fail(r->err, FX_EFORMAT,
                     "%s: key '" KEY("space_prefix_scheme") "' is '%s', neither always nor first",
-                    fxi_gguf_name(r->g), fxi_show_text(name.p, name.n).s);
+                    fxi_gguf_name(r->g), fxi_show_text(name).s);
 }
 
 static fx_status add_space_steps(gguf_reader *r)
@@ -391,7 +390,7 @@ fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *er
     while (i < n && !fxi_str_is(name, models[i].name)) i++;
     if (i == n)
         return fxi_fail(err, FX_EFORMAT, "%s: tokenizer kind '%s' is not supported by this version",
-                        fxi_gguf_name(g), fxi_show_text(name.p, name.n).s);
+                        fxi_gguf_name(g), fxi_show_text(name).s);
     s->kind = models[i].kind;
     const fxi_gguf_kv *kv;
     FX_TRY(fxi_gguf_array(r.g, KEY("tokens"), true, FXI_GGUF_STR, &kv, r.err));

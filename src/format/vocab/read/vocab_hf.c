@@ -47,8 +47,7 @@ static fx_status put_piece(const fxi_hf *h, const fxi_members *model, fxi_str pi
     if (!piece.n) return FX_OK; // no text has it
     if (t->piece.n)
         return fxi_members_fail(model, "vocab", "'%s' and '%s' both have id %zu",
-                                fxi_show_text(t->piece.p, t->piece.n).s,
-                                fxi_show_text(piece.p, piece.n).s, id);
+                                fxi_show_text(t->piece).s, fxi_show_text(piece).s, id);
     t->type = FXI_TOKEN_NORMAL;
     return fxi_spec_str(h->s, piece.p, piece.n, &t->piece) ? FX_OK : fxi_fail_memory(h->err);
 }
@@ -76,8 +75,7 @@ static fx_status find_piece(const fxi_hf *h, fxi_str piece, const fxi_members *a
 {
     *id = piece.n ? fxi_index_find(&h->pieces, piece.p, piece.n) : -1;
     if (*id >= 0) return FX_OK;
-    return fxi_members_fail(at, key, "'%s' is not in the vocabulary",
-                            fxi_show_text(piece.p, piece.n).s);
+    return fxi_members_fail(at, key, "'%s' is not in the vocabulary", fxi_show_text(piece).s);
 }
 
 // Both parts joined, in *room; NULL: out of memory.
@@ -271,7 +269,7 @@ static fx_status read_hf_model(fxi_hf *h, const fxi_members *file)
         if (fxi_str_is(type, models[i].type)) return models[i].read(h, &model);
     return fxi_members_fail(&model, "type",
                             "'%s' is not supported, only BPE, Unigram, WordPiece and WordLevel",
-                            fxi_show_text(type.p, type.n).s);
+                            fxi_show_text(type).s);
 }
 
 // ---- added tokens -------------------------------------------------------------------------------
@@ -289,7 +287,7 @@ static fx_status put_added_token(const fxi_hf *h, const fxi_members *at, fxi_tok
     fxi_token *old = &s->tok[id];
     if (old->piece.n && fxi_str_compare(old->piece, t.piece))
         return fxi_members_fail(at, NULL, "id %zu is '%s' already", id,
-                                fxi_show_text(old->piece.p, old->piece.n).s);
+                                fxi_show_text(old->piece).s);
     if (!old->piece.n && !fxi_spec_str(s, t.piece.p, t.piece.n, &t.piece))
         return fxi_fail_memory(h->err);
     if (old->piece.n) t.piece = old->piece;
@@ -361,7 +359,7 @@ static fx_status read_config_token(fxi_vocab_spec *s, const fxi_members *file, c
         *id = fxi_spec_find(s, piece);
         if (*id < 0)
             return fxi_members_fail(file, key, "'%s' is not in the vocabulary",
-                                    fxi_show_text(piece.p, piece.n).s);
+                                    fxi_show_text(piece).s);
     }
     if (*id >= 0 && s->tok[*id].type == FXI_TOKEN_NORMAL) s->tok[*id].type = FXI_TOKEN_CONTROL;
     return FX_OK;

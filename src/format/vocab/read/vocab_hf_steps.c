@@ -36,7 +36,7 @@ static fx_status need_str(const fxi_hf *h, const char *key, fxi_str *out)
 
 static fx_status fail_unsupported(const fxi_hf *h, const char *key, fxi_str what)
 {
-    return fxi_members_fail(&h->at, key, "'%s' is not supported", fxi_show_text(what.p, what.n).s);
+    return fxi_members_fail(&h->at, key, "'%s' is not supported", fxi_show_text(what).s);
 }
 
 fx_status fxi_hf_need_id(const fxi_members *m, const char *key, const fxi_json *value, int32_t *out)
@@ -58,7 +58,7 @@ static fx_status read_metaspace_scheme(const fxi_hf *h, fxi_str *scheme)
     FX_TRY(need_str(h, "replacement", &mark));
     if (!fxi_str_is(mark, FXI_SPACE_MARK))
         return fxi_members_fail(&h->at, "replacement", "'%s' is not supported, only U+2581",
-                                fxi_show_text(mark.p, mark.n).s);
+                                fxi_show_text(mark).s);
     FX_TRY(fxi_members_bool(&h->at, "add_prefix_space", &space));
     *scheme = fxi_str_of(space ? "always" : "never");
     FX_TRY(fxi_members_str(&h->at, "prepend_scheme", false, scheme));
@@ -455,7 +455,7 @@ static fx_status read_template_part(fxi_hf *h, const fxi_members *part, bool *me
     const fxi_json *ids = fxi_json_get(fxi_json_getn(list, name.p, name.n), "ids");
     if (fxi_json_array_size(ids) != 1)
         return fxi_members_fail(part, NULL, "'%s' is not one id in special_tokens",
-                                fxi_show_text(name.p, name.n).s);
+                                fxi_show_text(name).s);
     FX_TRY(fxi_hf_need_id(part, NULL, fxi_json_at(ids, 0), &id));
     return set_end(h, part, NULL, *met_text, id);
 }

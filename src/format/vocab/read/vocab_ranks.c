@@ -172,7 +172,7 @@ static fx_status take_rank_line(fxi_vocab_spec *s, size_t number, fxi_str line, 
     if (!fxi_buf_reserve(room, fxi_base64_room(code.n))) return fxi_fail_memory(err);
     if (!fxi_base64_decode(code.p, code.n, (unsigned char *)room->p, &n) || !n)
         return fxi_fail(err, FX_EFORMAT, "%s: line %zu: '%s' is not base64", s->name, number,
-                        fxi_show_text(code.p, code.n).s);
+                        fxi_show_text(code).s);
     return fxi_spec_str(s, room->p, n, &s->tok[rank].piece) ? FX_OK : fxi_fail_memory(err);
 }
 

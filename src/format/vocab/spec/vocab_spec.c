@@ -340,7 +340,7 @@ fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err)
             if (strcspn(at, " ") == name.n && !memcmp(at, name.p, name.n)) p = &table[i];
     if (!p)
         return fxi_fail(err, FX_EFORMAT, "%s: unknown pre-tokenizer '%s'", s->name,
-                        fxi_show_text(name.p, name.n).s);
+                        fxi_show_text(name).s);
     bool ok = true;
     if (p->flags & MARKS) { // of kind MERGES
         const fxi_norm marks = {
