@@ -141,6 +141,13 @@ static vt_status simulated_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uin
     return VT_OK;
 }
 
+static vt_status simulated_copy_each(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n,
+                                     vt_vmm_order order)
+{
+    for (uint64_t i = 0; i < n; i++) simulated_fetch(vmm, 0, 0, 0, 0, copy[i].size_bytes, order);
+    return VT_OK;
+}
+
 static vt_status simulated_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
 {
     (void)addr, (void)order;
@@ -230,6 +237,7 @@ static const vt_vmm_ops simulated_ops = {
     .protect = simulated_protect,
     .unmap = simulated_unmap,
     .fetch = simulated_fetch,
+    .copy_each = simulated_copy_each,
     .zero = simulated_zero,
     .fence = simulated_fence,
     .passed = simulated_passed,

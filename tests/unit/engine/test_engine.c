@@ -183,9 +183,9 @@ FX_TEST(test_budgets_out_of_range)
         fx_engine *eng = NULL;
         fx_error err = {0};
         fx_model_info info;
-        opt.kv_memory_bytes = 4096;
+        opt.kv_memory_bytes = 1000;
         assert_int_equal(fx_engine_open(&opt, &eng, &err), FX_ENOSPACE);
-        if (!strstr(err.text, "4096 bytes") || strstr(err.text, "VT_")) fail_msg("%s", err.text);
+        if (!strstr(err.text, "1000 bytes") || strstr(err.text, "VT_")) fail_msg("%s", err.text);
         opt.kv_memory_bytes = (uint64_t)100 << 40;
         assert_int_equal(fx_engine_open(&opt, &eng, &err), FX_EINVAL);
         assert_non_null(strstr(err.text, "109951162777600 bytes of KV memory; this machine"));
