@@ -265,7 +265,7 @@ static fx_status reserve_open(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *e
     k->budget_bytes = shape->budget_bytes;
     FX_TRY(fxi_kv_pool_open(&k->pool, shape, 0, err));
     const fx_status st = divide_pool(k, shape->ctx_tok, err);
-    if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape);
+    if (st != FX_OK) fxi_kv_pool_close(&k->pool);
     return st;
 }
 

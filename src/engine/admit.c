@@ -199,14 +199,6 @@ bool fxi_admit_match(fx_engine *eng, fxi_live_request *r)
     return some;
 }
 
-bool fxi_admit_match_running(fx_engine *eng)
-{
-    bool some = false;
-    for (fxi_live_request *r = eng->sched.running.head; r; r = r->next)
-        some |= fxi_admit_match(eng, r);
-    return some;
-}
-
 // ---- one request -------------------------------------------------------------------------------
 
 typedef enum verdict { ADMITTED, SKIPPED, NO_MEMORY, LEAVES } verdict;

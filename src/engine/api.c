@@ -318,18 +318,6 @@ const char *fx_kv_manager_name(int i)
 
 // ---- what the model is --------------------------------------------------------------------------
 
-// fx_model_info of a model, loaded or only looked at.
-
-static void fill_abilities(fx_model_info *info, const fxi_model_shape *s)
-{
-    info->generates = s->generates;
-    info->embeds = s->pooling != FXI_POOL_NONE;
-    snprintf(info->pooling, sizeof info->pooling, "%s", fxi_pooling_name(s->pooling));
-    if (!info->embeds) return;
-    info->n_embd = s->dim;
-    info->embd_tok = s->train_ctx_tok;
-}
-
 void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, const char *path)
 {
     const fxi_model_shape *s = &m->shape;
@@ -362,8 +350,13 @@ void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, c
     info->n_vocab = s->n_vocab;
     info->bos_id = info->eos_id = -1;
     info->train_ctx_tok = info->ctx_tok = s->train_ctx_tok;
-    fill_abilities(info, s);
     info->kv_bytes_per_tok = fxi_kv_tok_bytes(&s->kv);
+    info->generates = s->generates;
+    info->embeds = s->pooling != FXI_POOL_NONE;
+    snprintf(info->pooling, sizeof info->pooling, "%s", fxi_pooling_name(s->pooling));
+    if (!info->embeds) return;
+    info->n_embd = s->dim;
+    info->embd_tok = s->train_ctx_tok;
 }
 
 fx_status fxi_info_check_vocab(const fx_model_info *info, const fxi_vocab *v, const char *path,

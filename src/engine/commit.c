@@ -9,8 +9,6 @@
 // fails, so it always completes.
 #include "engine/iteration.h"
 
-#include "engine/request/request.h"
-
 #include <math.h>
 #include <stdlib.h>
 
@@ -39,14 +37,14 @@ static bool count_fork_failure(fx_engine *eng, fxi_live_request *r)
 static bool retry_or_fail(fx_engine *eng, fxi_live_request *r)
 {
     static const char failed[] = "the KV cache of the prompt could not be forked for all choices";
-    const bool may_retry = count_fork_failure(eng, r);
-    if (may_retry)
+    if (count_fork_failure(eng, r)) {
         fxi_preempt_request(&eng->memory, r, FXI_RECOMPUTE);
-    else if (fxi_request_bytes(&eng->service, &r->spec, r->max_tok) > eng->service.budget_bytes)
-        fxi_request_fail(r, FX_ENOSPACE, failed); // the budget has shrunk
-    else
-        fxi_request_fail(r, FX_EINTERNAL, failed);
-    return may_retry;
+        return true;
+    }
+    const uint64_t need = fxi_request_bytes(&eng->service, &r->spec, r->max_tok);
+    const bool has_shrunk = need > eng->service.budget_bytes;
+    fxi_request_fail(r, has_shrunk ? FX_ENOSPACE : FX_EINTERNAL, failed);
+    return false;
 }
 
 // Gives s, which has the first n_tok tokens of `from`, a cache with them. Where the manager cannot
@@ -141,25 +139,6 @@ static int by_sum(const void *a, const void *b)
     return (x->next.token > y->next.token) - (x->next.token < y->next.token);
 }
 
-// Adds the likeliest next tokens of one beam, at most 2 x width; `sum` is its sum of logprobs so
-// far.
-static void offer_candidates(fxi_beam *b, int parent, double sum, const fx_logprob *next,
-                             int n_next)
-{
-    for (int k = 0; k < n_next; k++)
-        b->cand[b->n_cand++] = (fxi_beam_next){parent, next[k], sum + (double)next[k].logprob};
-}
-
-// Sorts the offers: b->cand[0 .. returned) are the candidates to consider. The next offer starts
-// anew.
-static int rank_candidates(fxi_beam *b)
-{
-    const int n = b->n_cand;
-    qsort(b->cand, (size_t)n, sizeof *b->cand, by_sum);
-    b->n_cand = 0;
-    return n < 2 * b->width ? n : 2 * b->width;
-}
-
 static double beam_score(const fxi_live_request *r, double sum, int n_tok)
 {
     return sum / pow(n_tok, (double)r->spec.length_penalty);
@@ -217,10 +196,15 @@ static bool extend_beam(fx_engine *eng, fxi_seq *to, const fxi_sample *parent,
 static int choose_beams(fx_engine *eng, fxi_live_request *r, const fxi_sample *x, int n_sample)
 {
     fxi_beam *b = r->beam;
+    int n_cand = 0, n = 0;
     for (int i = 0; i < n_sample; i++)
-        offer_candidates(b, i, x[i].s->beam_sum, x[i].lists->next, x[i].n_next);
-    const int n_cand = rank_candidates(b);
-    int n = 0;
+        for (int k = 0; k < x[i].n_next; k++) { // at most 2 x width of each beam
+            const fx_logprob next = x[i].lists->next[k];
+            const double sum = x[i].s->beam_sum + (double)next.logprob;
+            b->cand[n_cand++] = (fxi_beam_next){i, next, sum};
+        }
+    qsort(b->cand, (size_t)n_cand, sizeof *b->cand, by_sum);
+    if (n_cand > 2 * b->width) n_cand = 2 * b->width;
     for (int i = 0; i < n_cand && n < b->width; i++) {
         const fxi_beam_next *c = &b->cand[i];
         fxi_seq *s = &b->next[n];

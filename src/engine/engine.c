@@ -16,8 +16,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-// ---- assembling an engine -----------------------------------------------------------------------
-
 #define AHEAD_TOK        16
 #define SWAP_US_PER_BYTE 1e-3 // until a swap has been measured
 
@@ -55,7 +53,8 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
     if (!rc) rc = pthread_mutex_init(&eng->step_mu, NULL);
     if (!rc) rc = pthread_mutex_init(&eng->stats.mu, NULL);
     if (!rc) rc = !fxi_grammars_init(&eng->grammars);
-    if (!rc) rc = fxi_snapshots_open(&eng->snapshots);
+    if (!rc) rc = pthread_mutex_init(&eng->snapshots.mu, NULL);
+    if (!rc) rc = pthread_mutex_init(&eng->snapshots.tell_mu, NULL);
     eng->grammars.worker.on_progress = wake_deferred;
     eng->grammars.worker.ud = eng;
     return rc ? fxi_fail(err, FX_EINTERNAL, "the engine's lock could not be made") : FX_OK;
@@ -401,11 +400,11 @@ static fx_status check_engine(fx_engine *eng, const fx_options *opt, fx_model_in
 void fxi_engine_unload(fx_engine *eng)
 {
     fxi_grammar_worker_stop(&eng->grammars.worker);
-    fxi_drafting_free(eng->drafting);
+    free(eng->drafting);
     fxi_forward_free(eng);
     fxi_clients_free(&eng->sched.clients);
     free(eng->prompt);
-    fxi_recorder_free(eng->journal.recorder);
+    free(eng->journal.recorder);
     free(eng->service.end_tok);
     fxi_draft_model_close(eng->draft_model);
     fxi_kv_close(eng->kv);
@@ -415,7 +414,9 @@ void fxi_engine_unload(fx_engine *eng)
     fxi_chat_free(eng->chat);
     fxi_vocab_free(eng->vocab);
     fxi_grammars_free(&eng->grammars);
-    fxi_snapshots_close(&eng->snapshots);
+    fx_snapshot_unref(eng->snapshots.newest);
+    pthread_mutex_destroy(&eng->snapshots.mu);
+    pthread_mutex_destroy(&eng->snapshots.tell_mu);
     fxi_mailbox_free(&eng->mailbox);
     pthread_mutex_destroy(&eng->stats.mu);
     pthread_mutex_destroy(&eng->step_mu);

@@ -107,11 +107,6 @@ static inline uint64_t fxi_now_us(const fx_engine *eng)
     return fxi_journal_us(&eng->journal);
 }
 
-static inline uint64_t fxi_now_ms(const fx_engine *eng)
-{
-    return fxi_journal_ms(&eng->journal);
-}
-
 // ---- engine.c ----------------------------------------------------------------------------------
 
 // What the engine's thread does: iterations until the mailbox is closing, then ends all requests.

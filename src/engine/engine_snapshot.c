@@ -13,14 +13,11 @@
 enum { LEAST_GAP_US = 100000 };
 
 typedef struct fxi_taken_snapshot {
-    fx_snapshot head; // first; its lists lie in the buffers below
+    fx_snapshot head; // first: what others have of it; its lists lie in the buffers below
     _Atomic unsigned refs;
     fxi_kv_snapshot kv;
     fxi_buf span, request;
 } fxi_taken_snapshot;
-
-#define ROWS(type, buf)  ((type *)(void *)(buf)->p)
-#define N_ROW(type, buf) ((buf)->n / sizeof(type))
 
 static void free_taken(fxi_taken_snapshot *t)
 {
@@ -117,10 +114,10 @@ static bool collect_engine(fxi_taken_snapshot *t, fx_engine *eng)
     const bool ok = add_requests(t, &seq, &eng->sched.running) &&
                     add_requests(t, &seq, &eng->sched.waiting) &&
                     add_requests(t, &seq, &eng->sched.aside);
-    const size_t n_seq = N_ROW(const fxi_seq *, &seq);
+    const size_t n_seq = FXI_N_ROW(const fxi_seq *, &seq);
     fxi_snapshot_sort_rows(&t->request, sizeof(fx_request_view));
     if (n_seq) qsort(seq.p, n_seq, sizeof(const fxi_seq *), compare_cached_seqs);
-    const bool done = ok && collect_spans(t, eng->kv, ROWS(const fxi_seq *, &seq), n_seq);
+    const bool done = ok && collect_spans(t, eng->kv, FXI_ROWS(const fxi_seq *, &seq), n_seq);
     fxi_buf_free(&seq);
     return done;
 }
@@ -139,31 +136,32 @@ static void fill_head(fx_engine *eng, fxi_taken_snapshot *t)
     memcpy(h->group, t->kv.group, sizeof h->group);
     memcpy(h->n_chunk, t->kv.n_chunk, sizeof h->n_chunk);
     h->n_all_node = t->kv.n_all_node;
-    h->chunk = ROWS(fx_chunk_run, &t->kv.chunk);
-    h->n_chunk_run = N_ROW(fx_chunk_run, &t->kv.chunk);
-    h->segment = ROWS(fx_segment_run, &t->kv.segment);
-    h->n_segment_run = N_ROW(fx_segment_run, &t->kv.segment);
-    h->node = ROWS(fx_prefix_node, &t->kv.node);
-    h->n_node = N_ROW(fx_prefix_node, &t->kv.node);
-    h->span = ROWS(fx_span, &t->span);
-    h->n_span = N_ROW(fx_span, &t->span);
-    h->request = ROWS(fx_request_view, &t->request);
-    h->n_request = N_ROW(fx_request_view, &t->request);
+    h->chunk = FXI_ROWS(fx_chunk_run, &t->kv.chunk);
+    h->n_chunk_run = FXI_N_ROW(fx_chunk_run, &t->kv.chunk);
+    h->segment = FXI_ROWS(fx_segment_run, &t->kv.segment);
+    h->n_segment_run = FXI_N_ROW(fx_segment_run, &t->kv.segment);
+    h->node = FXI_ROWS(fx_prefix_node, &t->kv.node);
+    h->n_node = FXI_N_ROW(fx_prefix_node, &t->kv.node);
+    h->span = FXI_ROWS(fx_span, &t->span);
+    h->n_span = FXI_N_ROW(fx_span, &t->span);
+    h->request = FXI_ROWS(fx_request_view, &t->request);
+    h->n_request = FXI_N_ROW(fx_request_view, &t->request);
 }
 
 // ---- one after the other -----------------------------------------------------------------------
 
-// Makes *t, which is taken over, the newest one, if there are still subscribers, and tells of it.
-static void publish_taken(fxi_snapshots *s, fxi_taken_snapshot *t)
+// Makes `taken`, whose reference it takes over, the newest one, if there are still subscribers, and
+// tells of it.
+static void publish_taken(fxi_snapshots *s, const fx_snapshot *taken)
 {
-    fxi_taken_snapshot *drop = t;
+    const fx_snapshot *drop = taken;
     pthread_mutex_lock(&s->mu);
     if (atomic_load(&s->n_subscriber) > 0) {
         drop = s->newest;
-        s->newest = t;
+        s->newest = taken;
     }
     pthread_mutex_unlock(&s->mu);
-    fx_snapshot_unref(drop ? &drop->head : NULL);
+    fx_snapshot_unref(drop);
     pthread_mutex_lock(&s->tell_mu);
     if (s->tell) s->tell(s->tell_ud);
     pthread_mutex_unlock(&s->tell_mu);
@@ -181,7 +179,7 @@ static bool take_due_snapshot(fx_engine *eng)
         return false;
     }
     fill_head(eng, t);
-    publish_taken(&eng->snapshots, t);
+    publish_taken(&eng->snapshots, &t->head);
     return true;
 }
 
@@ -190,17 +188,13 @@ int fxi_snapshot_act(fx_engine *eng)
     fxi_snapshots *s = &eng->snapshots;
     if (atomic_load_explicit(&s->n_subscriber, memory_order_relaxed) <= 0) return 0;
     const uint64_t now_us = fxi_now_us(eng);
-    pthread_mutex_lock(&s->mu);
     const uint64_t gap_us = s->cost_us * FX_SNAPSHOT_SHARE;
-    pthread_mutex_unlock(&s->mu);
     const uint64_t due_us =
         s->taken_us ? s->taken_us + (gap_us > LEAST_GAP_US ? gap_us : LEAST_GAP_US) : 0;
     if (now_us < due_us) return (int)((due_us - now_us) / 1000 + 1);
     const uint64_t start_ns = fxi_thread_cpu_ns();
     s->taken_us = now_us;
-    pthread_mutex_lock(&s->mu);
     s->cost_us = 0;
-    pthread_mutex_unlock(&s->mu);
     const bool ok = take_due_snapshot(eng);
     const uint64_t took_us = (fxi_thread_cpu_ns() - start_ns) / 1000;
     fx_snapshot_charge(eng, took_us);
@@ -209,19 +203,6 @@ int fxi_snapshot_act(fx_engine *eng)
 }
 
 // ---- from any thread ---------------------------------------------------------------------------
-
-int fxi_snapshots_open(fxi_snapshots *s)
-{
-    const int rc = pthread_mutex_init(&s->mu, NULL);
-    return rc ? rc : pthread_mutex_init(&s->tell_mu, NULL);
-}
-
-void fxi_snapshots_close(fxi_snapshots *s)
-{
-    fx_snapshot_unref(s->newest ? &s->newest->head : NULL);
-    pthread_mutex_destroy(&s->mu);
-    pthread_mutex_destroy(&s->tell_mu);
-}
 
 void fx_snapshot_subscribe(fx_engine *eng)
 {
@@ -234,36 +215,34 @@ void fx_snapshot_subscribe(fx_engine *eng)
 void fx_snapshot_unsubscribe(fx_engine *eng)
 {
     fxi_snapshots *s = &eng->snapshots;
-    fxi_taken_snapshot *drop = NULL;
+    const fx_snapshot *drop = NULL;
     pthread_mutex_lock(&s->mu);
     if (atomic_fetch_sub(&s->n_subscriber, 1) == 1) {
         drop = s->newest;
         s->newest = NULL;
     }
     pthread_mutex_unlock(&s->mu);
-    fx_snapshot_unref(drop ? &drop->head : NULL);
+    fx_snapshot_unref(drop);
 }
 
 void fx_snapshot_charge(fx_engine *eng, uint64_t us)
 {
-    pthread_mutex_lock(&eng->snapshots.mu);
     eng->snapshots.cost_us += us;
-    pthread_mutex_unlock(&eng->snapshots.mu);
 }
 
 const fx_snapshot *fx_snapshot_get(fx_engine *eng, uint64_t after)
 {
     fxi_snapshots *s = &eng->snapshots;
     pthread_mutex_lock(&s->mu);
-    fxi_taken_snapshot *t = s->newest && s->newest->head.number > after ? s->newest : NULL;
-    if (t) atomic_fetch_add(&t->refs, 1);
+    const fx_snapshot *newer = s->newest && s->newest->number > after ? s->newest : NULL;
+    if (newer) atomic_fetch_add(&((fxi_taken_snapshot *)newer)->refs, 1);
     pthread_mutex_unlock(&s->mu);
-    return t ? &t->head : NULL;
+    return newer;
 }
 
 void fx_snapshot_unref(const fx_snapshot *s)
 {
-    fxi_taken_snapshot *t = (fxi_taken_snapshot *)s; // the head is its first member
+    fxi_taken_snapshot *t = (fxi_taken_snapshot *)s;
     if (t && atomic_fetch_sub(&t->refs, 1) == 1) free_taken(t);
 }
 

@@ -10,18 +10,15 @@
 #include <stdatomic.h>
 
 typedef struct fxi_snapshots {
-    _Atomic int n_subscriber;          // changes under mu
-    pthread_mutex_t mu;                // a leaf
-    struct fxi_taken_snapshot *newest; // guarded by mu; NULL: none, or no subscribers
-    uint64_t cost_us;                  // guarded by mu: CPU time that the newest has taken so far
-    pthread_mutex_t tell_mu;           // held while `tell` runs
-    void (*tell)(void *ud);            // guarded by tell_mu
+    _Atomic int n_subscriber;  // changes under mu
+    pthread_mutex_t mu;        // a leaf
+    const fx_snapshot *newest; // guarded by mu; NULL: none, or no subscribers
+    _Atomic uint64_t cost_us;  // CPU time that the newest has taken so far
+    pthread_mutex_t tell_mu;   // held while `tell` runs
+    void (*tell)(void *ud);    // guarded by tell_mu
     void *tell_ud;
     uint64_t n_taken, taken_us; // engine thread; taken_us: when the newest was taken
 } fxi_snapshots;
-
-int fxi_snapshots_open(fxi_snapshots *s); // 0, or an errno
-void fxi_snapshots_close(fxi_snapshots *s);
 
 // Engine thread, between forward passes: takes a snapshot if there are subscribers and one is due.
 // Returns in how many milliseconds the next one is, if what has changed is to be in it; 0: nothing

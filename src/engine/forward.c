@@ -20,14 +20,6 @@
 
 // ---- memory ------------------------------------------------------------------------------------
 
-static bool make_scratch(fxi_forward *p, size_t n_thread, size_t n_vocab)
-{
-    p->scratch = calloc(n_thread, sizeof *p->scratch);
-    for (size_t i = 0; p->scratch && i < n_thread; i++)
-        if (!fxi_sample_scratch_make(&p->scratch[i], n_vocab)) return false;
-    return p->scratch != NULL;
-}
-
 // Where the device puts its results; freed with it.
 static fx_status take_results(fx_engine *eng, size_t n_row, size_t n_logit, fx_error *err)
 {
@@ -55,8 +47,11 @@ fx_status fxi_forward_make(fx_engine *eng, fx_error *err)
     p->row = malloc(n_seq * sizeof *p->row);
     p->sample = malloc(n_row * sizeof *p->sample);
     p->lists = malloc(n_row * sizeof *p->lists);
-    if (!p->token || !p->batch || !p->seq || !p->row || !p->sample || !p->lists ||
-        !make_scratch(p, (size_t)eng->opt.n_thread, n_logit))
+    p->scratch = calloc((size_t)eng->opt.n_thread, sizeof *p->scratch);
+    bool ok = p->token && p->batch && p->seq && p->row && p->sample && p->lists && p->scratch;
+    for (int i = 0; ok && i < eng->opt.n_thread; i++)
+        ok = fxi_sample_scratch_make(&p->scratch[i], n_logit);
+    if (!ok)
         return fxi_fail(err, FX_ENOMEM, "no memory for the logits of %d sequences",
                         eng->opt.max_seq);
     return take_results(eng, n_row, n_logit, err);
@@ -80,21 +75,14 @@ void fxi_forward_free(fx_engine *eng)
 
 // ---- embeddings --------------------------------------------------------------------------------
 
-// A text may be computed in several passes, and again after a preemption: each row is added once,
-// in order, so that the vector's bits depend on the text alone.
-// Rows of s that the pass being planned is to return: of its last tokens.
+// Rows of s that the pass being planned is to return: of its last tokens. A text may be computed in
+// several passes, and again after a preemption: each row is added once, in order, so that the
+// vector's bits depend on the text alone.
 static int embedding_rows(const fxi_seq *s, const fxi_model_shape *shape)
 {
     const int first = s->n_pooled > s->n_computed ? s->n_pooled : s->n_computed;
     const int end = s->n_computed + s->n_planned;
     return end > first ? fxi_pooling_rows(shape, end - first, end == s->n_tok) : 0;
-}
-
-static void add_embedding_rows(fxi_seq *s, const fxi_model_shape *shape, const float *rows,
-                               int n_row)
-{
-    fxi_pooling_add(shape, rows, n_row, s->n_computed, s->embd);
-    if (s->n_computed > s->n_pooled) s->n_pooled = s->n_computed;
 }
 
 static void end_embedding(fxi_seq *s, const fxi_model_shape *shape)
@@ -207,10 +195,13 @@ static void advance_seq(fx_engine *eng, int i)
     const bool at_end = s->n_computed == s->n_tok;
     const bool is_late = at_end && fxi_defer_sample(&eng->sched, s);
     s->n_computed -= is_late; // it computes its last token again
-    if (s->embd)
-        add_embedding_rows(s, shape, p->rows + (size_t)row * (size_t)shape->dim, n_row);
-    else
+    if (s->embd) {
+        const float *rows = p->rows + (size_t)row * (size_t)shape->dim;
+        fxi_pooling_add(shape, rows, n_row, s->n_computed, s->embd);
+        if (s->n_computed > s->n_pooled) s->n_pooled = s->n_computed;
+    } else {
         fxi_sample_add_prompt(p, s, row, first_pos);
+    }
     fxi_cache_record_progress(&eng->memory, s);
     if (is_late)
         fxi_cache_cut(&eng->memory, s);

@@ -15,15 +15,6 @@
 
 // ---- ending ------------------------------------------------------------------------------------
 
-static void retire_request(fx_engine *eng, fxi_live_request *r)
-{
-    fxi_sched_move(&eng->sched, r, FXI_ENDED);
-    if (r->defers_output) fxi_output_deferred(eng, r);
-    fxi_cache_close_domain(&eng->memory, r);
-    fxi_mailbox_forget(&eng->mailbox, &eng->sched, r);
-    fxi_request_free(r);
-}
-
 // Ends the sequences of one request whose finish is decided, and the request with the last one.
 static void end_what_is_decided(fx_engine *eng, fxi_live_request *r)
 {
@@ -40,7 +31,12 @@ static void end_what_is_decided(fx_engine *eng, fxi_live_request *r)
         some = true;
     }
     eng->sched.n_freed += some;
-    if (fxi_request_is_done(r)) retire_request(eng, r);
+    if (!fxi_request_is_done(r)) return;
+    fxi_sched_move(&eng->sched, r, FXI_ENDED);
+    if (r->defers_output) fxi_output_deferred(eng, r);
+    if (r->domain) fxi_kv_domain_close(eng->kv, r->domain);
+    fxi_mailbox_forget(&eng->mailbox, &eng->sched, r);
+    fxi_request_free(r);
 }
 
 // cancels: those that were cancelled, too, one by one, since a callback may cancel requests that
@@ -81,7 +77,7 @@ static void give_back(fx_engine *eng, uint64_t keep_bytes, bool forgets)
 // returning memory to the system.
 static void settle_memory(fx_engine *eng)
 {
-    fxi_kv_step(eng->kv, 0, fxi_now_ms(eng));
+    fxi_kv_step(eng->kv, 0, fxi_journal_ms(&eng->journal));
     fxi_draft_model_step(eng->draft_model);
 }
 
@@ -196,7 +192,7 @@ bool fxi_iteration_run(fx_engine *eng)
     const bool is_busy = d->running.head || d->waiting.head || d->aside.head;
     if (is_busy) {
         eng->idle.since_us = 0;
-        fxi_kv_tick(eng->kv, fxi_now_ms(eng));
+        fxi_kv_tick(eng->kv, fxi_journal_ms(&eng->journal));
         eng->n_planned_tok = fxi_plan_pass(eng);
         if (eng->n_planned_tok) fxi_forward_run(eng);
         end_requests(eng, &d->running, false);

@@ -44,10 +44,9 @@ typedef struct fxi_prompt_share {
 // Admits waiting requests while there are places and memory. If no request runs and the first one
 // cannot start, decides its failure. Whether there are more running requests now.
 bool fxi_admit_waiting(fx_engine *eng);
-// Matches the LIVE sequences of a running request, or of all, that have no cache and wait for no
-// prefix. Whether some have a cache now; those requests are fresh.
+// Matches the LIVE sequences of a running request that have no cache and wait for no prefix.
+// Whether some have a cache now; the request then is fresh.
 bool fxi_admit_match(fx_engine *eng, fxi_live_request *r);
-bool fxi_admit_match_running(fx_engine *eng);
 
 // Rows of logits per pass in addition to one for each sequence: for prompt_logprobs and drafted
 // tokens.

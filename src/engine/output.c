@@ -9,8 +9,6 @@
 // stops it.
 #include "engine/iteration.h"
 
-#include "engine/request/request.h"
-
 #include <stdlib.h>
 
 static const char no_text_memory[] = "no memory for the text";

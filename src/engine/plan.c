@@ -219,14 +219,6 @@ static int limit_prompts(const fx_engine *eng, int left)
     return fit > MIN_PROMPT_TOK ? (int)fit : left < MIN_PROMPT_TOK ? left : MIN_PROMPT_TOK;
 }
 
-static void plan_prompts(fx_engine *eng, int left)
-{
-    eng->n_prompt = list_prompts(eng, eng->prompt);
-    if (!eng->n_prompt || left <= 0) return;
-    share_out(eng->prompt, eng->n_prompt, left);
-    extend_prompts(eng, eng->prompt, eng->n_prompt);
-}
-
 // Prefetches the memory that prompts will need in the next pass, during this one. The manager does
 // the same for sequences that decode (ahead_tok).
 static void prefetch_prompts(fx_engine *eng)
@@ -265,10 +257,17 @@ static int plan_once(fx_engine *eng, bool may_admit)
         if (r->spec.grammar) fxi_defer_unready(&eng->sched, r);
     }
     int left = plan_decodes(eng, eng->opt.step_tok, false), n_row;
-    bool some = fxi_admit_match_running(eng);
+    bool some = false;
+    for (fxi_live_request *r = eng->sched.running.head; r; r = r->next)
+        some |= fxi_admit_match(eng, r);
     if (left > 0 && may_admit) some |= fxi_admit_waiting(eng);
     if (some) left = plan_fresh(eng, left);
-    plan_prompts(eng, limit_prompts(eng, left));
+    left = limit_prompts(eng, left);
+    eng->n_prompt = list_prompts(eng, eng->prompt);
+    if (eng->n_prompt && left > 0) {
+        share_out(eng->prompt, eng->n_prompt, left);
+        extend_prompts(eng, eng->prompt, eng->n_prompt);
+    }
     const int n_tok = count_planned(eng, &n_row);
     const int max_row = eng->opt.max_seq + FXI_SPARE_ROWS - n_row;
     return n_tok + (eng->drafting ? fxi_drafting_plan(eng->drafting, n_tok, max_row) : 0);
@@ -290,6 +289,6 @@ int fxi_plan_pass(fx_engine *eng)
            fxi_alloc_unblock(&eng->memory))
         n_tok = plan_once(eng, false);
     if (eng->hooks.ahead_tok) prefetch_prompts(eng);
-    fxi_kv_step(eng->kv, eng->hooks.ahead_tok, fxi_now_ms(eng));
+    fxi_kv_step(eng->kv, eng->hooks.ahead_tok, fxi_journal_ms(&eng->journal));
     return n_tok;
 }

@@ -4,16 +4,9 @@
 
 static void append_sample(fxi_forward *p, fxi_seq *s, int row, int position, int32_t tok)
 {
-    fxi_sample *x = &p->sample[p->n_sample];
-    x->lists = &p->lists[p->n_sample++];
-    x->s = s;
-    x->row = row;
-    x->position = position;
-    x->is_broken = false;
-    x->tok = tok;
-    x->error = NULL;
-    x->has_prob = false;
-    x->n_next = 0;
+    const int i = p->n_sample++;
+    p->sample[i] =
+        (fxi_sample){.s = s, .row = row, .position = position, .tok = tok, .lists = &p->lists[i]};
 }
 
 void fxi_sample_add(fxi_forward *p, fxi_seq *s, int row)

@@ -53,7 +53,7 @@ typedef struct fxi_kv_shape {
     uint64_t budget_bytes; // physical memory
     const char *swap_dir;  // directory of the swap file; NULL: no swap
     uint64_t swap_bytes;   // size of the swap; 0: no swap
-    struct vt_vmm *vmm;    // for tests: the memory to manage; owned by the manager once open has
+    struct vt_vmm *vmm;    // for tests: the memory to manage; closed by fxi_kv_close once open has
                            // succeeded. NULL: the host's
     int n_rank;            // devices that share every row out, each whole heads; 0: one has all
     struct vt_vmm *rank_vmm[FXI_MAX_RANK]; // [n_rank] instead of vmm, as vmm; NULL: the host's
@@ -64,6 +64,12 @@ typedef struct fxi_kv_shape {
 static inline int fxi_kv_n_device(const fxi_kv_shape *shape)
 {
     return shape->n_rank ? shape->n_rank : 1;
+}
+
+// The memory that the caller gives for device k; NULL: none. It is not the manager's to close.
+static inline struct vt_vmm *fxi_kv_given_memory(const fxi_kv_shape *shape, int k)
+{
+    return shape->n_rank ? shape->rank_vmm[k] : shape->vmm;
 }
 
 // What each of them stores for a token: as much of every row as the others.
@@ -208,6 +214,7 @@ struct fxi_kv {
     fx_op_stats calls[FX_N_KV_OP]; // filled by the inline functions below
     uint64_t last_ns;              // the time of the last call counted there; of several, their sum
     uint64_t max_mapping; // most mappings that the system allows; 0: any number. Set by open
+    struct vt_vmm *given[FXI_MAX_RANK]; // fxi_kv_given_memory, closed after the manager
 };
 
 // Counts calls of `op` that began at start_ns, the last of which has this status, and returns it.

@@ -12,7 +12,7 @@ typedef struct kv_meter {
     vt_vmm vmm;
     vt_vmm_ops ops;
     vt_vmm *inner;
-    bool owns_inner; // closes it
+    bool owns_inner; // it was not given, and is closed with the meter
     meter_cell cell[FX_N_DRIVER_OP];
     _Atomic uint64_t moved_bytes, moved_ns;
     double run_share;
@@ -173,11 +173,6 @@ vt_status fxi_meter_open(vt_vmm *inner, double run_share, vt_vmm **out)
     if (!m->inner->ops->map_each) m->ops.map_each = NULL;
     *out = &m->vmm;
     return VT_OK;
-}
-
-void fxi_meter_own(vt_vmm *meter)
-{
-    meter_of(meter)->owns_inner = true;
 }
 
 void fxi_meter_add(const vt_vmm *meter, fx_op_stats out[FX_N_DRIVER_OP])

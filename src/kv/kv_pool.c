@@ -72,17 +72,11 @@ static vt_status divide_budget(fxi_kv_pool *p, const fxi_kv_shape *shape, size_t
     return VT_OK;
 }
 
-// The memory that the caller gives for rank k, or NULL.
-static vt_vmm *given_memory(const fxi_kv_shape *shape, int k)
-{
-    return shape->n_rank ? shape->rank_vmm[k] : shape->vmm;
-}
-
 static vt_status open_rank(fxi_kv_pool *p, const fxi_kv_shape *shape, size_t scratch_bytes)
 {
-    vt_vmm *const given = given_memory(shape, p->n_rank);
+    vt_vmm *const given = fxi_kv_given_memory(shape, p->n_rank);
     fxi_kv_pool_rank *r = &p->rank[p->n_rank];
-    r->vmm = given;
+    *r = (fxi_kv_pool_rank){.vmm = given, .is_given = given != NULL};
     vt_status st = given ? VT_OK : vt_vmm_host_open(&r->vmm);
     if (st != VT_OK) return st;
     const size_t granularity = r->vmm->ops->granularity(r->vmm);
@@ -112,7 +106,7 @@ fx_status fxi_kv_pool_open(fxi_kv_pool *p, const fxi_kv_shape *shape, size_t scr
     while (st == VT_OK && p->n_rank < fxi_kv_n_device(shape))
         st = open_rank(p, shape, scratch_bytes);
     if (st == VT_OK) return FX_OK;
-    fxi_kv_pool_forsake(p, shape);
+    fxi_kv_pool_close(p);
     const char *trouble = vt_vmm_host_trouble();
     if (st == VT_EINVAL)
         return fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
@@ -122,21 +116,15 @@ fx_status fxi_kv_pool_open(fxi_kv_pool *p, const fxi_kv_shape *shape, size_t scr
                     st == VT_NOSPACE ? "there is not enough memory" : "the system failed");
 }
 
-void fxi_kv_pool_forsake(fxi_kv_pool *p, const fxi_kv_shape *shape)
+void fxi_kv_pool_close(fxi_kv_pool *p)
 {
     (void)fxi_kv_pool_settle(p); // what a device still does is lost
     for (int k = 0; k < p->n_rank; k++) {
         unback_rank(p, &p->rank[k], 3);
-        vt_vmm *vmm = p->rank[k].vmm;
-        if (!shape || !given_memory(shape, k)) vmm->ops->close(vmm);
+        if (!p->rank[k].is_given) p->rank[k].vmm->ops->close(p->rank[k].vmm);
     }
     free(p->listed);
     free(p->placed);
-}
-
-void fxi_kv_pool_close(fxi_kv_pool *p)
-{
-    fxi_kv_pool_forsake(p, NULL);
 }
 
 // ---- rows --------------------------------------------------------------------------------------

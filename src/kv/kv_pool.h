@@ -20,7 +20,8 @@
 #include "vtensor/vmm.h"
 
 typedef struct fxi_kv_pool_rank {
-    vt_vmm *vmm; // owned
+    vt_vmm *vmm;
+    bool is_given; // by the shape; otherwise owned
     uintptr_t addr;
 } fxi_kv_pool_rank;
 
@@ -42,12 +43,10 @@ typedef struct fxi_kv_pool {
 // shape: budget, swap, devices and their memory. scratch_bytes: most that is swapped at once; 0:
 // there is no swap. Errors, with a line in *err: FX_ENOSPACE (the budget holds no more than
 // scratch, or the system has not so much memory), FX_EINVAL (devices whose memory pages differ),
-// FX_ENOMEM, FX_EIO. The memory that the shape names then stays the caller's.
+// FX_ENOMEM, FX_EIO.
 fx_status fxi_kv_pool_open(fxi_kv_pool *p, const fxi_kv_shape *shape, size_t scratch_bytes,
                            fx_error *err);
-void fxi_kv_pool_close(fxi_kv_pool *p);
-// The same, but leaves the memory that the shape names to the caller.
-void fxi_kv_pool_forsake(fxi_kv_pool *p, const fxi_kv_shape *shape);
+void fxi_kv_pool_close(fxi_kv_pool *p); // leaves the memory that the shape names open
 
 // Of the budget: pool and scratch of all devices.
 uint64_t fxi_kv_pool_mapped_bytes(const fxi_kv_pool *p);

@@ -1,6 +1,7 @@
 // kv_registry.c - KV managers by name. The first is the default.
 #include "kv/kv.h"
 #include "kv/kv_managers.h"
+#include "vtensor/vmm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,16 +31,21 @@ fx_status fxi_kv_open_with(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi
     if (!kv) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
     kv->ops = ops;
     const fx_status st = ops->open(kv, shape, err);
-    if (st == FX_OK)
-        *out = kv;
-    else
+    if (st != FX_OK) {
         free(kv);
-    return st;
+        return st;
+    }
+    for (int k = 0; k < fxi_kv_n_device(shape); k++) kv->given[k] = fxi_kv_given_memory(shape, k);
+    *out = kv;
+    return FX_OK;
 }
 
 void fxi_kv_close(fxi_kv *kv)
 {
-    if (kv) kv->ops->close(kv);
+    if (!kv) return;
+    kv->ops->close(kv);
+    for (int k = 0; k < FXI_MAX_RANK; k++)
+        if (kv->given[k]) kv->given[k]->ops->close(kv->given[k]);
     free(kv);
 }
 

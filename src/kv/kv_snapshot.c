@@ -5,9 +5,7 @@
 
 _Static_assert((int)FX_MAX_CHUNK_GROUP == FXI_MAX_RANK * FXI_KV_MAX_GROUP, "room for all groups");
 
-#define ROWS(type, buf)  ((type *)(void *)(buf)->p)
-#define N_ROW(type, buf) ((buf)->n / sizeof(type))
-#define LAST(type, buf)  (ROWS(type, buf) + N_ROW(type, buf) - 1)
+#define LAST(type, buf) (FXI_ROWS(type, buf) + FXI_N_ROW(type, buf) - 1)
 
 static bool add_list_row(fxi_kv_snapshot *to, fxi_buf *list, const void *row, size_t row_bytes,
                          size_t max_row)

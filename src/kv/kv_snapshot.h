@@ -9,6 +9,10 @@
 #include "flexinfer/snapshot_rows.h"
 #include "kv/kv.h"
 
+// A list in a buffer.
+#define FXI_ROWS(type, buf)  ((type *)(void *)(buf)->p)
+#define FXI_N_ROW(type, buf) ((buf)->n / sizeof(type))
+
 typedef struct fxi_kv_snapshot {
     // The caller's: the sequences whose segments are wanted, and room for how many runs each has.
     const fxi_kv_seq *const *seq; // [n_seq]

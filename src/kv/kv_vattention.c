@@ -118,9 +118,8 @@ static fx_status fail_open(vt_status st, fx_error *err)
 static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, fx_error *err)
 {
     const int rank = k->n;
-    vt_vmm *const given = shape->n_rank ? shape->rank_vmm[rank] : shape->vmm;
     const double share = (shape->run_share > 0 ? shape->run_share : 1) / fxi_kv_n_device(shape);
-    vt_status st = fxi_meter_open(given, share, &k->meter[rank]);
+    vt_status st = fxi_meter_open(fxi_kv_given_memory(shape, rank), share, &k->meter[rank]);
     if (st != VT_OK) return fail_open(st, err);
     const vt_va_config cfg = rank_config(&k->kv, shape, k->meter[rank]);
     st = vt_va_init(&cfg, &k->va[rank]);
@@ -172,13 +171,11 @@ static fx_status kva_open(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *err)
             return fxi_fail(err, FX_EINVAL, "KV cache: vAttention has rows of one size only");
     if (!make_batch(k, shape)) st = fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
     while (k->n < fxi_kv_n_device(shape) && st == FX_OK) st = open_rank(k, shape, err);
-    if (st != FX_OK) { // what the caller gave stays the caller's
+    if (st == FX_OK)
+        note_mapped(k);
+    else
         kva_close(kv);
-        return st;
-    }
-    for (int r = 0; r < k->n; r++) fxi_meter_own(k->meter[r]);
-    note_mapped(k);
-    return FX_OK;
+    return st;
 }
 
 // ---- sequences ---------------------------------------------------------------------------------

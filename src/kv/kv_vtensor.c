@@ -124,8 +124,7 @@ static fx_status open_device_manager(kv_vtensor *k, const fxi_kv_shape *shape, f
 {
     const int i = k->n;
     fxi_kv_chunks own = {.n_group = 0};
-    vt_status st = fxi_meter_open(shape->n_rank ? shape->rank_vmm[i] : shape->vmm, shape->run_share,
-                                  &k->meter[i]);
+    vt_status st = fxi_meter_open(fxi_kv_given_memory(shape, i), shape->run_share, &k->meter[i]);
     if (st != VT_OK) return fail_manager(&own, shape->budget_bytes, st, err);
     fxi_chunks_plan(shape, k->meter[i], &own);
     if (!i) k->chunks = own;
@@ -144,25 +143,20 @@ static fx_status open_device_manager(kv_vtensor *k, const fxi_kv_shape *shape, f
                : fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
 }
 
-static fx_status open_managers(kv_vtensor *k, const fxi_kv_shape *shape, fx_error *err)
-{
-    while (k->n < fxi_kv_n_device(shape)) FX_TRY(open_device_manager(k, shape, err));
-    const uint64_t max_runs = k->meter[0]->ops->max_runs(k->meter[0]);
-    if (!shape->n_rank && max_runs < UINT64_MAX) k->kv.max_mapping = max_runs;
-    const vt_status st = vt_team_create(k->vt, (uint32_t)k->n, &k->team);
-    return st == VT_OK ? FX_OK : fxi_fail(err, fxi_kv_status_of(st), "KV cache: out of memory");
-}
-
 static fx_status kvv_open(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *err)
 {
     kv_vtensor *k = manager_of(kv);
+    fx_status st = FX_OK;
     k->single_thread = shape->single_thread;
-    const fx_status st = open_managers(k, shape, err);
-    if (st != FX_OK) { // what the caller gave stays the caller's
+    while (st == FX_OK && k->n < fxi_kv_n_device(shape)) st = open_device_manager(k, shape, err);
+    if (st == FX_OK && vt_team_create(k->vt, (uint32_t)k->n, &k->team) != VT_OK)
+        st = fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
+    if (st != FX_OK) {
         kvv_close(kv);
         return st;
     }
-    for (int i = 0; i < k->n; i++) fxi_meter_own(k->meter[i]);
+    const uint64_t max_runs = k->meter[0]->ops->max_runs(k->meter[0]);
+    if (!shape->n_rank && max_runs < UINT64_MAX) kv->max_mapping = max_runs;
     return FX_OK;
 }
 
@@ -321,31 +315,25 @@ static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
     vt_team_seq_release(seq_of(s));
 }
 
-static void put_view(const fxi_kv_chunks *c, const vt_manager *m, const vt_seq *s,
-                     fxi_kv_views *out)
-{
-    for (int g = 0; g < c->n_group; g++) {
-        const uint32_t plane = c->plane0[g];
-        out->group[g] = (fxi_kv_view){
-            .base = vt_seq_plane(s, plane),
-            .plane_stride_bytes = vt_plane_distance(m, plane),
-            .tok_stride_bytes = vt_plane_stride(m, plane),
-            .first_tok = (int)vt_seq_front(s, plane),
-        };
-        if (c->packing == VT_LAYOUT_PACKED || c->view_planes == 1) continue;
-        out->group[g].view_planes = (int)vt_view_planes(m, plane);
-        out->group[g].view_stride_bytes = vt_view_distance(m, plane);
-    }
-}
-
 static void kvv_seq_views(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out)
 {
     const kv_vtensor *k = manager_of(kv);
-    put_view(&k->chunks, k->vt[0], vt_team_seq_rank(seq_of(s), 0), out);
-    for (int i = 1; i < k->n; i++)
-        for (int g = 0; g < k->chunks.n_group; g++)
-            out->rank_base[i - 1][g] =
-                vt_seq_plane(vt_team_seq_rank(seq_of(s), (uint32_t)i), k->chunks.plane0[g]);
+    const vt_manager *m = k->vt[0];
+    const vt_seq *first = vt_team_seq_rank(seq_of(s), 0);
+    const bool shares_views = k->chunks.packing == VT_LAYOUT_SPLIT && k->chunks.view_planes > 1;
+    for (int g = 0; g < k->chunks.n_group; g++) {
+        const uint32_t plane = k->chunks.plane0[g];
+        out->group[g] = (fxi_kv_view){
+            .base = vt_seq_plane(first, plane),
+            .plane_stride_bytes = vt_plane_distance(m, plane),
+            .tok_stride_bytes = vt_plane_stride(m, plane),
+            .first_tok = (int)vt_seq_front(first, plane),
+            .view_planes = shares_views ? (int)vt_view_planes(m, plane) : 0,
+            .view_stride_bytes = shares_views ? vt_view_distance(m, plane) : 0,
+        };
+        for (uint32_t i = 1; i < (uint32_t)k->n; i++)
+            out->rank_base[i - 1][g] = vt_seq_plane(vt_team_seq_rank(seq_of(s), i), plane);
+    }
 }
 
 // ---- memory ------------------------------------------------------------------------------------

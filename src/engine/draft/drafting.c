@@ -39,24 +39,14 @@ bool fxi_drafting_sources(const char *name, unsigned *sources)
 fxi_drafting *fxi_drafting_make(const fxi_drafting *fields, int max_seq)
 {
     const size_t n = (size_t)max_seq;
-    fxi_drafting *x = malloc(sizeof *x);
+    fxi_drafting *x =
+        calloc(1, sizeof *x + n * (sizeof *x->offer + sizeof *x->wish + sizeof(fxi_seq *)));
     if (!x) return NULL;
     *x = *fields;
-    x->offer = calloc(n, sizeof *x->offer);
-    x->seq = calloc(n, sizeof *x->seq);
-    x->wish = calloc(n, sizeof *x->wish);
-    if (x->offer && x->seq && x->wish) return x;
-    fxi_drafting_free(x);
-    return NULL;
-}
-
-void fxi_drafting_free(fxi_drafting *x)
-{
-    if (!x) return;
-    free(x->offer);
-    free(x->seq);
-    free(x->wish);
-    free(x);
+    x->offer = (fxi_draft_offer *)(x + 1);
+    x->wish = (fxi_draft_wish *)(x->offer + n);
+    x->seq = (fxi_seq **)(x->wish + n);
+    return x;
 }
 
 void fxi_drafting_end_seq(fxi_seq *s)

@@ -61,7 +61,7 @@ typedef struct fxi_drafting {
     fxi_draft_control control;
     fxi_draft_pass pass; // the planned one
     int n_offer;
-    fxi_draft_offer *offer; // [max_seq]
+    fxi_draft_offer *offer; // [max_seq] in the same memory, as the next two
     fxi_seq **seq;          // [max_seq] the sequence of each offer
     int n_wish;
     fxi_draft_wish *wish; // [max_seq] sequences that the draft model is asked for
@@ -71,10 +71,9 @@ typedef struct fxi_drafting {
 
 // Whether `name` is one of those that fx_options.speculate takes; *sources: what it means.
 bool fxi_drafting_sources(const char *name, unsigned *sources);
-// A drafter for max_seq sequences; `fields` has those up to step_tok. NULL: no memory.
+// A drafter for max_seq sequences, for free(); `fields` has those up to step_tok. NULL: no memory.
 fxi_drafting *fxi_drafting_make(const fxi_drafting *fields, int max_seq);
-void fxi_drafting_free(fxi_drafting *x); // NULL is allowed
-void fxi_drafting_end_seq(fxi_seq *s);   // frees its draft
+void fxi_drafting_end_seq(fxi_seq *s); // frees its draft
 
 // The last part of a plan of n_tok tokens: sequences get drafted tokens (n_planned, n_draft), at
 // most max_row together. Returns how many.

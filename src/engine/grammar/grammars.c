@@ -129,19 +129,6 @@ void fxi_grammar_worker_stop(fxi_grammar_worker *w)
     drop_grammar_work(w);
 }
 
-bool fxi_grammar_worker_runs(fxi_grammar_worker *w)
-{
-    return atomic_load_explicit(&w->has_thread, memory_order_relaxed);
-}
-
-void fxi_grammar_worker_pause(fxi_grammar_worker *w, bool is_paused)
-{
-    pthread_mutex_lock(&w->mu);
-    w->is_paused = is_paused;
-    pthread_cond_signal(&w->wake);
-    pthread_mutex_unlock(&w->mu);
-}
-
 // ---- the grammars of an engine -----------------------------------------------------------------
 
 bool fxi_grammars_init(fxi_grammars *v)

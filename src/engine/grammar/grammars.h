@@ -65,10 +65,8 @@ void fxi_grammars_forget(fxi_grammars *v); // all that are kept; before the voca
 // The worker. Until it is started no grammar has one, and all is found where it is needed. A thread
 // that does not start changes nothing.
 void fxi_grammar_worker_stop(fxi_grammar_worker *w); // before the vocabulary is freed; idempotent
-bool fxi_grammar_worker_runs(fxi_grammar_worker *w);
 // Queues g, which has work. is_urgent: a sequence waits for it. Any thread.
 void fxi_grammar_worker_add(fxi_grammar_worker *w, fx_grammar *g, bool is_urgent);
-void fxi_grammar_worker_pause(fxi_grammar_worker *w, bool is_paused); // for tests
 
 // grammar_parts.c: adds a part to a grammar. Errors: as fx_grammar_compile.
 fx_status fxi_grammar_part(fxi_gram *g, const struct fxi_vocab *vocab, const fx_part *root,

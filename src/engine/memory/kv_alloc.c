@@ -76,18 +76,9 @@ static void note_many(const fxi_memory *m, int n_done, fx_status st)
 // One event for each that has succeeded, the first with the time of all.
 static void note_each(const fxi_memory *m, fxi_seq *const *s, const int *end, int n)
 {
-    if (!m->journal->recorder || !n) return;
-    fxi_memory_note_call(m, FX_RECORD_extend, s[0], end[0], FX_OK);
-    const uint64_t now_us = fxi_journal_us(m->journal);
-    for (int i = 1; i < n; i++) {
-        const fx_record ev = {.kind = FX_RECORD_extend,
-                              .at_us = now_us,
-                              .request = s[i]->request->id,
-                              .choice = (uint16_t)s[i]->choice,
-                              .n_tok = (uint32_t)end[i],
-                              .n = 1};
-        fxi_recorder_add(m->journal->recorder, &ev);
-    }
+    if (n) fxi_memory_note_call(m, FX_RECORD_extend, s[0], end[0], FX_OK);
+    for (int i = 1; i < n; i++)
+        fxi_journal_note(m->journal, fxi_memory_event(FX_RECORD_extend, s[i], end[i]));
 }
 
 // Where it failed, the caller tries again with fxi_alloc_tokens.

@@ -33,7 +33,9 @@ typedef struct fxi_memory {
     double copy_share;       // share of the passes' time that a copy takes from running sequences
 } fxi_memory;
 
-// Notes a call of the KV manager, which has just returned st, for the cache of s with n_tok tokens.
+// An event of the cache of s, with n_tok tokens.
+fx_record fxi_memory_event(int kind, const fxi_seq *s, int n_tok);
+// Notes it as a call of the KV manager, which has just returned st.
 void fxi_memory_note_call(const fxi_memory *m, int kind, const fxi_seq *s, int n_tok, fx_status st);
 
 // ---- kv_alloc.c --------------------------------------------------------------------------------
@@ -111,8 +113,8 @@ void fxi_preempt_measure(fxi_memory *m, int n_prompt_tok, int n_tok, uint64_t us
 
 // ---- prefix_cache.c ----------------------------------------------------------------------------
 
-fx_status fxi_cache_open_domain(fxi_memory *m, fxi_live_request *r); // no effect with no_cache
-void fxi_cache_close_domain(fxi_memory *m, fxi_live_request *r);
+// Of its tenant, until the request ends; no effect with no_cache.
+fx_status fxi_cache_open_domain(fxi_memory *m, fxi_live_request *r);
 // Tokens of s that are in the prefix cache and may come from there.
 int fxi_cache_hit(const fxi_memory *m, const fxi_seq *s);
 // The most that may come from there: the last token is computed for its logits, a prompt from where

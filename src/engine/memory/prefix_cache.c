@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-static fx_record seq_event(int kind, const fxi_seq *s, int n_tok)
+fx_record fxi_memory_event(int kind, const fxi_seq *s, int n_tok)
 {
     return (fx_record){.kind = (uint8_t)kind,
                        .request = s->request->id,
@@ -22,7 +22,7 @@ static fx_record seq_event(int kind, const fxi_seq *s, int n_tok)
 
 void fxi_memory_note_call(const fxi_memory *m, int kind, const fxi_seq *s, int n_tok, fx_status st)
 {
-    fxi_journal_note_call(m->journal, seq_event(kind, s, n_tok), m->kv->last_ns, st);
+    fxi_journal_note_call(m->journal, fxi_memory_event(kind, s, n_tok), m->kv->last_ns, st);
 }
 
 // ---- recording ---------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ void fxi_cache_release(fxi_memory *m, fxi_seq *s)
     if (spec->keep_priority && spec->keep_s && !spec->no_cache && s->n_computed >= n_prompt)
         (void)record_tokens(m, s, n_prompt, keep_of(m, spec));
     fxi_kv_release(m->kv, s->kv);
-    fxi_journal_note(m->journal, seq_event(FX_RECORD_release, s, s->n_computed));
+    fxi_journal_note(m->journal, fxi_memory_event(FX_RECORD_release, s, s->n_computed));
     s->kv = NULL;
     s->n_computed = s->n_planned = s->n_recorded = 0;
     s->is_filling = false;
@@ -97,12 +97,6 @@ fx_status fxi_cache_open_domain(fxi_memory *m, fxi_live_request *r)
     const char *key = r->spec.tenant;
     if (r->domain || r->spec.no_cache) return FX_OK;
     return fxi_kv_domain_open(m->kv, key, strlen(key), &r->domain);
-}
-
-void fxi_cache_close_domain(fxi_memory *m, fxi_live_request *r)
-{
-    if (r->domain) fxi_kv_domain_close(m->kv, r->domain);
-    r->domain = NULL;
 }
 
 int fxi_cache_max_hit(const fxi_seq *s)

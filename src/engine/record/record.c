@@ -29,11 +29,6 @@ fxi_recorder *fxi_recorder_make(int n)
     return r;
 }
 
-void fxi_recorder_free(fxi_recorder *r)
-{
-    free(r);
-}
-
 // Whoever reads a word of this event sees `begun` as it is here, or later.
 void fxi_recorder_add(fxi_recorder *r, const fx_record *ev)
 {

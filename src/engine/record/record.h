@@ -21,9 +21,8 @@ typedef struct fxi_recorder fxi_recorder;
 
 enum { FXI_RECORDER_PRESET = 1 << 16 }; // events, 2 MiB
 
-// A ring of the last n events; 0: FXI_RECORDER_PRESET. NULL: no memory.
+// A ring of the last n events, for free(); 0: FXI_RECORDER_PRESET. NULL: no memory.
 fxi_recorder *fxi_recorder_make(int n);
-void fxi_recorder_free(fxi_recorder *r); // NULL is allowed
 
 // One thread only. NULL is allowed: nothing is kept.
 void fxi_recorder_add(fxi_recorder *r, const fx_record *ev);

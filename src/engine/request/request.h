@@ -359,8 +359,7 @@ typedef struct fxi_beam {
     fxi_hypothesis *done; // [width] descending score
     int n_done;
     fxi_beam_next *cand; // [width][2 width]
-    int n_cand;
-    fxi_seq *next; // [width] the new beams, while they are chosen
+    fxi_seq *next;       // [width] the new beams, while they are chosen
     bool is_over;
 } fxi_beam;
 

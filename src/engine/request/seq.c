@@ -278,7 +278,7 @@ bool fxi_seq_is_ready(fxi_seq *s, size_t *left)
     bool is_ready;
     const fx_request *spec = &s->request->spec;
     fx_grammar *g = spec->grammar;
-    if (!fxi_grammar_worker_runs(&g->home->worker)) return true;
+    if (!g->home->worker.has_thread) return true;
     if (fxi_gram_matcher_prepare(g->matcher, s->tok + spec->n_prompt,
                                  (size_t)fxi_seq_n_generated(s), &s->place, may_force(spec), left,
                                  &is_ready, NULL))

@@ -131,13 +131,8 @@ const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int 
     float *logit = scratch->logit;
     if (fxi_rules_are_idle(v)) return logits;
     copy_allowed(r, logits, n_vocab, logit);
-    if (v->allowed) {
-        for (int from = 0; from < n_vocab; from += 64)
-            if (v->allowed[from / 64] != UINT64_MAX) {
-                for (int i = 0; i < (n_vocab - from < 64 ? n_vocab - from : 64); i++)
-                    if (!((v->allowed[from / 64]) >> i & 1)) (logit + from)[i] = -INFINITY;
-            }
-    }
+    for (int i = 0; v->allowed && i < n_vocab; i++)
+        if (!(v->allowed[i / 64] >> (i % 64) & 1)) logit[i] = -INFINITY;
     mask_ids(logit, r->ban, r->n_ban);
     if (r->n_ban_run) mask_runs(v, logit);
     for (size_t i = 0; i < r->n_bias; i++) {

@@ -45,7 +45,7 @@ static fx_status paged_open(fxi_kv *kv, const fxi_kv_shape *shape, fx_error *err
     k->max_page = (int)fxi_paged_n_page(k, shape->ctx_tok);
     FX_TRY(fxi_kv_pool_open(&k->pool, shape, shape->swap_bytes ? k->part_bytes : 0, err));
     const fx_status st = lay_out_blocks(k, err);
-    if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape);
+    if (st != FX_OK) fxi_kv_pool_close(&k->pool);
     return st;
 }
 

@@ -22,13 +22,6 @@ static bool config_in_range(const vt_config *cfg)
            cfg->n_group <= VT_MAX_GROUP && (cfg->n_group == 0 || cfg->group);
 }
 
-static bool group_in_range(const vt_group *from)
-{
-    bool is_state = from->kind == VT_GROUP_STATE;
-    return (is_state || from->kind == VT_GROUP_TOKENS) && from->n_plane > 0 &&
-           from->n_plane <= MAX_PLANE && from->row_bytes > 0 && !(is_state && from->window_tok);
-}
-
 // The class with these slices; a new one if there is none.
 static uint32_t class_for(vti_geo *g, const vti_lane_geo *gr)
 {
@@ -66,21 +59,24 @@ static bool lay_out_lane(vti_geo *g, vti_lane_geo *gr)
 // rows as can be.
 static vt_status add_group(vti_geo *g, const vt_group *from, uint64_t most, size_t granularity)
 {
-    if (!group_in_range(from)) return VT_EINVAL;
+    const bool is_state = from->kind == VT_GROUP_STATE;
+    if (!(is_state || from->kind == VT_GROUP_TOKENS) || from->n_plane == 0 ||
+        from->n_plane > MAX_PLANE || from->row_bytes == 0 || (is_state && from->window_tok))
+        return VT_EINVAL;
     const uint64_t n = from->n_plane, most_in_one = most == 0 ? 1 : most < n ? most : n;
     const uint64_t n_view = (n + most_in_one - 1) / most_in_one;
     const uint32_t k = (uint32_t)((n + n_view - 1) / n_view);
     vti_lane_geo *gr = &g->group[g->n_group++];
-    *gr = (vti_lane_geo){.is_state = from->kind == VT_GROUP_STATE,
+    *gr = (vti_lane_geo){.is_state = is_state,
                          .n_plane = from->n_plane,
                          .plane0 = g->n_plane,
                          .view_planes = k,
                          .n_view = (from->n_plane + k - 1) / k,
                          .window_tok = from->window_tok};
     g->n_plane += from->n_plane;
-    g->has_state |= gr->is_state;
+    g->has_state |= is_state;
     if (__builtin_mul_overflow(from->row_bytes, k, &gr->stride_bytes)) return VT_EINVAL;
-    bool is_one = gr->is_state && from->slice_bytes == 0; // a state is one chunk by default
+    bool is_one = is_state && from->slice_bytes == 0; // a state is one chunk by default
     bool fits = is_one ? vti_size_round_up(gr->stride_bytes, granularity, &gr->slice_bytes)
                        : vti_slice_choose(from->slice_bytes, gr->stride_bytes, granularity,
                                           &gr->slice_bytes);

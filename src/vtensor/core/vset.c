@@ -33,20 +33,14 @@ void vti_vset_free(vti_vset *vs)
 
 // ---- Lists
 
-static void list_add(vti_span_list *l, vti_span *sp)
+// After `older`; NULL: it becomes the oldest.
+static void list_insert(vti_span_list *l, vti_span *older, vti_span *sp)
 {
     assert(!sp->newer && !sp->older && l->newest != sp);
-    sp->older = l->newest;
-    *(l->newest ? &l->newest->newer : &l->oldest) = sp;
-    l->newest = sp;
-    l->n++;
-}
-
-static void list_add_oldest(vti_span_list *l, vti_span *sp)
-{
-    sp->newer = l->oldest;
-    *(l->oldest ? &l->oldest->older : &l->newest) = sp;
-    l->oldest = sp;
+    sp->older = older;
+    sp->newer = older ? older->newer : l->oldest;
+    *(sp->older ? &sp->older->newer : &l->oldest) = sp;
+    *(sp->newer ? &sp->newer->older : &l->newest) = sp;
     l->n++;
 }
 
@@ -99,7 +93,7 @@ void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to)
     const bool is_back = sp->state == VTI_SPAN_CLEARING && to == VTI_SPAN_RETIRED;
     list_remove(&vs->in[sp->state], sp);
     sp->state = to;
-    (is_back ? list_add_oldest : list_add)(&vs->in[to], sp);
+    list_insert(&vs->in[to], is_back ? NULL : vs->in[to].newest, sp);
     list_if_mapped(vs, sp);
     if (to == VTI_SPAN_LIVE || to == VTI_SPAN_IDLE) vti_span_set_due(vs, sp);
 }
@@ -148,7 +142,7 @@ vt_status vti_vset_push(vti_vset *vs, vti_span **out)
     }
     sp->id = vs->n_span;
     vs->span[vs->n_span++] = sp;
-    list_add(&vs->in[VTI_SPAN_IDLE], sp);
+    list_insert(&vs->in[VTI_SPAN_IDLE], vs->in[VTI_SPAN_IDLE].newest, sp);
     *out = sp;
     return VT_OK;
 }

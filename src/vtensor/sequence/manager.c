@@ -116,17 +116,6 @@ vt_status vt_manager_create(const vt_config *from, vt_manager **out)
     return st;
 }
 
-// Tries twice: a failure of the device may be temporary.
-static void return_memory(vt_manager *m)
-{
-    for (int attempt = 0; attempt < 2; attempt++) {
-        vti_sources_release(m, true);
-        (void)vti_spans_reap(m, VTI_REAP_WAIT);
-        for (uint32_t i = 0; i < m->vset.n_span; i++) (void)vti_span_await(m, m->vset.span[i]);
-        (void)vti_spare_return(m, UINT64_MAX);
-    }
-}
-
 void vt_manager_destroy(vt_manager *m)
 {
     if (!m) return;
@@ -153,7 +142,12 @@ void vt_manager_destroy(vt_manager *m)
     m->mapper_kind = VT_MAPPER_OWNER; // no new thread is started
     vti_radix_free(m->radix);         // its chunks are in the pool now
     m->radix = NULL;
-    return_memory(m);
+    for (int attempt = 0; attempt < 2; attempt++) { // a failure of the device may be temporary
+        vti_sources_release(m, true);
+        (void)vti_spans_reap(m, VTI_REAP_WAIT);
+        for (uint32_t i = 0; i < m->vset.n_span; i++) (void)vti_span_await(m, m->vset.span[i]);
+        (void)vti_spare_return(m, UINT64_MAX);
+    }
     while (m->vset.n_span > 0) vti_span_free(m, m->vset.span[m->vset.n_span - 1]);
     for (uint32_t c = 0; c < m->pset.n_class; c++)
         if (m->copy_name[c].region != VTI_NO_CHUNK)

@@ -243,8 +243,6 @@ bool vt_team_seq_is_lost(const vt_team_seq *s)
     return s->is_lost;
 }
 
-// ---- New sequences
-
 static vt_team_seq *seq_new(vt_team *t)
 {
     vt_team_seq *s = calloc(1, sizeof *s + t->n * sizeof s->seq[0]);

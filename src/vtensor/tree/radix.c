@@ -192,7 +192,9 @@ static void link_node(vti_radix *t, vti_node *n, vti_node *parent)
     n->used = t->clock;
     n->born_ms = n->used_ms = t->now_ms;
     vti_child_add(parent, n);
-    vti_list_append(&d->nodes, n);
+    n->older = d->nodes.newest;
+    *(n->older ? &n->older->newer : &d->nodes.oldest) = n;
+    d->nodes.newest = n;
     vti_priority_settle(t, parent);
     t->n_node++;
     d->stats.prefix_nodes++;

@@ -197,7 +197,9 @@ void vti_node_remove(vti_radix *t, vti_node *n)
     vti_node_note(t, VT_EVENT_EVICTED, n);
     vti_node_drop_all(t, n, false);
     vti_priority_leave(t, n);
-    vti_list_remove(&d->nodes, n);
+    *(n->newer ? &n->newer->older : &d->nodes.newest) = n->older;
+    *(n->older ? &n->older->newer : &d->nodes.oldest) = n->newer;
+    n->newer = n->older = NULL;
     vti_child_remove(parent, n);
     if (n->n_pin > 0) vti_node_unpin(t, parent);
     if (n->n_guard > 0) vti_node_unguard(t, parent);

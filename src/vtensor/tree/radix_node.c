@@ -1,5 +1,5 @@
-// radix_node.c - the nodes of the tree as data: the chunks that they hold, the list that they are
-// in, and the children of a node. Nothing here depends on the order of eviction.
+// radix_node.c - the nodes of the tree as data: the chunks that they hold, and the children
+// of a node. Nothing here depends on the order of eviction.
 //
 // The children of a node are a treap ordered by their tokens, a shorter one before a longer one
 // that begins with it. The child with the most tokens in common with a key is next to the place
@@ -115,23 +115,6 @@ uint32_t vti_node_lacks(const vti_radix *t, const vti_node *n)
             if (h.chunk[i] == VTI_NO_CHUNK) lacks |= UINT32_C(1) << g;
     }
     return lacks;
-}
-
-// ---- The list of a domain
-
-void vti_list_append(vti_node_list *l, vti_node *n)
-{
-    n->newer = NULL;
-    n->older = l->newest;
-    *(l->newest ? &l->newest->newer : &l->oldest) = n;
-    l->newest = n;
-}
-
-void vti_list_remove(vti_node_list *l, vti_node *n)
-{
-    *(n->newer ? &n->newer->older : &l->newest) = n->older;
-    *(n->older ? &n->older->newer : &l->oldest) = n->newer;
-    n->newer = n->older = NULL;
 }
 
 // ---- Children

@@ -40,8 +40,6 @@ void vti_node_drop_all(vti_radix *t, vti_node *n, bool windows_only);
 void vti_node_keep_all(vti_radix *t, vti_node *n, bool windows, bool is_kept);
 bool vti_node_holds_windows(const vti_radix *t, const vti_node *n);
 uint32_t vti_node_lacks(const vti_radix *t, const vti_node *n); // as in vt_event
-void vti_list_append(vti_node_list *l, vti_node *n);
-void vti_list_remove(vti_node_list *l, vti_node *n);
 
 // The children of a node, ordered by their tokens.
 void vti_child_add(vti_node *parent, vti_node *n);

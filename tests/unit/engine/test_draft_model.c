@@ -161,7 +161,7 @@ static size_t masks_before_the_worker(const char *draft, int *n_tok)
     fx_grammar *g = NULL;
     fx_error err;
     eng->draft_hooks.takes_all = true;
-    fxi_grammar_worker_pause(&eng->grammars.worker, true); // before it is given the grammar
+    unthreaded_pause_grammars(eng, true); // before it is given the grammar
     if (fx_grammar_compile(eng, &form, &g, &err) != FX_OK) fail_msg("%s", err.text);
     fx_request r = request_of(1, &got[0]);
     r.grammar = g;
@@ -171,7 +171,7 @@ static size_t masks_before_the_worker(const char *draft, int *n_tok)
     const size_t n_mask = fxi_gram_matcher_read(g->matcher).n_mask_made;
     *n_tok = got[0].choice[0].n_tok;
     fx_cancel(eng, id);
-    fxi_grammar_worker_pause(&eng->grammars.worker, false);
+    unthreaded_pause_grammars(eng, false);
     while (fxi_iteration_run(eng)) {
     }
     fx_grammar_release(g);

@@ -388,10 +388,9 @@ FX_TEST(test_an_expensive_grammar_holds_up_its_own_answers_only)
 {
     static client other;
     static client_choice at_once, later;
-    fxi_grammar_worker *w = &eng->grammars.worker;
     run_ambiguous(FXI_MATCHER_NO_LIMIT, &at_once);
     fxi_grammars_forget(&eng->grammars);
-    fxi_grammar_worker_pause(w, true);
+    unthreaded_pause_grammars(eng, true);
     prepare(text_part(FX_PART_REGEX, ambiguous), 12);
     c.req.sampling.seed = 3;
     assert_int_equal(client_submit(&c, NULL), FX_OK);
@@ -409,7 +408,7 @@ FX_TEST(test_an_expensive_grammar_holds_up_its_own_answers_only)
     assert_true(fxi_iteration_is_blocked(eng));
     print_message("%d tokens at once, %zu things left to the worker\n", c.choice[0].n_tok,
                   fxi_gram_matcher_read(g->matcher).n_left);
-    fxi_grammar_worker_pause(w, false);
+    unthreaded_pause_grammars(eng, false);
     client_run(&c);
     later = c.choice[0];
     fx_grammar_release(g);
@@ -428,7 +427,7 @@ FX_TEST(test_the_memory_of_grammars_is_bounded)
     fxi_grammars_forget(&eng->grammars);
     for (int i = 0; fx_grammar_memory(eng) && i < 3000; i++) usleep(1000); // the worker has one
     assert_int_equal(fx_grammar_memory(eng), 0);
-    fxi_grammar_worker_pause(&eng->grammars.worker, true);
+    unthreaded_pause_grammars(eng, true);
     fx_grammar *one = compile(part);
     const size_t n_one = fx_grammar_memory(eng);
     assert_int_equal(n_one, fxi_gram_matcher_read(one->matcher).n_bytes);
@@ -451,7 +450,7 @@ FX_TEST(test_the_memory_of_grammars_is_bounded)
     assert_in_range(n, 1, 7);
     fx_grammar_release(one);
     while (n) fx_grammar_release(g[--n]);
-    fxi_grammar_worker_pause(&eng->grammars.worker, false);
+    unthreaded_pause_grammars(eng, false);
     fx_grammar *last = compile((fx_part){.kind = FX_PART_JSON});
     assert_non_null(last);
     fx_grammar_release(last);

@@ -205,7 +205,7 @@ static void check_rows(rig *r, const variant *v, const fxi_seq *s, watch *w)
 // The worker of grammars does only what somebody waits for.
 static void run_iteration(fx_engine *eng)
 {
-    fxi_grammar_worker_pause(&eng->grammars.worker, !eng->sched.n_deferred);
+    unthreaded_pause_grammars(eng, !eng->sched.n_deferred);
     (void)fxi_iteration_run(eng);
 }
 

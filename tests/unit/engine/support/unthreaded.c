@@ -75,3 +75,12 @@ void unthreaded_check_manager(fx_engine *eng)
     const char *what = "";
     if (fxi_kv_check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
 }
+
+void unthreaded_pause_grammars(fx_engine *eng, bool is_paused)
+{
+    fxi_grammar_worker *w = &eng->grammars.worker;
+    pthread_mutex_lock(&w->mu);
+    w->is_paused = is_paused;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->mu);
+}

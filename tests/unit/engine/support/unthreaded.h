@@ -25,6 +25,9 @@ uint64_t unthreaded_submit(fx_engine *eng, fx_request req, const int32_t *tok, s
 extern _Atomic uint64_t unthreaded_clock_us;
 fx_engine *unthreaded_set_clock(fx_engine *eng);
 
+// Whether the worker of grammars begins no more work.
+void unthreaded_pause_grammars(fx_engine *eng, bool is_paused);
+
 // Fails the test unless the KV manager's books are in order.
 void unthreaded_check_manager(fx_engine *eng);
 
