@@ -147,8 +147,8 @@ typedef struct vt_vmm_ops {
                        size_t size_bytes);
 
     // Makes n copies as one piece of work, as a block of PagedAttention needs them that lies in a
-    // place of its own for each plane. Any addresses and sizes. libvtensor never calls it: it may be
-    // NULL there. flexinfer's managers that reserve their memory need it.
+    // place of its own for each plane. Any addresses and sizes. libvtensor never calls it:
+    // NULL will do there; flexinfer's managers that reserve their memory need it.
     // Pre: no bytes are the target of one copy and of another, or the source of another.
     vt_status (*copy_each)(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order);
 

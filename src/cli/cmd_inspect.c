@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "format/model_file.h"
+#include "format/gguf.h"
 #include "format/vocab.h"
 
 #define STR_SHOWN  60 // bytes of a string

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "format/model_file.h"
+#include "format/gguf.h"
 #include "format/quantize.h"
 
 typedef struct rewrite_order {

@@ -2,7 +2,7 @@
 // machine limits, what the model is.
 #include "base/system/clock.h"
 #include "engine/engine.h"
-#include "format/model_file.h"
+#include "format/gguf.h"
 #include "format/vocab.h"
 #include "kernels/probe.h"
 #include "model/pooling.h"

@@ -3,7 +3,7 @@
 #include "engine/engine.h"
 #include "base/system/clock.h"
 #include "engine/iteration.h"
-#include "format/model_file.h"
+#include "format/gguf.h"
 #include "format/vocab.h"
 #include "gpu/gpu.h"
 #include "model/device.h"

@@ -71,7 +71,14 @@ fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, 
 // The keys and tensors of a file whose data may be missing, in whole or in part: it can be looked
 // at, but its tensors have no `data`. Otherwise as fxi_gguf_open, for one file.
 fx_status fxi_gguf_open_head(const char *path, fxi_gguf **out, fx_error *err);
-void fxi_gguf_close(fxi_gguf *g); // NULL is allowed
+// A model, whatever it is stored as: a GGUF file, or a Hugging Face folder (or a file in one:
+// config.json, a .safetensors file). A folder appears with config.json's members under GGUF's keys,
+// the tensors of its safetensors files under GGUF's names, the tokenizer's files as tokenizer.*
+// keys: `flexinfer convert` writes a file with the same contents. Errors: FX_EIO, FX_EFORMAT,
+// FX_ENOMEM; texts name the file in the folder and the member or tensor.
+fx_status fxi_model_file_open(const char *path, fxi_gguf **out, fx_error *err);
+fx_status fxi_hf_open(const char *folder, fxi_gguf **out, fx_error *err); // a folder
+void fxi_gguf_close(fxi_gguf *g);                                         // NULL is allowed
 // Before bytes [from, from + n_bytes) of a tensor are read: makes those of a computed tensor;
 // nothing to do for others. pool: threads to do it with; NULL: the caller alone. One call at a
 // time. Pre: within the tensor. Errors: FX_ENOMEM.

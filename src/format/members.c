@@ -25,7 +25,7 @@ fx_status fxi_members_parse(fxi_str text, const fxi_json_rules *rules, bool may_
     fx_error e;
     *out = (fxi_members){.file = file, .err = err};
     const fx_status st = fxi_json_parse(doc, text, rules, &e);
-    if (st == FX_ENOMEM) return fxi_fail(err, st, "%s: no memory for the file", file);
+    if (st == FX_ENOMEM) return fxi_fail_memory(err);
     if (st != FX_OK) return fxi_fail(err, FX_EFORMAT, "%s: %s", file, e.text);
     out->root = doc->root;
     if (fxi_json_is_object(out->root) || (may_be_list && fxi_json_is_array(out->root)))

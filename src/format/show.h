@@ -3,13 +3,13 @@
 #ifndef FXI_FORMAT_SHOW_H
 #define FXI_FORMAT_SHOW_H
 
-#include <stddef.h>
+#include "base/text/str.h"
 
 typedef struct fxi_shown {
     char s[72]; // NUL-terminated; ends in "..." if the text was cut
 } fxi_shown;
 
-// By value, for use in the arguments of a printf: fxi_show_text(key.p, key.n).s
-fxi_shown fxi_show_text(const char *p, size_t n);
+// By value, for use in the arguments of a printf: fxi_show_text(key).s
+fxi_shown fxi_show_text(fxi_str text);
 
 #endif

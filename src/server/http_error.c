@@ -8,31 +8,27 @@
 #include "base/json/json.h"
 #include "base/text/utf8.h"
 
-static const struct status_row {
-    int status;
-    const char *reason; // of HTTP
-    const char *type;
-    int retry_after_s; // 0: no Retry-After
-} status_rows[] = {
-    {200, "OK", NULL, 0},
-    {204, "No Content", NULL, 0},
-    {304, "Not Modified", NULL, 0},
-    {400, "Bad Request", "invalid_request_error", 0},
-    {401, "Unauthorized", "authentication_error", 0},
-    {403, "Forbidden", "permission_error", 0},
-    {404, "Not Found", "not_found_error", 0},
-    {405, "Method Not Allowed", "invalid_request_error", 0},
-    {408, "Request Timeout", "invalid_request_error", 0},
-    {410, "Gone", "invalid_request_error", 0},
-    {413, "Content Too Large", "invalid_request_error", 0},
-    {415, "Unsupported Media Type", "invalid_request_error", 0},
-    {429, "Too Many Requests", "rate_limit_error", 1},
-    {431, "Request Header Fields Too Large", "invalid_request_error", 0},
-    {501, "Not Implemented", "not_supported_error", 0},
-    {503, "Service Unavailable", "unavailable_error", 2},
-    {505, "HTTP Version Not Supported", "not_supported_error", 0},
-    {529, "Overloaded", "overloaded_error", 2},
-    {500, "Internal Server Error", "server_error", 0}, // last: all others
+static const fxi_http_status statuses[] = {
+    {200, "OK", NULL, 0, NULL, 200},
+    {204, "No Content", NULL, 0, NULL, 204},
+    {304, "Not Modified", NULL, 0, NULL, 304},
+    {400, "Bad Request", "invalid_request_error", 0, "invalid_request_error", 400},
+    {401, "Unauthorized", "authentication_error", 0, "authentication_error", 401},
+    {403, "Forbidden", "permission_error", 0, "permission_error", 403},
+    {404, "Not Found", "not_found_error", 0, "not_found_error", 404},
+    {405, "Method Not Allowed", "invalid_request_error", 0, "invalid_request_error", 405},
+    {408, "Request Timeout", "invalid_request_error", 0, "invalid_request_error", 408},
+    {410, "Gone", "invalid_request_error", 0, "invalid_request_error", 410},
+    {413, "Content Too Large", "invalid_request_error", 0, "request_too_large", 413},
+    {415, "Unsupported Media Type", "invalid_request_error", 0, "invalid_request_error", 415},
+    {429, "Too Many Requests", "rate_limit_error", 1, "rate_limit_error", 429},
+    {431, "Request Header Fields Too Large", "invalid_request_error", 0, "invalid_request_error",
+     431},
+    {501, "Not Implemented", "not_supported_error", 0, "not_supported_error", 501},
+    {503, "Service Unavailable", "unavailable_error", 2, "overloaded_error", 529},
+    {505, "HTTP Version Not Supported", "not_supported_error", 0, "invalid_request_error", 505},
+    {529, "Overloaded", "overloaded_error", 2, "invalid_request_error", 529},
+    {500, "Internal Server Error", "server_error", 0, "api_error", 500}, // last: all others
 };
 
 static const struct engine_row {
@@ -51,11 +47,11 @@ static const struct engine_row {
     {FX_OK, 500, NULL, false},                             // last: all others
 };
 
-static const struct status_row *find_status(int status)
+const fxi_http_status *fxi_http_status_of(int status)
 {
-    const struct status_row *r = status_rows;
-    while (r->status != status && r->status != 500) r++;
-    return r;
+    const fxi_http_status *s = statuses;
+    while (s->status != status && s->status != 500) s++;
+    return s;
 }
 
 bool fxi_http_fail(fxi_http_error *e, int status, const char *code, const char *param,
@@ -91,23 +87,7 @@ bool fxi_http_fail_draining(fxi_http_error *e)
 
 bool fxi_http_error_body(fxi_buf *b, const fxi_http_error *e)
 {
-    return fxi_buf_str(b, "{\"error\":{\"message\":") && fxi_json_cstr(b, e->message) &&
-           fxi_buf_fmt(b, ",\"type\":\"%s\",\"param\":", fxi_http_error_type(e->status)) &&
-           fxi_json_cstr(b, e->param[0] ? e->param : NULL) && fxi_buf_str(b, ",\"code\":") &&
-           fxi_json_cstr(b, e->code) && fxi_buf_str(b, "}}");
-}
-
-const char *fxi_http_error_type(int status)
-{
-    return find_status(status)->type;
-}
-
-const char *fxi_http_reason(int status)
-{
-    return find_status(status)->reason;
-}
-
-int fxi_http_retry_after(int status)
-{
-    return find_status(status)->retry_after_s;
+    return fxi_json_fmt(b, "{'error':{'message':%q,'type':%q,'param':%q,'code':%q}}", e->message,
+                        fxi_http_status_of(e->status)->type, e->param[0] ? e->param : NULL,
+                        e->code);
 }

@@ -26,11 +26,17 @@ bool fxi_http_fail_memory(fxi_http_error *e);
 bool fxi_http_fail_draining(fxi_http_error *e);
 // Appends {"error":{...}}. False: out of memory.
 bool fxi_http_error_body(fxi_buf *b, const fxi_http_error *e);
-// "not_found_error", as the body has it.
-const char *fxi_http_error_type(int status);
-// "Not Found", for the status line.
-const char *fxi_http_reason(int status);
-// Seconds for Retry-After; 0: send no such header.
-int fxi_http_retry_after(int status);
+
+typedef struct fxi_http_status {
+    int status;
+    const char *reason;    // "Not Found", for the status line
+    const char *type;      // "not_found_error", as the body has it
+    int retry_after_s;     // 0: no Retry-After
+    const char *anthropic; // the type in Anthropic's form,
+    int anthropic_status;  // and the status that it has there
+} fxi_http_status;
+
+// What a status means to a client; that of 500 for one that the server does not send.
+const fxi_http_status *fxi_http_status_of(int status);
 
 #endif

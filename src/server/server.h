@@ -2,7 +2,8 @@
 //
 //     fxi_server_options opt = {.port = 8080};      // zero selects a default
 //     fxi_server *srv;
-//     if (fxi_server_start(eng, &opt, &srv, &err) != FX_OK) ...
+//     if (fxi_server_open(&opt, &srv, &err) != FX_OK) ...
+//     fxi_server_serve(srv, eng);
 //     printf("listening on http://127.0.0.1:%d\n", fxi_server_port(srv));
 //     ... wait for a signal ...
 //     fxi_server_drain(srv, 30);                    // running answers may end
@@ -74,18 +75,15 @@ typedef struct fxi_server_options {
 } fxi_server_options;
 
 // Checks what can be checked of *opt without an engine: limits, address, keys, certificate. Errors:
-// those of fxi_server_start.
+// those of fxi_server_open.
 fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err);
 
-// Binds, listens and starts the threads. `eng` must live until fxi_server_stop has returned. Copies
-// *opt. Errors: FX_EINVAL (host, port, a limit, keys, a certificate), FX_EIO ("cannot listen on
-// 127.0.0.1:8080: Address already in use"), FX_ENOMEM, FX_EINTERNAL. On error *out is NULL.
-fx_status fxi_server_start(fx_engine *eng, const fxi_server_options *opt, fxi_server **out,
-                           fx_error *err);
-
-// The same in two steps, for models that take long to load: until fxi_server_serve, /health and
-// /ready are answered with 503, everything else is refused with it. An engine is given once.
+// Binds, listens and starts the threads. Copies *opt. Errors: FX_EINVAL (host, port, a limit, keys,
+// a certificate), FX_EIO ("cannot listen on 127.0.0.1:8080: Address already in use"), FX_ENOMEM,
+// FX_EINTERNAL. On error *out is NULL.
 fx_status fxi_server_open(const fxi_server_options *opt, fxi_server **out, fx_error *err);
+// The engine, given once, must live until fxi_server_stop has returned. A model may take long to
+// load: until then /health and /ready are answered with 503, everything else is refused with it.
 void fxi_server_serve(fxi_server *srv, fx_engine *eng);
 
 // Reads the key file again. After an error the old keys stay.

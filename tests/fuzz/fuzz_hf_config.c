@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "format/model_file.h"
+#include "format/gguf.h"
 #include "fuzz.h"
 
 FUZZ_TARGET(fuzz_hf_config);

@@ -1,5 +1,6 @@
 // fuzz_hf_index.c - any bytes as a model.safetensors.index.json: the files that it lists are plain
 // names, each once, in order.
+#include <stdlib.h>
 #include <string.h>
 
 #include "format/hf/hf_files.h"
@@ -7,26 +8,22 @@
 
 FUZZ_TARGET(fuzz_hf_index);
 
-static fx_status take_file_name(void *ud, const char *name, fx_error *err)
-{
-    char *last = ud;
-    (void)err;
-    FUZZ_CHECK(*name && *name != '.' && !strchr(name, '/') && strlen(name) < 256);
-    FUZZ_CHECK(strcmp(last, name) < 0);
-    strcpy(last, name);
-    return FX_OK;
-}
-
 int fuzz_hf_index_run(const uint8_t *data, size_t n_bytes)
 {
     static const fxi_json_rules rules = {.unique = true, .reals = true};
     fxi_json_doc doc = {0};
     fxi_members index;
     fx_error err = {0};
-    char last[256] = "";
+    const char **name = NULL;
+    size_t n = 0;
     fx_status st = fxi_members_parse((fxi_str){(const char *)data, n_bytes}, &rules, false, "fuzz",
                                      &doc, &index, &err);
-    if (st == FX_OK) st = fxi_hf_index_each(&index, take_file_name, last, &err);
+    if (st == FX_OK) st = fxi_hf_index_names(&index, &name, &n, &err);
+    for (size_t i = 0; i < n; i++) {
+        FUZZ_CHECK(*name[i] && *name[i] != '.' && !strchr(name[i], '/') && strlen(name[i]) < 256);
+        FUZZ_CHECK(!i || strcmp(name[i - 1], name[i]) < 0);
+    }
+    free(name);
     FUZZ_CHECK(st == FX_OK || (st == FX_EFORMAT && !strncmp(err.text, "fuzz: ", 6)));
     for (const char *c = err.text; *c; c++) FUZZ_CHECK(*c >= 0x20 && *c < 0x7F);
     fxi_json_doc_free(&doc);

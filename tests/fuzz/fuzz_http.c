@@ -16,7 +16,7 @@
 
 #include "base/text/str.h"
 #include "server/fake_engine.h"
-#include "server/server.h"
+#include "server/open_and_serve.h"
 
 FUZZ_TARGET(fuzz_http);
 
@@ -196,7 +196,7 @@ static void start_once(void)
     const fxi_server_options opt = {.max_body_bytes = 4096, .body_timeout_s = 600};
     if (server) return;
     engine = fake_engine_new();
-    FUZZ_CHECK(fxi_server_start(engine, &opt, &server, &err) == FX_OK);
+    FUZZ_CHECK(open_and_serve(engine, &opt, &server, &err) == FX_OK);
 }
 
 // From another address each time: a pair of addresses cannot be used again at once.

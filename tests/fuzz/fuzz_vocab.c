@@ -136,7 +136,7 @@ static fxi_vocab *load_bert(void)
     s.max_word = 9;
     s.join = FXI_JOIN_WORDS;
     s.tidies = true;
-    FUZZ_CHECK(fxi_spec_add_bert(&s, how));
+    FUZZ_CHECK(fxi_spec_add_bert_norms(&s, how) && fxi_spec_add_bert_splits(&s));
     FUZZ_CHECK(fxi_spec_add_split(&s, (fxi_split){.how = FXI_SPLIT_CHANGE, .change = mark}));
     add_split_of(&s, "a{3,}", FXI_SPLIT_ISOLATED, false);
     FUZZ_CHECK(fxi_spec_add_split(&s, (fxi_split){.how = FXI_SPLIT_CHANGE, .change = gone}));

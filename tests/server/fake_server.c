@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "server/fake_engine.h"
-#include "server/server.h"
+#include "server/open_and_serve.h"
 
 int main(int argc, char **argv)
 {
@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     const fxi_server_options opt = {.model_id = "m",
                                     .tool_parser = argc > 1 ? argv[1] : "none",
                                     .reasoning_parser = argc > 2 ? argv[2] : "none"};
-    if (fxi_server_start(eng, &opt, &srv, &err) != FX_OK) {
+    if (open_and_serve(eng, &opt, &srv, &err) != FX_OK) {
         fprintf(stderr, "%s\n", err.text);
         fx_engine_close(eng);
         return 1;

@@ -13,6 +13,7 @@
 
 #include "base/system/clock.h"
 
+#include "server/open_and_serve.h"
 #include "server/server_fixture.h"
 
 struct fixture_log {
@@ -54,7 +55,7 @@ fixture fixture_open(fxi_server_options opt)
         opt.log = keep_line;
         opt.log_ud = f.log;
     }
-    if (fxi_server_start(f.eng, &opt, &f.srv, &err) != FX_OK) fail_msg("%s", err.text);
+    if (open_and_serve(f.eng, &opt, &f.srv, &err) != FX_OK) fail_msg("%s", err.text);
     f.port = fxi_server_port(f.srv);
     return f;
 }

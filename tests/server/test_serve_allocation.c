@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "server/allocation_sweep.h"
+#include "server/open_and_serve.h"
 #include "unit/cmocka_all.h"
 
 #define TEXT "/v1/completions"
@@ -58,7 +59,7 @@ static void sweep_engine(bool and_later)
     sweep s = {.is_idle = is_idle};
     if (fx_engine_open(&opt, &s.eng, &err) != FX_OK) fail_msg("%s", err.text);
     const fxi_server_options serve = {.n_worker = 1, .log = drop_line};
-    if (fxi_server_start(s.eng, &serve, &s.srv, &err) != FX_OK) fail_msg("%s", err.text);
+    if (open_and_serve(s.eng, &serve, &s.srv, &err) != FX_OK) fail_msg("%s", err.text);
     assert_true(sweep_requests(&s, rows, sizeof rows / sizeof rows[0], and_later) > 100);
     fxi_server_stop(s.srv);
     fx_engine_stats(s.eng, &st);

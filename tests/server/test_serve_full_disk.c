@@ -10,7 +10,7 @@
 
 #include "flexinfer/flexinfer.h"
 #include "server/http_client.h"
-#include "server/server.h"
+#include "server/open_and_serve.h"
 #include "unit/cmocka_all.h"
 
 enum { N_CLIENT = 6 };
@@ -65,7 +65,7 @@ FX_TEST(test_a_full_disk_costs_time_only)
     opt.kv_memory_bytes = 640 << 10;
     opt.swap_bytes = 256 << 20;
     if (fx_engine_open(&opt, &eng, &err) != FX_OK) fail_msg("%s", err.text);
-    if (fxi_server_start(eng, &(fxi_server_options){0}, &srv, &err) != FX_OK)
+    if (open_and_serve(eng, &(fxi_server_options){0}, &srv, &err) != FX_OK)
         fail_msg("%s", err.text);
     const int port = fxi_server_port(srv);
     for (int i = 0; i < N_CLIENT; i++) alone[i] = read_text(post_request(port, i));

@@ -8,6 +8,7 @@
 
 #include "server/allocation_sweep.h"
 #include "server/fake_engine.h"
+#include "server/open_and_serve.h"
 #include "unit/cmocka_all.h"
 
 #define TEXT "/v1/completions"
@@ -30,7 +31,7 @@ static fixture begin(void)
 {
     fixture f = {.eng = fake_engine_new()};
     fx_error err;
-    if (fxi_server_start(f.eng, &options, &f.srv, &err) != FX_OK) fail_msg("%s", err.text);
+    if (open_and_serve(f.eng, &options, &f.srv, &err) != FX_OK) fail_msg("%s", err.text);
     return f;
 }
 
@@ -151,7 +152,7 @@ static bool try_start(long at, bool and_later)
     const int n_file = count_files();
     failing_heap_spare(false);
     failing_heap_arm(&plan);
-    fx_status st = fxi_server_start(eng, &options, &srv, &err);
+    fx_status st = open_and_serve(eng, &options, &srv, &err);
     fxi_server_stop(srv);
     const long n_failed = failing_heap_disarm(&ours);
     failing_heap_spare(true);

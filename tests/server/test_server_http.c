@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "base/system/clock.h"
+#include "server/open_and_serve.h"
 #include "server/waits.h"
 #include "unit/cmocka_all.h"
 
@@ -542,7 +543,7 @@ FX_TEST(test_listen_errors)
     fxi_server *srv;
     fx_error err;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_equal(fxi_server_start(eng, &rows[i].opt, &srv, &err), rows[i].st);
+        assert_int_equal(open_and_serve(eng, &rows[i].opt, &srv, &err), rows[i].st);
         assert_string_equal(err.text, rows[i].text);
         assert_null(srv);
     }
@@ -557,7 +558,7 @@ FX_TEST(test_busy_port)
     char want[96];
     snprintf(want, sizeof want, "cannot listen on 127.0.0.1:%d: Address already in use", f.port);
     fxi_server_options opt = {.port = f.port};
-    assert_int_equal(fxi_server_start(f.eng, &opt, &srv, &err), FX_EIO);
+    assert_int_equal(open_and_serve(f.eng, &opt, &srv, &err), FX_EIO);
     assert_string_equal(err.text, want);
     expect_reply(http_call(f.port, "GET", "/health", NULL), 200,
                  "ok"); // the first one still serves
@@ -570,7 +571,7 @@ FX_TEST(test_ipv6)
     fxi_server_options opt = {.host = "::1"};
     fxi_server *srv;
     fx_error err;
-    if (fxi_server_start(eng, &opt, &srv, &err) == FX_OK) {
+    if (open_and_serve(eng, &opt, &srv, &err) == FX_OK) {
         int fd = http_open_v6(fxi_server_port(srv));
         http_post(fd, TEXT, "{\"prompt\":\"say six\"}");
         expect_reply(http_read(fd), 200, "six");

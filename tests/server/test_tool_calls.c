@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/open_and_serve.h"
 #include "server/server_fixture.h"
 #include "unit/cmocka_all.h"
 
@@ -197,7 +198,7 @@ FX_TEST(test_the_template_chooses_the_format)
     fx_error err;
     const fxi_server_options opt = {.model_id = "m"};
     fake_engine_template(g.eng, "[AVAILABLE_TOOLS] [TOOL_CALLS]");
-    assert_int_equal(fxi_server_start(g.eng, &opt, &g.srv, &err), FX_OK);
+    assert_int_equal(open_and_serve(g.eng, &opt, &g.srv, &err), FX_OK);
     g.port = fxi_server_port(g.srv);
     fixture_expect_in(&g, CHAT, SAY("[TOOL_CALLS]f[CALL_ID]abcdefghi[ARGS]{}") "," TOOLS "}", 200,
                       TOLD("abcdefghi", "{}"));

@@ -3,7 +3,7 @@
 
 #include "base/system/clock.h" // defines: fxi_thread_cpu_ns
 #include "engine/sampling/sampler.h"
-#include "format/model_file.h"
+#include "format/gguf.h"
 #include "format/vocab.h"
 #include "model/device.h"
 

@@ -26,7 +26,7 @@ static fx_status make_gguf(const char *name, fxi_gguf **out, fx_error *err)
     if (g) g->name = strdup(name);
     if (!g || !g->name) {
         free(g);
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
+        return fxi_fail_memory(err);
     }
     *out = g;
     return FX_OK;
@@ -107,7 +107,7 @@ static fx_status place_made(fxi_gguf *g, fx_error *err)
 fx_status fxi_gguf_present(const char *name, fxi_buf *head, const fxi_gguf_maker *maker,
                            fxi_gguf **out, fx_error *err)
 {
-    fxi_gguf *g;
+    fxi_gguf *g = NULL;
     fx_status st = make_gguf(name, &g, err);
     if (st != FX_OK) {
         fxi_buf_free(head);
@@ -154,7 +154,7 @@ fx_status fxi_gguf_fetch(const fxi_gguf *g, const fxi_gguf_tensor *t, uint64_t f
     const uint64_t n_row = j.end - j.first;
     const uintptr_t at = (uintptr_t)j.dst, first = at / page_bytes() * page_bytes();
     if (mprotect((void *)first, at + n_row * row_bytes - first, PROT_READ | PROT_WRITE))
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory for a part of a tensor", g->name);
+        return fxi_fail_memory(err);
     j.task_rows = j.row_bytes < TASK_BYTES ? TASK_BYTES / j.row_bytes : 1;
     if (!pool || n_row / j.task_rows >= INT32_MAX) j.task_rows = n_row;
     const int n_task = (int)((n_row + j.task_rows - 1) / j.task_rows);
@@ -188,7 +188,7 @@ void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes)
 fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, fxi_gguf **out,
                          fx_error *err)
 {
-    fxi_gguf *g;
+    fxi_gguf *g = NULL;
     FX_TRY(make_gguf(name, &g, err));
     g->data = data;
     g->size_bytes = g->file_bytes = size_bytes;
@@ -197,7 +197,7 @@ fx_status fxi_gguf_parse(const void *data, size_t size_bytes, const char *name, 
 
 static fx_status open_one_file(const char *path, bool with_data, fxi_gguf **out, fx_error *err)
 {
-    fxi_gguf *g;
+    fxi_gguf *g = NULL;
     FX_TRY(make_gguf(path, &g, err));
     fx_status st = fxi_mapping_open(path, &g->map, err);
     g->data = g->map.data;
@@ -261,7 +261,7 @@ static fx_status open_parts(fxi_gguf *g, uint32_t count, fx_error *err)
 {
     char tail[TAIL_ROOM], *path = strdup(g->name);
     g->part = calloc(count, sizeof(fxi_gguf *));
-    fx_status st = path && g->part ? FX_OK : fxi_fail(err, FX_ENOMEM, "%s: no memory", g->name);
+    fx_status st = path && g->part ? FX_OK : fxi_fail_memory(err);
     while (st == FX_OK && g->n_part < count) {
         const part_place p = {(uint32_t)g->n_part, count};
         part_tail(tail, p.no, count);
@@ -284,7 +284,7 @@ static fx_status check_twice(const fxi_gguf *g, size_t j, const fxi_gguf_tensor 
         if (fxi_gguf_find_tensor(g->part[i], name))
             return fxi_fail(err, FX_EFORMAT,
                             "%s: part %zu of %zu: tensor '%s' is in part %zu already", g->name,
-                            j + 1, g->n_part, fxi_show_text(t->name.p, t->name.n).s, i + 1);
+                            j + 1, g->n_part, fxi_show_text(t->name).s, i + 1);
     return FX_OK;
 }
 
@@ -293,7 +293,7 @@ static fx_status join_tensors(fxi_gguf *g, fx_error *err)
     uint64_t n = 0;
     for (size_t i = 0; i < g->n_part; i++) n += g->part[i]->n_tensor;
     g->tensor = calloc(n + 1, sizeof *g->tensor);
-    if (!g->tensor) return fxi_fail(err, FX_ENOMEM, "%s: no memory", g->name);
+    if (!g->tensor) return fxi_fail_memory(err);
     for (size_t i = 0; i < g->n_part; i++) {
         const fxi_gguf *part = g->part[i];
         for (uint64_t k = 0; k < part->n_tensor; k++) {
@@ -327,7 +327,7 @@ static fx_status join_parts(fxi_gguf *g, uint32_t count, fx_error *err)
 
 fx_status fxi_gguf_open(const char *path, fxi_gguf **out, fx_error *err)
 {
-    fxi_gguf *g, *all = NULL;
+    fxi_gguf *g = NULL, *all = NULL;
     part_place p;
     char tail[TAIL_ROOM];
     const size_t n = strlen(path);

@@ -164,8 +164,7 @@ __attribute__((format(printf, 5, 6))) static fx_status refuse_entry(
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return fxi_fail(err, FX_EFORMAT, "%s: %s '%s'%s", g->name, kind,
-                    fxi_show_text(name->p, name->n).s, text);
+    return fxi_fail(err, FX_EFORMAT, "%s: %s '%s'%s", g->name, kind, fxi_show_text(*name).s, text);
 }
 
 static fx_status fail_type(const fxi_gguf *g, const fxi_gguf_kv *kv, const char *want,
@@ -198,35 +197,38 @@ fx_status fxi_gguf_u32(const fxi_gguf *g, const char *key, bool must, uint32_t *
     return FX_OK;
 }
 
+// The same for a key of one type: elements of an array, or a value.
+static fx_status find_typed(const fxi_gguf *g, const char *key, bool must, bool is_array,
+                            fxi_gguf_type type, const fxi_gguf_kv **kv, fx_error *err)
+{
+    char want[32];
+    FX_TRY(find_key(g, key, must, kv, err));
+    if (!*kv || ((*kv)->elem_type == type && ((*kv)->type == FXI_GGUF_ARRAY) == is_array))
+        return FX_OK;
+    snprintf(want, sizeof want, is_array ? "an array of %s" : "a %s", types[type].name);
+    return fail_type(g, *kv, want, err);
+}
+
 fx_status fxi_gguf_bool(const fxi_gguf *g, const char *key, bool must, bool *out, fx_error *err)
 {
     const fxi_gguf_kv *kv;
-    FX_TRY(find_key(g, key, must, &kv, err));
-    if (!kv) return FX_OK;
-    if (kv->type != FXI_GGUF_BOOL) return fail_type(g, kv, "a bool", err);
-    *out = kv->value[0];
+    FX_TRY(find_typed(g, key, must, false, FXI_GGUF_BOOL, &kv, err));
+    if (kv) *out = kv->value[0];
     return FX_OK;
 }
 
 fx_status fxi_gguf_str(const fxi_gguf *g, const char *key, bool must, fxi_str *out, fx_error *err)
 {
     const fxi_gguf_kv *kv;
-    FX_TRY(find_key(g, key, must, &kv, err));
-    if (!kv) return FX_OK;
-    if (kv->type != FXI_GGUF_STR) return fail_type(g, kv, "a string", err);
-    const unsigned char *at = kv->value;
-    *out = fxi_gguf_next_str(&at);
+    FX_TRY(find_typed(g, key, must, false, FXI_GGUF_STR, &kv, err));
+    if (kv) *out = fxi_gguf_next_str(&(const unsigned char *){kv->value});
     return FX_OK;
 }
 
 fx_status fxi_gguf_array(const fxi_gguf *g, const char *key, bool must, fxi_gguf_type elem_type,
                          const fxi_gguf_kv **out, fx_error *err)
 {
-    FX_TRY(find_key(g, key, must, out, err));
-    if (!*out) return FX_OK;
-    if ((*out)->type == FXI_GGUF_ARRAY && (*out)->elem_type == elem_type) return FX_OK;
-    char want[32] = "an array of ";
-    return fail_type(g, *out, strcat(want, types[elem_type].name), err);
+    return find_typed(g, key, must, true, elem_type, out, err);
 }
 
 _Static_assert(sizeof(size_t) == 8, "files are mapped whole");
@@ -292,7 +294,7 @@ static fx_status read_name(gguf_cursor *c, fxi_str *s, size_t max_bytes, const c
                         c->g->name, what, at, s->n, max_bytes);
     if (memchr(s->p, 0, s->n))
         return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu ('%s') contains a NUL byte",
-                        c->g->name, what, at, fxi_show_text(s->p, s->n).s);
+                        c->g->name, what, at, fxi_show_text(*s).s);
     return FX_OK;
 }
 
@@ -364,7 +366,7 @@ static fx_status index_names(const fxi_gguf *g, const void *first, size_t stride
                              const char *kind, const fxi_str ***out, fx_error *err)
 {
     const fxi_str **by_name = malloc((n + 1) * sizeof *by_name);
-    if (!by_name) return fxi_fail(err, FX_ENOMEM, "%s: no memory", g->name);
+    if (!by_name) return fxi_fail_memory(err);
     *out = by_name;
     for (size_t i = 0; i < n; i++)
         by_name[i] = (const fxi_str *)(const void *)((const char *)first + i * stride);
@@ -442,7 +444,7 @@ static fx_status check_overlap(const gguf_cursor *c)
 {
     const fxi_gguf *g = c->g;
     const fxi_gguf_tensor **by_offset = malloc((g->n_tensor + 1) * sizeof *by_offset);
-    if (!by_offset) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", g->name);
+    if (!by_offset) return fxi_fail_memory(c->err);
     for (uint64_t i = 0; i < g->n_tensor; i++) by_offset[i] = &g->tensor[i];
     qsort(by_offset, g->n_tensor, sizeof *by_offset, compare_offsets);
     fx_status st = FX_OK;
@@ -451,8 +453,7 @@ static fx_status check_overlap(const gguf_cursor *c)
         if (a->offset + a->size_bytes > b->offset)
             st =
                 fxi_fail(c->err, FX_EFORMAT, "%s: tensors '%s' and '%s' overlap at offset %" PRIu64,
-                         g->name, fxi_show_text(a->name.p, a->name.n).s,
-                         fxi_show_text(b->name.p, b->name.n).s, b->offset);
+                         g->name, fxi_show_text(a->name).s, fxi_show_text(b->name).s, b->offset);
     }
     free(by_offset);
     return st;
@@ -479,7 +480,7 @@ static fx_status read_header(gguf_cursor *c)
     FX_TRY(read_bytes(c, magic, sizeof magic, "the header"));
     if (memcmp(magic, "GGUF", sizeof magic))
         return fxi_fail(c->err, FX_EFORMAT, "%s: not a GGUF file: it begins with '%s'", g->name,
-                        fxi_show_text(magic, sizeof magic).s);
+                        fxi_show_text((fxi_str){magic, sizeof magic}).s);
     FX_TRY(read_bytes(c, &g->version, sizeof g->version, "the header"));
     const uint32_t version = g->version;
     if (version && version != 2 && version != 3 && __builtin_bswap32(version) <= 255)
@@ -519,15 +520,12 @@ fx_status fxi_gguf_parse_bytes(fxi_gguf *g, bool with_data, fx_error *err)
     gguf_cursor c = {.g = g, .err = err};
     FX_TRY(read_header(&c));
     g->kv = calloc(g->n_kv + 1, sizeof *g->kv);
-    if (!g->kv)
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory for %" PRIu64 " keys", g->name, g->n_kv);
+    if (!g->kv) return fxi_fail_memory(err);
     for (uint64_t i = 0; i < g->n_kv; i++) FX_TRY(read_kv(&c, &g->kv[i]));
     FX_TRY(index_names(g, g->kv, sizeof *g->kv, g->n_kv, "key", &g->kv_by_name, err));
     FX_TRY(check_count(&c, g->n_tensor, MIN_TENSOR_BYTES, "tensors"));
     g->tensor = calloc(g->n_tensor + 1, sizeof *g->tensor);
-    if (!g->tensor)
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory for %" PRIu64 " tensors", g->name,
-                        g->n_tensor);
+    if (!g->tensor) return fxi_fail_memory(err);
     for (uint64_t i = 0; i < g->n_tensor; i++) FX_TRY(read_tensor(&c, &g->tensor[i]));
     FX_TRY(fxi_gguf_index_tensors(g, err));
     return with_data ? place_tensors(&c) : FX_OK;

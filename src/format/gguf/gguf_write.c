@@ -46,16 +46,16 @@ static void fail_io(fxi_gguf_writer *w)
     w->st = fxi_fail(&w->err, fxi_errno_status(errno), "%s: %s", w->path, strerror(errno));
 }
 
-static void fail_use(fxi_gguf_writer *w, const char *what, const char *name)
+static void fail_use(fxi_gguf_writer *w, const char *what, fxi_str name)
 {
-    w->st = fxi_fail(&w->err, FX_EINVAL, "%s: '%s': %s", w->path, name, what);
+    w->st = fxi_fail(&w->err, FX_EINVAL, "%s: '%.*s': %s", w->path, (int)name.n, name.p, what);
 }
 
 static void put_raw(fxi_gguf_writer *w, const void *p, size_t n)
 {
     if (w->st != FX_OK || !n) return;
     if (w->stage != DATA && !fxi_buf_add(&w->head, p, n))
-        w->st = fxi_fail(&w->err, FX_ENOMEM, "%s: no memory", w->path);
+        w->st = fxi_fail_memory(&w->err);
     else if (w->stage == DATA && fwrite(p, 1, n, w->f) != n)
         fail_io(w);
     w->pos += n;
@@ -85,30 +85,27 @@ static void put_padding(fxi_gguf_writer *w)
 
 // ---- keys ---------------------------------------------------------------------------------------
 
-static void put_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type type)
+static void put_key(fxi_gguf_writer *w, fxi_str key, fxi_gguf_type type)
 {
     if (w->st == FX_OK && w->stage != KEYS) fail_use(w, "a key after the tensors", key);
-    fxi_gguf_put_str(w, fxi_str_of(key));
+    fxi_gguf_put_str(w, key);
     put_u32(w, type);
     w->n_kv++;
 }
 
 void fxi_gguf_write_kv(fxi_gguf_writer *w, const fxi_gguf_kv *kv)
 {
-    if (w->st == FX_OK && w->stage != KEYS) fail_use(w, "a key after the tensors", "keys");
-    fxi_gguf_put_str(w, kv->key);
-    put_u32(w, kv->type);
+    put_key(w, kv->key, kv->type);
     if (kv->type == FXI_GGUF_ARRAY) {
         put_u32(w, kv->elem_type);
         put_u64(w, kv->n_elem);
     }
     put_raw(w, kv->value, fxi_gguf_value_bytes(kv));
-    w->n_kv++;
 }
 
 static void put_array_key(fxi_gguf_writer *w, const char *key, fxi_gguf_type elem_type, size_t n)
 {
-    put_key(w, key, FXI_GGUF_ARRAY);
+    put_key(w, fxi_str_of(key), FXI_GGUF_ARRAY);
     put_u32(w, elem_type);
     put_u64(w, n);
 }
@@ -122,25 +119,25 @@ void fxi_gguf_write_array(fxi_gguf_writer *w, const char *key, fxi_gguf_type ele
 
 void fxi_gguf_write_text(fxi_gguf_writer *w, const char *key, fxi_str v)
 {
-    put_key(w, key, FXI_GGUF_STR);
+    put_key(w, fxi_str_of(key), FXI_GGUF_STR);
     fxi_gguf_put_str(w, v);
 }
 
 void fxi_gguf_write_u32(fxi_gguf_writer *w, const char *key, uint32_t v)
 {
-    put_key(w, key, FXI_GGUF_U32);
+    put_key(w, fxi_str_of(key), FXI_GGUF_U32);
     put_u32(w, v);
 }
 
 void fxi_gguf_write_f32(fxi_gguf_writer *w, const char *key, float v)
 {
-    put_key(w, key, FXI_GGUF_F32);
+    put_key(w, fxi_str_of(key), FXI_GGUF_F32);
     put_raw(w, &v, sizeof v);
 }
 
 void fxi_gguf_write_bool(fxi_gguf_writer *w, const char *key, bool v)
 {
-    put_key(w, key, FXI_GGUF_BOOL);
+    put_key(w, fxi_str_of(key), FXI_GGUF_BOOL);
     put_raw(w, v ? "\1" : "\0", 1);
 }
 
@@ -167,9 +164,10 @@ void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype typ
 {
     uint64_t size;
     if (w->st != FX_OK) return;
-    if (w->stage == DATA) return fail_use(w, "a tensor declared after the data began", name);
+    if (w->stage == DATA)
+        return fail_use(w, "a tensor declared after the data began", fxi_str_of(name));
     if (!shape_bytes(fxi_dtype_find(type), n_dim, ne, &size))
-        return fail_use(w, "not a tensor's type and shape", name);
+        return fail_use(w, "not a tensor's type and shape", fxi_str_of(name));
     w->stage = TENSORS;
     fxi_gguf_put_str(w, fxi_str_of(name));
     put_u32(w, n_dim);
@@ -178,7 +176,7 @@ void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype typ
     put_u64(w, w->data_bytes);
     w->data_bytes += (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (!fxi_grow(&w->size_bytes, sizeof size, w->n_tensor, &w->cap_tensor)) {
-        w->st = fxi_fail(&w->err, FX_ENOMEM, "%s: no memory", w->path);
+        w->st = fxi_fail_memory(&w->err);
         return;
     }
     w->size_bytes[w->n_tensor++] = size;
@@ -198,9 +196,9 @@ void fxi_gguf_begin_data(fxi_gguf_writer *w)
 void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes)
 {
     if (w->st != FX_OK || !n_bytes) return;
-    if (w->stage != DATA) return fail_use(w, "data before begin_data", "tensors");
+    if (w->stage != DATA) return fail_use(w, "data before begin_data", fxi_str_of("tensors"));
     if (w->i_tensor == w->n_tensor || n_bytes > w->size_bytes[w->i_tensor] - w->n_written)
-        return fail_use(w, "more data than was declared", "tensors");
+        return fail_use(w, "more data than was declared", fxi_str_of("tensors"));
     if (data) {
         put_raw(w, data, n_bytes);
     } else { // the last byte is written, so that the file is long enough wherever it ends
@@ -237,7 +235,7 @@ static fx_status open_output(fxi_gguf_writer *w, fx_error *err)
         if (!w->target && errno != ENOMEM) w->target = strdup(w->path);
         if (!w->target || asprintf(&w->temp, "%s.part-%ld", w->target, (long)getpid()) < 0) {
             w->temp = NULL;
-            return fxi_fail(err, FX_ENOMEM, "%s: no memory", w->path);
+            return fxi_fail_memory(err);
         }
     }
     w->f = fopen(w->temp ? w->temp : w->path, "wbe");
@@ -245,18 +243,13 @@ static fx_status open_output(fxi_gguf_writer *w, fx_error *err)
                 : fxi_fail(err, fxi_errno_status(errno), "%s: %s", w->path, strerror(errno));
 }
 
-static fx_status open_writer(const char *path, bool in_memory, fxi_gguf_writer **out, fx_error *err)
+fx_status fxi_gguf_writer_open_memory(const char *name, fxi_gguf_writer **out, fx_error *err)
 {
     fxi_gguf_writer *w = calloc(1, sizeof *w);
-    fx_status st = FX_OK;
-    if (w) w->path = strdup(path);
-    if (!w || !w->path)
-        st = fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
-    else if (!in_memory)
-        st = open_output(w, err);
-    if (st != FX_OK) {
-        if (w) free_writer(w);
-        return st;
+    if (w) w->path = strdup(name);
+    if (!w || !w->path) {
+        free(w);
+        return fxi_fail_memory(err);
     }
     put_raw(w, "GGUF", 4);
     put_u32(w, VERSION);
@@ -268,12 +261,10 @@ static fx_status open_writer(const char *path, bool in_memory, fxi_gguf_writer *
 
 fx_status fxi_gguf_writer_open(const char *path, fxi_gguf_writer **out, fx_error *err)
 {
-    return open_writer(path, false, out, err);
-}
-
-fx_status fxi_gguf_writer_open_memory(const char *name, fxi_gguf_writer **out, fx_error *err)
-{
-    return open_writer(name, true, out, err);
+    FX_TRY(fxi_gguf_writer_open_memory(path, out, err));
+    const fx_status st = open_output(*out, err);
+    if (st != FX_OK) free_writer(*out);
+    return st;
 }
 
 fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w)
@@ -281,19 +272,14 @@ fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w)
     return w->st;
 }
 
-// Bytes on the disk before the name: a crash leaves the old file or the new one.
-static void close_file(fxi_gguf_writer *w)
+// Closes the file and frees w; the status is that of the first failure. Bytes are on the disk
+// before the name: a crash leaves the old file or the new one.
+static fx_status end_writer(fxi_gguf_writer *w, fx_error *err)
 {
     if (w->st == FX_OK && w->temp && (fflush(w->f) || fsync(fileno(w->f)))) fail_io(w);
     if (w->f && fclose(w->f) && w->st == FX_OK) fail_io(w);
     if (w->st == FX_OK && w->temp && rename(w->temp, w->target)) fail_io(w);
     if (w->st != FX_OK && w->temp) remove(w->temp);
-}
-
-// Frees w; the status is that of the first failure.
-static fx_status end_writer(fxi_gguf_writer *w, fx_error *err)
-{
-    close_file(w);
     const fx_status st = w->st;
     if (st != FX_OK && err) *err = w->err;
     free_writer(w);

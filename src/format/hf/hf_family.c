@@ -6,21 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const fxi_hf_prefixes[] = {"model.language_model.",
-                                       "language_model.model.",
-                                       "language_model.",
-                                       "model.decoder.",
-                                       "decoder.",
-                                       "transformer.",
-                                       "gpt_neox.",
-                                       "bert.",
-                                       "roberta.",
-                                       "model.",
-                                       NULL};
-
 // ---- common names ------------------------------------------------------------------------------
 
-const fxi_hf_name fxi_hf_common_names[] = {
+static const fxi_hf_name common_names[] = {
     {"embed_tokens", "token_embd", FXI_HF_SAME},
     {"norm", "output_norm", FXI_HF_SAME},
     {"lm_head", "output", FXI_HF_SAME},
@@ -114,20 +102,18 @@ static const fxi_hf_name starcoder2_names[] = {
     {.from = NULL},
 };
 
-#define FALCON_NAMES(qkv_how)                                                             \
-    {"word_embeddings", "token_embd", FXI_HF_SAME}, {"ln_f", "output_norm", FXI_HF_SAME}, \
-        {"h.#.self_attention.query_key_value", "blk.#.attn_qkv", qkv_how},                \
-        {"h.#.self_attention.dense", "blk.#.attn_output", FXI_HF_SAME},                   \
-        {"h.#.input_layernorm", "blk.#.attn_norm", FXI_HF_SAME},                          \
-        {"h.#.ln_attn", "blk.#.attn_norm_2", FXI_HF_SAME},                                \
-        {"h.#.ln_mlp", "blk.#.attn_norm", FXI_HF_SAME},                                   \
-        {"h.#.mlp.dense_h_to_4h", "blk.#.ffn_up", FXI_HF_SAME},                           \
-        {"h.#.mlp.dense_4h_to_h", "blk.#.ffn_down", FXI_HF_SAME},                         \
-    {                                                                                     \
-        .from = NULL                                                                      \
-    }
-
-static const fxi_hf_name falcon_names[] = {FALCON_NAMES(FXI_HF_QKV)};
+static const fxi_hf_name falcon_names[] = {
+    {"word_embeddings", "token_embd", FXI_HF_SAME},
+    {"ln_f", "output_norm", FXI_HF_SAME},
+    {"h.#.self_attention.query_key_value", "blk.#.attn_qkv", FXI_HF_QKV},
+    {"h.#.self_attention.dense", "blk.#.attn_output", FXI_HF_SAME},
+    {"h.#.input_layernorm", "blk.#.attn_norm", FXI_HF_SAME},
+    {"h.#.ln_attn", "blk.#.attn_norm_2", FXI_HF_SAME},
+    {"h.#.ln_mlp", "blk.#.attn_norm", FXI_HF_SAME},
+    {"h.#.mlp.dense_h_to_4h", "blk.#.ffn_up", FXI_HF_SAME},
+    {"h.#.mlp.dense_4h_to_h", "blk.#.ffn_down", FXI_HF_SAME},
+    {.from = NULL},
+};
 
 static const fxi_hf_name gpt2_names[] = {
     {"wte", "token_embd", FXI_HF_SAME},
@@ -396,9 +382,11 @@ const fxi_hf_family *fxi_hf_family_find(fxi_str model_type)
     return NULL;
 }
 
-const char *fxi_hf_family_name(size_t i)
+void fxi_hf_family_list(char *out, size_t size_bytes)
 {
-    return i < sizeof families / sizeof *families ? families[i].model_type : NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof families / sizeof *families && n < size_bytes - 32; i++)
+        n += (size_t)snprintf(out + n, size_bytes - n, i ? ", %s" : "%s", families[i].model_type);
 }
 
 // ---- names of tensors: from those of a Hugging Face model to those of GGUF ----------------------
@@ -463,22 +451,29 @@ static int match_rows(const fxi_hf_name *row, const char *name, fxi_hf_match *ou
     return n;
 }
 
-static int match_stripped(const fxi_hf_family *family, const char *name, fxi_hf_match *out)
-{
-    const int n = match_rows(family->names, name, out);
-    return n ? n : match_rows(fxi_hf_common_names, name, out);
-}
-
 int fxi_hf_match_name(const fxi_hf_family *family, const char *name,
                       fxi_hf_match out[FXI_HF_MAX_MATCH])
 {
-    for (const char *const *p = fxi_hf_prefixes; *p; p++) {
-        const size_t k = strlen(*p);
-        if (strncmp(name, *p, k)) continue;
-        const int n = match_stripped(family, name + k, out);
-        if (n) return n;
+    // What names may begin with, in this order.
+    static const char *const prefixes[] = {"model.language_model.",
+                                           "language_model.model.",
+                                           "language_model.",
+                                           "model.decoder.",
+                                           "decoder.",
+                                           "transformer.",
+                                           "gpt_neox.",
+                                           "bert.",
+                                           "roberta.",
+                                           "model.",
+                                           ""};
+    int n = 0;
+    for (size_t i = 0; !n && i < sizeof prefixes / sizeof *prefixes; i++) {
+        const size_t k = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], k)) continue;
+        n = match_rows(family->names, name + k, out);
+        if (!n) n = match_rows(common_names, name + k, out);
     }
-    return match_stripped(family, name, out);
+    return n;
 }
 
 fx_status fxi_hf_add_defaults(fxi_folder *f)
@@ -488,7 +483,7 @@ fx_status fxi_hf_add_defaults(fxi_folder *f)
     const int n =
         snprintf(text, sizeof text, "{%s}", f->family->defaults ? f->family->defaults : "");
     if (fxi_json_parse(&f->defaults, (fxi_str){text, (size_t)n}, &rules, NULL) != FX_OK)
-        return fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path);
+        return fxi_fail_memory(f->err);
     f->config.presets = f->defaults.root;
     return FX_OK;
 }

@@ -48,7 +48,7 @@ fx_status fxi_st_fail(fx_error *err, const fxi_st_tensor *t, const char *fmt, ..
     fxi_utf8_vprint(what, sizeof what, fmt, ap);
     va_end(ap);
     return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s': %s", t->file,
-                    fxi_show_text(t->name, strlen(t->name)).s, what);
+                    fxi_show_text(fxi_str_of(t->name)).s, what);
 }
 
 // ---- safetensors: one tensor --------------------------------------------------------------------
@@ -92,7 +92,7 @@ static fx_status read_st_type(const st_cursor *c, const fxi_json *of, fxi_st_ten
         t->elem_bytes = st_types[i].elem_bytes;
         return FX_OK;
     }
-    return fxi_st_fail(c->err, t, "has the unknown type '%s'", fxi_show_text(name, strlen(name)).s);
+    return fxi_st_fail(c->err, t, "has the unknown type '%s'", fxi_show_text(fxi_str_of(name)).s);
 }
 
 static fx_status read_range(const st_cursor *c, const fxi_json *of, fxi_st_tensor *t)
@@ -145,7 +145,7 @@ static fx_status check_gaps(const st_cursor *c)
         const fxi_st_tensor *t = &c->s->tensor[i];
         if (t->data < at)
             return fxi_st_fail(c->err, t, "overlaps tensor '%s'",
-                               fxi_show_text(t[-1].name, strlen(t[-1].name)).s);
+                               fxi_show_text(fxi_str_of(t[-1].name)).s);
         if (t->data > at)
             return fxi_st_fail(c->err, t, "%zu bytes before it belong to no tensor",
                                (size_t)(t->data - at));
@@ -161,7 +161,7 @@ static fx_status read_entries(const st_cursor *c)
 {
     fxi_safetensors *s = c->s;
     s->tensor = calloc(fxi_json_object_size(s->header.root) + 1, sizeof *s->tensor);
-    if (!s->tensor) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", s->path);
+    if (!s->tensor) return fxi_fail_memory(c->err);
     for (fxi_json_iter it = fxi_json_members(s->header.root); fxi_json_next(&it);)
         if (strcmp(it.key, "__metadata__"))
             FX_TRY(read_entry(c, it.key, it.value, &s->tensor[s->n_tensor++]));
@@ -177,7 +177,7 @@ static fx_status parse_header(fxi_safetensors *s, fxi_str text, fx_error *err)
         .max_depth = MAX_HEADER_DEPTH, .max_value = MAX_HEADER_VALUES, .unique = true};
     fx_error e;
     const fx_status st = fxi_json_parse(&s->header, text, &rules, &e);
-    if (st == FX_ENOMEM) return fxi_fail(err, st, "%s: no memory for the header", s->path);
+    if (st == FX_ENOMEM) return fxi_fail_memory(err);
     if (st == FX_EFORMAT)
         return fxi_fail(err, st, "%s: the header is not JSON: %s", s->path, e.text);
     if (st != FX_OK) return fxi_fail(err, FX_EFORMAT, "%s: the header %s", s->path, e.text);
@@ -185,9 +185,13 @@ static fx_status parse_header(fxi_safetensors *s, fxi_str text, fx_error *err)
     return fxi_fail(err, FX_EFORMAT, "%s: the header is not an object", s->path);
 }
 
-static fx_status parse_st_bytes(fxi_safetensors *s, const unsigned char *p, size_t n, fx_error *err)
+fx_status fxi_safetensors_parse(const void *data, size_t n, const char *name, fxi_safetensors *s,
+                                fx_error *err)
 {
+    const unsigned char *p = data;
     uint64_t head;
+    *s = (fxi_safetensors){.path = strdup(name)};
+    if (!s->path) return fxi_fail_memory(err);
     if (n < LENGTH_BYTES)
         return fxi_fail(err, FX_EFORMAT, "%s: too short for a safetensors file: %zu bytes", s->path,
                         n);
@@ -205,20 +209,14 @@ static fx_status parse_st_bytes(fxi_safetensors *s, const unsigned char *p, size
     return read_entries(&c);
 }
 
-fx_status fxi_safetensors_parse(const void *data, size_t n_bytes, const char *name,
-                                fxi_safetensors *out, fx_error *err)
-{
-    *out = (fxi_safetensors){.path = strdup(name)};
-    if (!out->path) return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
-    return parse_st_bytes(out, data, n_bytes, err);
-}
-
 fx_status fxi_safetensors_open(const char *path, fxi_safetensors *out, fx_error *err)
 {
-    *out = (fxi_safetensors){.path = strdup(path)};
-    if (!out->path) return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
-    FX_TRY(fxi_mapping_open(path, &out->map, err));
-    return parse_st_bytes(out, out->map.data, out->map.size_bytes, err);
+    fxi_mapping map;
+    *out = (fxi_safetensors){0};
+    FX_TRY(fxi_mapping_open(path, &map, err));
+    const fx_status st = fxi_safetensors_parse(map.data, map.size_bytes, path, out, err);
+    out->map = map;
+    return st;
 }
 
 void fxi_safetensors_close(fxi_safetensors *s)
@@ -252,7 +250,7 @@ fx_status fxi_config_open(const char *folder, const char *name, fxi_config_kind 
     *out = (fxi_config){0};
     if (asprintf(&out->path, "%s/%s", folder, name) < 0) {
         out->path = NULL;
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory", folder);
+        return fxi_fail_memory(err);
     }
     const bool there = !access(out->path, F_OK);
     if (!there && kind == FXI_CONFIG_MUST)
@@ -277,16 +275,6 @@ void fxi_config_close(fxi_config *c)
 
 enum { MAX_FILES = 4096 };
 
-typedef struct folder_reader {
-    const char *folder;
-    fxi_hf_files *f;
-} folder_reader;
-
-static fx_status files_memory(const char *path, fx_error *err)
-{
-    return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
-}
-
 // ---- the index of a folder's safetensors files --------------------------------------------------
 
 static int compare_texts(const void *a, const void *b)
@@ -294,60 +282,44 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// *name: [members of the map].
-static fx_status list_names(const fxi_members *index, const fxi_json *map, const char **name)
+fx_status fxi_hf_index_names(const fxi_members *index, const char ***name, size_t *n, fx_error *err)
 {
-    size_t n = 0;
+    const fxi_json *map = fxi_members_get(index, "weight_map");
+    const size_t n_tensor = fxi_json_object_size(map);
+    size_t n_file = 0;
+    *n = 0;
+    *name = NULL;
+    if (!n_tensor)
+        return fxi_members_fail(index, "weight_map", "not an object that maps tensors to files");
+    const char **list = *name = calloc(n_tensor, sizeof *list);
+    if (!list) return fxi_fail_memory(err);
     for (fxi_json_iter it = fxi_json_members(map); fxi_json_next(&it);) {
         // A name in the folder itself: an index must not lead elsewhere.
         const char *text = fxi_json_text(it.value);
         const size_t n_text = text ? strlen(text) : 0;
         if (!n_text || n_text >= 256 || text[0] == '.' || strchr(text, '/'))
             return fxi_members_fail(index, "weight_map", "'%s' is not mapped to a file name",
-                                    fxi_show_text(it.key, it.key_bytes).s);
-        name[n++] = text;
+                                    fxi_show_text((fxi_str){it.key, it.key_bytes}).s);
+        list[it.i] = text;
     }
+    qsort(list, n_tensor, sizeof *list, compare_texts);
+    for (size_t i = 0; i < n_tensor; i++)
+        if (!n_file || strcmp(list[i], list[n_file - 1])) list[n_file++] = list[i];
+    if (n_file > MAX_FILES)
+        return fxi_fail(err, FX_EFORMAT, "%s: more than %d files", index->file, MAX_FILES);
+    *n = n_file;
     return FX_OK;
-}
-
-static fx_status each_name(const fxi_members *index, const char **name, size_t n,
-                           fxi_hf_file_fn *fn, void *ud, fx_error *err)
-{
-    size_t n_file = 0;
-    qsort(name, n, sizeof *name, compare_texts);
-    for (size_t i = 0; i < n; i++) {
-        if (i && !strcmp(name[i], name[i - 1])) continue;
-        if (++n_file > MAX_FILES)
-            return fxi_fail(err, FX_EFORMAT, "%s: more than %d files", index->file, MAX_FILES);
-        FX_TRY(fn(ud, name[i], err));
-    }
-    return FX_OK;
-}
-
-fx_status fxi_hf_index_each(const fxi_members *index, fxi_hf_file_fn *fn, void *ud, fx_error *err)
-{
-    const fxi_json *map = fxi_members_get(index, "weight_map");
-    const size_t n = fxi_json_object_size(map);
-    if (!n)
-        return fxi_members_fail(index, "weight_map", "not an object that maps tensors to files");
-    const char **name = calloc(n, sizeof *name);
-    if (!name) return files_memory(index->file, err);
-    fx_status st = list_names(index, map, name);
-    if (st == FX_OK) st = each_name(index, name, n, fn, ud, err);
-    free(name);
-    return st;
 }
 
 // ---- opening them -------------------------------------------------------------------------------
 
-static fx_status add_file(folder_reader *r, const char *name, fx_error *err)
+static fx_status add_file(fxi_hf_files *f, const char *folder, const char *name, fx_error *err)
 {
-    fxi_hf_files *f = r->f;
     char *path;
     fxi_safetensors *file = realloc(f->file, (f->n_file + 1) * sizeof *file);
-    if (!file) return files_memory(r->folder, err);
+    if (!file) return fxi_fail_memory(err);
     f->file = file;
-    if (asprintf(&path, "%s/%s", r->folder, name) < 0) return files_memory(r->folder, err);
+    if (asprintf(&path, "%s/%s", folder, name) < 0) return fxi_fail_memory(err);
     fx_status st = fxi_safetensors_open(path, &file[f->n_file++], err);
     free(path);
     FX_TRY(st);
@@ -363,13 +335,19 @@ bool fxi_hf_has_file(const char *folder, const char *name)
            !access(path, F_OK);
 }
 
-static fx_status open_listed(void *ud, const char *name, fx_error *err)
+static fx_status add_listed(fxi_hf_files *f, const char *folder, const fxi_members *index,
+                            fx_error *err)
 {
-    folder_reader *r = ud;
-    if (!fxi_hf_has_file(r->folder, name))
-        return fxi_fail(err, FX_EIO, "%s/%s: the file is missing, but listed in %s", r->folder,
-                        fxi_show_text(name, strlen(name)).s, INDEX_NAME);
-    return add_file(r, name, err);
+    const char **name;
+    size_t n;
+    fx_status st = fxi_hf_index_names(index, &name, &n, err);
+    for (size_t i = 0; st == FX_OK && i < n; i++)
+        st = fxi_hf_has_file(folder, name[i])
+                 ? add_file(f, folder, name[i], err)
+                 : fxi_fail(err, FX_EIO, "%s/%s: the file is missing, but listed in %s", folder,
+                            fxi_show_text(fxi_str_of(name[i])).s, INDEX_NAME);
+    free(name);
+    return st;
 }
 
 static int compare_st_tensors(const void *a, const void *b)
@@ -378,18 +356,18 @@ static int compare_st_tensors(const void *a, const void *b)
                   (*(const fxi_st_tensor *const *)b)->name);
 }
 
-static fx_status index_files(fxi_hf_files *f, const char *folder, fx_error *err)
+static fx_status index_files(fxi_hf_files *f, fx_error *err)
 {
     size_t n = 0;
     f->tensor = calloc(f->n_tensor + 1, sizeof *f->tensor);
-    if (!f->tensor) return files_memory(folder, err);
+    if (!f->tensor) return fxi_fail_memory(err);
     for (size_t i = 0; i < f->n_file; i++)
         for (size_t k = 0; k < f->file[i].n_tensor; k++) f->tensor[n++] = &f->file[i].tensor[k];
     qsort(f->tensor, n, sizeof *f->tensor, compare_st_tensors);
     for (size_t i = 1; i < n; i++)
         if (!strcmp(f->tensor[i]->name, f->tensor[i - 1]->name))
             return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is also in %s", f->tensor[i]->file,
-                            fxi_show_text(f->tensor[i]->name, strlen(f->tensor[i]->name)).s,
+                            fxi_show_text(fxi_str_of(f->tensor[i]->name)).s,
                             f->tensor[i - 1]->file);
     return FX_OK;
 }
@@ -412,7 +390,7 @@ static fx_status check_index(const fxi_members *index, const fxi_hf_files *f, fx
         const char *slash = t ? strrchr(t->file, '/') : NULL;
         if (slash && !strcmp(slash + 1, fxi_json_text(it.value))) continue;
         return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is not in %s", index->file,
-                        fxi_show_text(it.key, strlen(it.key)).s, fxi_json_text(it.value));
+                        fxi_show_text(fxi_str_of(it.key)).s, fxi_json_text(it.value));
     }
     return FX_OK;
 }
@@ -420,19 +398,18 @@ static fx_status check_index(const fxi_members *index, const fxi_hf_files *f, fx
 fx_status fxi_hf_files_open(const char *folder, fxi_hf_files *out, fx_error *err)
 {
     *out = (fxi_hf_files){0};
-    folder_reader r = {.folder = folder, .f = out};
     if (fxi_hf_has_file(folder, INDEX_NAME)) {
         fxi_config index;
         fx_status st = fxi_config_open(folder, INDEX_NAME, FXI_CONFIG_MUST, &index, err);
-        if (st == FX_OK) st = fxi_hf_index_each(&index.all, open_listed, &r, err);
-        if (st == FX_OK) st = index_files(out, folder, err);
+        if (st == FX_OK) st = add_listed(out, folder, &index.all, err);
+        if (st == FX_OK) st = index_files(out, err);
         if (st == FX_OK) st = check_index(&index.all, out, err);
         fxi_config_close(&index);
         return st;
     }
     if (fxi_hf_has_file(folder, SINGLE_NAME)) {
-        FX_TRY(add_file(&r, SINGLE_NAME, err));
-        return index_files(out, folder, err);
+        FX_TRY(add_file(out, folder, SINGLE_NAME, err));
+        return index_files(out, err);
     }
     const bool has_program = fxi_hf_has_file(folder, "pytorch_model.bin") ||
                              fxi_hf_has_file(folder, "pytorch_model.bin.index.json");

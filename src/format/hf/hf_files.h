@@ -97,9 +97,10 @@ void fxi_hf_files_close(fxi_hf_files *f);
 bool fxi_hf_has_file(const char *folder, const char *name);
 const fxi_st_tensor *fxi_hf_files_find(const fxi_hf_files *f, const char *name); // NULL: none
 
-// The names of the files that an index lists, each once, ascending: calls fn for each. Errors:
-// FX_EFORMAT (not an index, or a name that is no plain file name), those of fn.
-typedef fx_status fxi_hf_file_fn(void *ud, const char *name, fx_error *err);
-fx_status fxi_hf_index_each(const fxi_members *index, fxi_hf_file_fn *fn, void *ud, fx_error *err);
+// The names of the files that an index lists, each once, ascending; they are those of its document,
+// the caller frees the list, on errors too. Errors: FX_EFORMAT (not an index, or a name that is no
+// plain file name), FX_ENOMEM.
+fx_status fxi_hf_index_names(const fxi_members *index, const char ***name, size_t *n,
+                             fx_error *err);
 
 #endif

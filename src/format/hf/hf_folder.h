@@ -88,15 +88,12 @@ typedef struct fxi_hf_family {
 } fxi_hf_family;
 
 const fxi_hf_family *fxi_hf_family_find(fxi_str model_type); // NULL: not one we read
-// The model_type of row i, for errors; NULL: there are only i.
-const char *fxi_hf_family_name(size_t i);
+// The model_types of all rows, for errors, cut near the end of `out`.
+void fxi_hf_family_list(char *out, size_t size_bytes);
 
 // The rows that all families share; end with from = NULL.
-extern const fxi_hf_name fxi_hf_common_names[];
 extern const fxi_hf_key fxi_hf_common_keys[];
 extern const fxi_hf_neutral fxi_hf_common_neutral[];
-// What names may begin with; ends with NULL.
-extern const char *const fxi_hf_prefixes[];
 
 typedef struct fxi_folder {
     const char *path;
@@ -114,13 +111,15 @@ typedef struct fxi_folder {
 } fxi_folder;
 
 #define FXI_HF_KEY_BYTES 96
-// "ARCH.name" of the family.
+// "ARCH.name" of the family, in `out`.
 static inline const char *fxi_hf_arch_key(const fxi_folder *f, const char *name,
                                           char out[FXI_HF_KEY_BYTES])
 {
     snprintf(out, FXI_HF_KEY_BYTES, "%s.%s", f->family->arch, name);
     return out;
 }
+// The same in the room of the block around it.
+#define FXI_HF_ARCH_KEY(f, name) fxi_hf_arch_key((f), (name), (char[FXI_HF_KEY_BYTES]){0})
 
 // ---- hf_family.c --------------------------------------------------------------------------------
 

@@ -9,26 +9,22 @@
 
 static void write_u32(const fxi_folder *f, const char *name, uint32_t v)
 {
-    char key[FXI_HF_KEY_BYTES];
-    fxi_gguf_write_u32(f->w, fxi_hf_arch_key(f, name, key), v);
+    fxi_gguf_write_u32(f->w, FXI_HF_ARCH_KEY(f, name), v);
 }
 
 static void write_f32(const fxi_folder *f, const char *name, double v)
 {
-    char key[FXI_HF_KEY_BYTES];
-    fxi_gguf_write_f32(f->w, fxi_hf_arch_key(f, name, key), (float)v);
+    fxi_gguf_write_f32(f->w, FXI_HF_ARCH_KEY(f, name), (float)v);
 }
 
 static void write_str(const fxi_folder *f, const char *name, const char *v)
 {
-    char key[FXI_HF_KEY_BYTES];
-    fxi_gguf_write_str(f->w, fxi_hf_arch_key(f, name, key), v);
+    fxi_gguf_write_str(f->w, FXI_HF_ARCH_KEY(f, name), v);
 }
 
 static void write_bool(const fxi_folder *f, const char *name, bool v)
 {
-    char key[FXI_HF_KEY_BYTES];
-    fxi_gguf_write_bool(f->w, fxi_hf_arch_key(f, name, key), v);
+    fxi_gguf_write_bool(f->w, FXI_HF_ARCH_KEY(f, name), v);
 }
 
 // ---- rotary embedding ---------------------------------------------------------------------------
@@ -129,7 +125,7 @@ static fx_status write_llama3(rope_reader *r, const char *type)
         return fxi_members_fail(&r->p, "high_freq_factor", "not above low_freq_factor");
     const uint32_t n = r->n_rot / 2;
     float *v = malloc(n * sizeof *v);
-    if (!v) return fxi_fail(r->f->err, FX_ENOMEM, "%s: no memory", r->f->path);
+    if (!v) return fxi_fail_memory(r->f->err);
     for (uint32_t i = 0; i < n; i++) {
         const double wave = 2 * M_PI * pow(r->theta, 2.0 * i / r->n_rot), turns = original / wave;
         const double blend = (turns - low) / (high - low);
@@ -149,7 +145,7 @@ static fx_status write_factors(rope_reader *r, const char *key, const char *name
         if (!(fxi_json_number(fxi_json_at(list, i)) > 0))
             return fxi_members_fail(&r->p, key, "number %u is not positive", i);
     float *v = malloc(n * sizeof *v);
-    if (!v) return fxi_fail(r->f->err, FX_ENOMEM, "%s: no memory", r->f->path);
+    if (!v) return fxi_fail_memory(r->f->err);
     for (uint32_t i = 0; i < n; i++) v[i] = (float)fxi_json_number(fxi_json_at(list, i));
     return fxi_hf_plan_vector(r->f, name, v, n);
 }
@@ -188,8 +184,7 @@ static fx_status write_scaling(rope_reader *r)
     for (size_t i = 0; i < sizeof rope_kinds / sizeof *rope_kinds; i++)
         if (fxi_str_is(type, rope_kinds[i].name))
             return rope_kinds[i].write ? rope_kinds[i].write(r, rope_kinds[i].name) : FX_OK;
-    return fxi_members_fail(&r->p, "rope_type", "'%s' is not supported",
-                            fxi_show_text(type.p, type.n).s);
+    return fxi_members_fail(&r->p, "rope_type", "'%s' is not supported", fxi_show_text(type).s);
 }
 
 // ---- base and size -----------------------------------------------------------------------------
@@ -369,7 +364,7 @@ static fx_status check_quantization(const fxi_folder *f)
     if (fxi_str_is_any(method, known, sizeof known / sizeof *known)) return FX_OK;
     return fxi_members_fail(&q, "quant_method",
                             "'%s' is not supported (fp8, mxfp4, compressed-tensors)",
-                            fxi_show_text(method.p, method.n).s);
+                            fxi_show_text(method).s);
 }
 
 static const struct act_name {
@@ -398,7 +393,7 @@ static fx_status write_activation(const fxi_folder *f)
         FX_TRY(fxi_members_str(&f->config, member[i], false, &act));
         if (!act_of(act))
             return fxi_members_fail(&f->config, member[i], "'%s' is not supported",
-                                    fxi_show_text(act.p, act.n).s);
+                                    fxi_show_text(act).s);
     }
     if (strcmp(act_of(act), act_of(usual)))
         fxi_gguf_write_str(f->w, "flexinfer.activation", act_of(act));
@@ -419,7 +414,7 @@ static fx_status read_layer_types(const fxi_folder *f, const fxi_json *types, ui
         windowed[i] = type && !strcmp(type, "sliding_attention");
         if (windowed[i] || (type && !strcmp(type, "full_attention"))) continue;
         return fxi_members_fail(&f->config, "layer_types", "layer %u: '%s' is not supported", i,
-                                type ? fxi_show_text(type, strlen(type)).s : "");
+                                type ? fxi_show_text(fxi_str_of(type)).s : "");
     }
     return FX_OK;
 }
@@ -448,12 +443,11 @@ static fx_status write_windows(const fxi_folder *f)
     const fxi_json *types = fxi_members_get(&f->config, "layer_types");
     if (!window || (!used && !types)) return FX_OK;
     FX_TRY(types ? read_layer_types(f, types, windowed) : guess_windows(f, windowed));
-    char key[FXI_HF_KEY_BYTES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < f->n_layer; i++) n += windowed[i];
     if (n) write_u32(f, "attention.sliding_window", window);
     if (n && (n < f->n_layer || f->family->window == FXI_HF_PATTERN))
-        fxi_gguf_write_array(f->w, fxi_hf_arch_key(f, "attention.sliding_window_pattern", key),
+        fxi_gguf_write_array(f->w, FXI_HF_ARCH_KEY(f, "attention.sliding_window_pattern"),
                              FXI_GGUF_BOOL, windowed, f->n_layer);
     return FX_OK;
 }

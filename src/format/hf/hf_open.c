@@ -8,7 +8,6 @@
 
 #include "format/gguf/gguf_made.h"
 #include "format/hf/hf_folder.h"
-#include "format/model_file.h"
 #include "format/show.h"
 #include "format/vocab.h"
 
@@ -22,8 +21,7 @@ static fx_status add_end(const fxi_folder *f, const fxi_members *c, const fxi_js
         return fxi_members_fail(c, "eos_token_id", "not a token's id");
     for (size_t i = 0; i < ends->n; i++)
         if (ends->id[i] == (int32_t)id) return FX_OK;
-    return fxi_ids_add(ends, (int32_t)id) ? FX_OK
-                                          : fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path);
+    return fxi_ids_add(ends, (int32_t)id) ? FX_OK : fxi_fail_memory(f->err);
 }
 
 // An id, or a list of ids.
@@ -131,20 +129,19 @@ static fx_status read_modules(const fxi_members *c, bool *normalizes)
         *normalizes |= !strcmp(name, "Normalize");
         if (strcmp(name, "Transformer") && strcmp(name, "Pooling") && strcmp(name, "Normalize"))
             return fxi_members_fail(c, "type", "module '%s' is not supported",
-                                    fxi_show_text(name, strlen(name)).s);
+                                    fxi_show_text(fxi_str_of(name)).s);
     }
     return FX_OK;
 }
 
 static fx_status write_modules(const fxi_folder *f, uint32_t type, const fxi_members *modules)
 {
-    char key[FXI_HF_KEY_BYTES];
     bool normalizes = false;
     FX_TRY(read_modules(modules, &normalizes));
     if (!type) return FX_OK;
-    fxi_gguf_write_u32(f->w, fxi_hf_arch_key(f, "pooling_type", key), type);
+    fxi_gguf_write_u32(f->w, FXI_HF_ARCH_KEY(f, "pooling_type"), type);
     if (fxi_json_is_array(modules->root))
-        fxi_gguf_write_bool(f->w, fxi_hf_arch_key(f, "pooling_normalize", key), normalizes);
+        fxi_gguf_write_bool(f->w, FXI_HF_ARCH_KEY(f, "pooling_normalize"), normalizes);
     return FX_OK;
 }
 
@@ -213,17 +210,6 @@ static void close_folder(void *ud)
 
 // ---- the family --------------------------------------------------------------------------------
 
-static fx_status fail_family(const fxi_folder *f, fxi_str type)
-{
-    char list[384] = "";
-    size_t n = 0;
-    const char *name;
-    for (size_t i = 0; (name = fxi_hf_family_name(i)) && n < sizeof list - 32; i++)
-        n += (size_t)snprintf(list + n, sizeof list - n, i ? ", %s" : "%s", name);
-    return fxi_members_fail(&f->whole.all, "model_type", "'%s' is not supported, only %s",
-                            fxi_show_text(type.p, type.n).s, list);
-}
-
 // A model that sees pictures has its text model's config inside.
 static fx_status choose_family(fxi_folder *f)
 {
@@ -233,7 +219,11 @@ static fx_status choose_family(fxi_folder *f)
     if (text.root && fxi_members_get(&text, "model_type")) f->config = text;
     FX_TRY(fxi_members_str(&f->config, "model_type", true, &type));
     f->family = fxi_hf_family_find(type);
-    return f->family ? fxi_hf_add_defaults(f) : fail_family(f, type);
+    if (f->family) return fxi_hf_add_defaults(f);
+    char list[384];
+    fxi_hf_family_list(list, sizeof list);
+    return fxi_members_fail(&f->whole.all, "model_type", "'%s' is not supported, only %s",
+                            fxi_show_text(type).s, list);
 }
 
 // ---- the whole ---------------------------------------------------------------------------------
@@ -267,7 +257,7 @@ static fx_status translate_folder(fxi_folder *f)
     FX_TRY(write_pooling(f));
     // The folder's own name: GGUF files are often renamed.
     char *path = realpath(f->path, NULL);
-    if (!path && errno == ENOMEM) return fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path);
+    if (!path && errno == ENOMEM) return fxi_fail_memory(f->err);
     const char *slash = path ? strrchr(path, '/') : NULL;
     if (slash && slash[1]) fxi_gguf_write_str(f->w, "general.name", slash + 1);
     free(path);
@@ -286,7 +276,7 @@ fx_status fxi_hf_open(const char *folder, fxi_gguf **out, fx_error *err)
     fxi_folder *f = calloc(1, sizeof *f);
     fxi_buf head = {0};
     *out = NULL;
-    if (!f) return fxi_fail(err, FX_ENOMEM, "%s: no memory", folder);
+    if (!f) return fxi_fail_memory(err);
     f->path = folder;
     f->err = err;
     fx_status st = fxi_gguf_writer_open_memory(f->path, &f->w, f->err);
@@ -329,7 +319,7 @@ fx_status fxi_model_file_open(const char *path, fxi_gguf **out, fx_error *err)
     if (!of_folder) return fxi_gguf_open(path, out, err);
     const char *slash = strrchr(path, '/'); // the file stands for its folder
     char *folder = slash ? strndup(path, (size_t)(slash - path) + !(slash - path)) : strdup(".");
-    if (!folder) return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
+    if (!folder) return fxi_fail_memory(err);
     const fx_status st = fxi_hf_open(folder, out, err);
     free(folder);
     return st;

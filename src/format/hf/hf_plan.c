@@ -9,23 +9,18 @@
 
 enum { MX_ELEMS = 32 };
 
-static fx_status plan_memory(const fxi_folder *f)
-{
-    return fxi_fail(f->err, FX_ENOMEM, "%s: no memory for the list of tensors", f->path);
-}
-
 // ---- recipes -----------------------------------------------------------------------------------
 
 // *out is valid until the next recipe is added.
 static fx_status add_recipe(fxi_folder *f, const char *name, size_t n_src, fxi_recipe **out)
 {
     if (!fxi_grow(&f->recipe, sizeof *f->recipe, f->n_recipe, &f->cap_recipe))
-        return plan_memory(f);
+        return fxi_fail_memory(f->err);
     fxi_recipe *r = &f->recipe[f->n_recipe];
     *r = (fxi_recipe){.type = FXI_F32, .n_dim = 1, .ne = {1, 1, 1, 1}, .n_src = n_src};
     snprintf(r->name, sizeof r->name, "%s", name);
     r->src = calloc(n_src + 1, sizeof *r->src);
-    if (!r->src) return plan_memory(f);
+    if (!r->src) return fxi_fail_memory(f->err);
     f->n_recipe++;
     *out = r;
     return FX_OK;
@@ -44,7 +39,7 @@ void fxi_hf_free_recipes(fxi_folder *f)
 
 fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uint64_t n)
 {
-    fxi_recipe *r;
+    fxi_recipe *r = NULL;
     fx_status st = add_recipe(f, name, 0, &r);
     if (st != FX_OK) {
         free(values);
@@ -301,7 +296,7 @@ static plan_fn *const plan_by_how[] = {
 
 static fx_status plan_one(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_match *m)
 {
-    fxi_recipe *r;
+    fxi_recipe *r = NULL;
     FX_TRY(add_recipe(f, m->to, 1, &r));
     FX_TRY(set_source(f, r->src, t));
     FX_TRY(set_shape(f, r, t));

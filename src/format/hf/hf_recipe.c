@@ -61,12 +61,6 @@ static void read_f8(const fxi_recipe_src *s, uint64_t at, size_t n, float *dst)
     }
 }
 
-static void read_source_numbers(const fxi_recipe_src *s, uint64_t at, size_t n, float *dst)
-{
-    if (s->t->type == FXI_ST_F8_E4M3) return read_f8(s, at, n, dst);
-    fxi_row_to_f32(fxi_recipe_type_of(s->t), s->t->data + at * s->t->elem_bytes, n, dst);
-}
-
 static bool is_copied(const fxi_recipe *r)
 {
     return r->plus == 0 && r->src->t->type != FXI_ST_F8_E4M3 &&
@@ -87,7 +81,11 @@ static void make_run(const fxi_recipe *r, uint64_t at, uint64_t n, char *dst)
     for (uint64_t i = 0; i < n; i += CHUNK) {
         float v[CHUNK];
         const size_t m = n - i < CHUNK ? n - i : CHUNK;
-        read_source_numbers(s, at + i, m, v);
+        if (s->t->type == FXI_ST_F8_E4M3)
+            read_f8(s, at + i, m, v);
+        else
+            fxi_row_to_f32(fxi_recipe_type_of(s->t), s->t->data + (at + i) * s->t->elem_bytes, m,
+                           v);
         for (size_t k = 0; r->plus != 0 && k < m; k++) v[k] += r->plus;
         fxi_row_from_f32(r->type, v, m, dst + i * elem_bytes);
     }

@@ -136,12 +136,11 @@ fx_status fxi_jinja_compile(const char *text, size_t n_bytes, fxi_jinja **out, f
     if (bad < n_bytes)
         return fxi_fail(err, FX_EFORMAT, "chat template: bad UTF-8 at byte %zu", bad);
     fxi_jinja *t = calloc(1, sizeof *t);
-    if (!t) return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
+    if (!t) return fxi_fail_memory(err);
     t->mem.limit_bytes = TREE_BYTES;
     t->lib = &fxi_jlibrary_chat;
     const char *s = normal_text(&t->mem, text, n_bytes, &n);
-    fx_status st = s ? fxi_jinja_parse(t, s, n, err)
-                     : fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
+    fx_status st = s ? fxi_jinja_parse(t, s, n, err) : fxi_fail_memory(err);
     if (st == FX_OK)
         *out = t;
     else
@@ -197,7 +196,7 @@ fx_status fxi_jinja_render(const fxi_jinja *t, const fxi_jinja_context *c, fxi_m
     if (st == FX_OK &&
         (!fxi_buf_reserve(&out->text, text.n) || !fxi_buf_reserve(&out->own, text.n) ||
          !fxi_buf_add(&out->text, text.p, text.n) || !fxi_buf_add(&out->own, text.own, text.n)))
-        st = fxi_fail(err, FX_ENOMEM, "no memory to render the chat template");
+        st = fxi_fail_memory(err);
     fxi_jmem_free(&r.mem);
     return st;
 }

@@ -11,10 +11,8 @@
 
 // ---- tests: the right side of `is` --------------------------------------------------------------
 
-#define ROUTINE(name) static fx_status name(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
-
 // row->how: a set of types
-ROUTINE(test_type)
+FXI_JROUTINE(test_type)
 {
     (void)r;
     *out = fxi_jval_bool(c->row->how >> c->self.type & 1);
@@ -22,14 +20,14 @@ ROUTINE(test_type)
 }
 
 // row->how: 1 for true
-ROUTINE(test_bool)
+FXI_JROUTINE(test_bool)
 {
     (void)r;
     *out = fxi_jval_bool(c->self.type == FXI_JVAL_BOOL && c->self.b == (c->row->how == 1));
     return FX_OK;
 }
 
-ROUTINE(test_iterable)
+FXI_JROUTINE(test_iterable)
 {
     (void)r;
     *out = fxi_jval_bool(fxi_jval_is_iterable(c->self));
@@ -37,7 +35,7 @@ ROUTINE(test_iterable)
 }
 
 // odd, even: row->how is the remainder
-ROUTINE(test_parity)
+FXI_JROUTINE(test_parity)
 {
     fxi_jval rest;
     bool yes;
@@ -48,7 +46,7 @@ ROUTINE(test_parity)
 }
 
 // row->how: fxi_jop
-ROUTINE(test_compare)
+FXI_JROUTINE(test_compare)
 {
     bool yes;
     FX_TRY(fxi_jop_compare(r, (fxi_jop)c->row->how, c->self, c->arg[0], &yes));
@@ -65,32 +63,32 @@ enum {
 };
 
 static const fxi_jroutine library_tests[] = {
-    {.name = "!=", COMPARE, .how = FXI_JOP_NE},
-    {.name = "==", COMPARE, .how = FXI_JOP_EQ},
-    {.name = "boolean", .run = test_type, .how = BIT(BOOL)},
-    {.name = "callable", .run = test_type, .how = CALLABLES},
-    {.name = "defined", .run = test_type, .how = ~BIT(UNDEFINED)},
-    {.name = "eq", COMPARE, .how = FXI_JOP_EQ},
-    {.name = "equalto", COMPARE, .how = FXI_JOP_EQ},
-    {.name = "even", .run = test_parity, .self = 'n', .how = 0},
-    {.name = "false", .run = test_bool, .how = 0},
-    {.name = "float", .run = test_type, .how = BIT(FLOAT)},
-    {.name = "ge", COMPARE, .how = FXI_JOP_GE},
-    {.name = "gt", COMPARE, .how = FXI_JOP_GT},
-    {.name = "in", COMPARE, .how = FXI_JOP_IN},
-    {.name = "integer", .run = test_type, .how = BIT(INT)},
-    {.name = "iterable", .run = test_iterable},
-    {.name = "le", COMPARE, .how = FXI_JOP_LE},
-    {.name = "lt", COMPARE, .how = FXI_JOP_LT},
-    {.name = "mapping", .run = test_type, .how = BIT(DICT)},
-    {.name = "ne", COMPARE, .how = FXI_JOP_NE},
-    {.name = "none", .run = test_type, .how = BIT(NONE)},
-    {.name = "number", .run = test_type, .how = NUMBERS},
-    {.name = "odd", .run = test_parity, .self = 'n', .how = 1},
-    {.name = "sequence", .run = test_type, .how = SEQUENCES},
-    {.name = "string", .run = test_type, .how = BIT(STR)},
-    {.name = "true", .run = test_bool, .how = 1},
-    {.name = "undefined", .run = test_type, .how = BIT(UNDEFINED)},
+    {"!=", COMPARE, .how = FXI_JOP_NE},
+    {"==", COMPARE, .how = FXI_JOP_EQ},
+    {"boolean", .run = test_type, .how = BIT(BOOL)},
+    {"callable", .run = test_type, .how = CALLABLES},
+    {"defined", .run = test_type, .how = ~BIT(UNDEFINED)},
+    {"eq", COMPARE, .how = FXI_JOP_EQ},
+    {"equalto", COMPARE, .how = FXI_JOP_EQ},
+    {"even", .run = test_parity, .self = 'n', .how = 0},
+    {"false", .run = test_bool, .how = 0},
+    {"float", .run = test_type, .how = BIT(FLOAT)},
+    {"ge", COMPARE, .how = FXI_JOP_GE},
+    {"gt", COMPARE, .how = FXI_JOP_GT},
+    {"in", COMPARE, .how = FXI_JOP_IN},
+    {"integer", .run = test_type, .how = BIT(INT)},
+    {"iterable", .run = test_iterable},
+    {"le", COMPARE, .how = FXI_JOP_LE},
+    {"lt", COMPARE, .how = FXI_JOP_LT},
+    {"mapping", .run = test_type, .how = BIT(DICT)},
+    {"ne", COMPARE, .how = FXI_JOP_NE},
+    {"none", .run = test_type, .how = BIT(NONE)},
+    {"number", .run = test_type, .how = NUMBERS},
+    {"odd", .run = test_parity, .self = 'n', .how = 1},
+    {"sequence", .run = test_type, .how = SEQUENCES},
+    {"string", .run = test_type, .how = BIT(STR)},
+    {"true", .run = test_bool, .how = 1},
+    {"undefined", .run = test_type, .how = BIT(UNDEFINED)},
     {.name = NULL},
 };
 
@@ -98,7 +96,7 @@ static const fxi_jroutine library_tests[] = {
 
 enum { MAX_RANGE = 100000 }; // Jinja's limit
 
-ROUTINE(fn_range)
+FXI_JROUTINE(fn_range)
 {
     const int64_t first = fxi_jcall_int(c, 0, 0), step = fxi_jcall_int(c, 2, 1);
     const int64_t start = fxi_jcall_given(c, 1) ? first : 0, stop = fxi_jcall_int(c, 1, first);
@@ -139,7 +137,7 @@ static fx_status collect_pairs(fxi_jrun *r, const fxi_jcall *c, fxi_jpair **out,
     return FX_OK;
 }
 
-ROUTINE(fn_namespace)
+FXI_JROUTINE(fn_namespace)
 {
     struct fxi_jnamespace *ns;
     fxi_jpair *e = NULL;
@@ -157,7 +155,7 @@ ROUTINE(fn_namespace)
 }
 
 // The message is cut at the end of a character; its control characters become blanks.
-ROUTINE(fn_raise)
+FXI_JROUTINE(fn_raise)
 {
     const fxi_jstr *s = c->arg[0].s;
     char text[400];
@@ -171,7 +169,7 @@ ROUTINE(fn_raise)
 }
 
 // The caller's clock. libc's strftime has Python's letters; a result that does not fit is empty.
-ROUTINE(fn_strftime)
+FXI_JROUTINE(fn_strftime)
 {
     const fxi_jstr *s = c->arg[0].s;
     char fmt[128], text[256];
@@ -188,10 +186,10 @@ ROUTINE(fn_strftime)
 // ---- the table of functions ---------------------------------------------------------------------
 
 static const fxi_jroutine library_functions[] = {
-    {.name = "namespace", .run = fn_namespace, .types = "*"},
-    {.name = "raise_exception", .run = fn_raise, .types = "t", .n_must = 1, .param = {"message"}},
-    {.name = "range", .run = fn_range, .types = "iii", .n_must = 1},
-    {.name = "strftime_now", .run = fn_strftime, .types = "s", .n_must = 1, .param = {"format"}},
+    {"namespace", .run = fn_namespace, .types = "*"},
+    {"raise_exception", .run = fn_raise, .types = "t", .n_must = 1, .param = {"message"}},
+    {"range", .run = fn_range, .types = "iii", .n_must = 1},
+    {"strftime_now", .run = fn_strftime, .types = "s", .n_must = 1, .param = {"format"}},
     {.name = NULL},
 };
 
@@ -222,13 +220,6 @@ static bool text_to_float(const fxi_jstr *s, double *out)
     return !*end && end != text;
 }
 
-static bool float_to_int(double f, int64_t *out)
-{
-    if (!(f > -0x1p63 && f < 0x1p63)) return false;
-    *out = (int64_t)f;
-    return true;
-}
-
 // The number, as much the template's own as what it was made from; or else the given default.
 static fx_status number_or_default(const fxi_jcall *c, bool ok, fxi_jval number, fxi_jval zero,
                                    fxi_jval *out)
@@ -238,7 +229,7 @@ static fx_status number_or_default(const fxi_jcall *c, bool ok, fxi_jval number,
     return FX_OK;
 }
 
-ROUTINE(filter_int)
+FXI_JROUTINE(filter_int)
 {
     const int64_t base = fxi_jcall_int(c, 1, 10);
     const fxi_jval v = c->self;
@@ -254,12 +245,14 @@ ROUTINE(filter_int)
         i = strtoll(text, &end, (int)base);
         ok = !*end && end != text && !errno;
     }
-    if (v.type == FXI_JVAL_FLOAT || (v.type == FXI_JVAL_STR && !ok && text_to_float(v.s, &f)))
-        ok = float_to_int(f, &i);
+    if (v.type == FXI_JVAL_FLOAT || (v.type == FXI_JVAL_STR && !ok && text_to_float(v.s, &f))) {
+        ok = f > -0x1p63 && f < 0x1p63;
+        if (ok) i = (int64_t)f;
+    }
     return number_or_default(c, ok, fxi_jval_int(i), fxi_jval_int(0), out);
 }
 
-ROUTINE(filter_float)
+FXI_JROUTINE(filter_float)
 {
     double f = 0;
     bool ok = fxi_jval_is_number(c->self);
@@ -269,7 +262,7 @@ ROUTINE(filter_float)
     return number_or_default(c, ok, fxi_jval_float(f), fxi_jval_float(0), out);
 }
 
-ROUTINE(filter_abs)
+FXI_JROUTINE(filter_abs)
 {
     const fxi_jval v = c->self;
     bool negative = fxi_jval_to_float(v) < 0 || (v.type == FXI_JVAL_FLOAT && signbit(v.f));
@@ -278,7 +271,7 @@ ROUTINE(filter_abs)
 
 // ---- filters: any value -------------------------------------------------------------------------
 
-ROUTINE(filter_default)
+FXI_JROUTINE(filter_default)
 {
     static const fxi_jstr empty = {.p = "", .own = ""};
     const fxi_jval v = c->self;
@@ -290,7 +283,7 @@ ROUTINE(filter_default)
 }
 
 // As transformers defines it.
-ROUTINE(filter_tojson)
+FXI_JROUTINE(filter_tojson)
 {
     fxi_jstyle style = {.json = true, .item = {.p = ", ", .n = 2}, .colon = {.p = ": ", .n = 2}};
     fxi_jout o = {0};
@@ -314,7 +307,7 @@ ROUTINE(filter_tojson)
 
 // ---- methods of dictionaries --------------------------------------------------------------------
 
-ROUTINE(dict_get)
+FXI_JROUTINE(dict_get)
 {
     const fxi_jval *found;
     if (!fxi_jval_is_hashable(c->arg[0]))
@@ -325,7 +318,7 @@ ROUTINE(dict_get)
 }
 
 // items, keys, values: row->how
-ROUTINE(dict_view)
+FXI_JROUTINE(dict_view)
 {
     struct fxi_jview *v;
     FX_TRY(fxi_jrun_take(r, sizeof *v, &v));
@@ -337,26 +330,21 @@ ROUTINE(dict_view)
 // ---- the library --------------------------------------------------------------------------------
 
 static const fxi_jroutine library_filters[] = {
-    {.name = "abs", .run = filter_abs, .self = 'n'},
-    {.name = "d", .run = filter_default, .types = "vv", .param = {"default_value", "boolean"}},
-    {.name = "default",
-     .run = filter_default,
-     .types = "vv",
-     .param = {"default_value", "boolean"}},
-    {.name = "float", .run = filter_float, .self = 'd', .types = "v", .param = {"default"}},
-    {.name = "int", .run = filter_int, .self = 'd', .types = "vi", .param = {"default", "base"}},
-    {.name = "tojson",
-     .run = filter_tojson,
-     .types = "vVVv",
+    {"abs", .run = filter_abs, .self = 'n'},
+    {"d", .run = filter_default, .types = "vv", .param = {"default_value", "boolean"}},
+    {"default", .run = filter_default, .types = "vv", .param = {"default_value", "boolean"}},
+    {"float", .run = filter_float, .self = 'd', .types = "v", .param = {"default"}},
+    {"int", .run = filter_int, .self = 'd', .types = "vi", .param = {"default", "base"}},
+    {"tojson", .run = filter_tojson, .types = "vVVv",
      .param = {"ensure_ascii", "indent", "separators", "sort_keys"}},
     {.name = NULL},
 };
 
 static const fxi_jroutine dict_methods[] = {
-    {.name = "get", .run = dict_get, .types = "vv", .n_must = 1},
-    {.name = "items", .run = dict_view, .how = FXI_JVIEW_ITEMS},
-    {.name = "keys", .run = dict_view, .how = FXI_JVIEW_KEYS},
-    {.name = "values", .run = dict_view, .how = FXI_JVIEW_VALUES},
+    {"get", .run = dict_get, .types = "vv", .n_must = 1},
+    {"items", .run = dict_view, .how = FXI_JVIEW_ITEMS},
+    {"keys", .run = dict_view, .how = FXI_JVIEW_KEYS},
+    {"values", .run = dict_view, .how = FXI_JVIEW_VALUES},
     {.name = NULL},
 };
 

@@ -32,7 +32,7 @@ fx_status fxi_jrun_take(fxi_jrun *r, size_t n_bytes, void *out)
     if (p) return FX_OK;
     if (r->mem.n_used > r->lim.memory_bytes)
         return fxi_jrun_fail(r, "takes more than %zu bytes of memory", r->lim.memory_bytes);
-    return fxi_fail(r->err, FX_ENOMEM, "no memory to render the chat template");
+    return fxi_fail_memory(r->err);
 }
 
 fx_status fxi_jrun_grow(fxi_jrun *r, void *list, size_t elem_bytes, size_t n, size_t *cap)

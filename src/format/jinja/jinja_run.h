@@ -176,6 +176,9 @@ fx_status fxi_jnode_exec(fxi_jrun *r, const fxi_jnode *list);
 // docs/user/templates.md.
 extern const fxi_jlibrary fxi_jlibrary_chat;
 
+// A function of a row.
+#define FXI_JROUTINE(name) static fx_status name(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+
 // Tables of it; each ends with a row without a name.
 extern const fxi_jroutine fxi_jlibrary_str_filters[], fxi_jlibrary_str_methods[],
     fxi_jlibrary_seq_filters[];

@@ -5,7 +5,7 @@
 
 // ---- ends, lengths, copies ----------------------------------------------------------------------
 
-static fx_status filter_length(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+FXI_JROUTINE(filter_length)
 {
     size_t n;
     if (c->self.type == FXI_JVAL_STR) FX_TRY(fxi_jrun_work(r, c->self.s->n));
@@ -15,7 +15,7 @@ static fx_status filter_length(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return FX_OK;
 }
 
-static fx_status filter_first(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+FXI_JROUTINE(filter_first)
 {
     fxi_jseq items;
     struct fxi_jgenerator *g = c->self.type == FXI_JVAL_GENERATOR ? c->self.gen : NULL;
@@ -26,7 +26,7 @@ static fx_status filter_first(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return FX_OK;
 }
 
-static fx_status filter_last(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+FXI_JROUTINE(filter_last)
 {
     fxi_jseq items;
     if (c->self.type == FXI_JVAL_GENERATOR) return fxi_jrun_fail(r, "last: a generator has no end");
@@ -35,14 +35,14 @@ static fx_status filter_last(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return FX_OK;
 }
 
-static fx_status filter_list(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+FXI_JROUTINE(filter_list)
 {
     fxi_jseq items;
     FX_TRY(fxi_jval_items(r, c->self, &items));
     return fxi_jval_make_seq(r, FXI_JVAL_LIST, items.v, items.n, out);
 }
 
-static fx_status filter_reverse(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+FXI_JROUTINE(filter_reverse)
 {
     fxi_jseq items;
     fxi_jval *v;
@@ -57,7 +57,7 @@ static fx_status filter_reverse(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return fxi_jval_make_generator(r, v, items.n, out);
 }
 
-static fx_status filter_items(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+FXI_JROUTINE(filter_items)
 {
     struct fxi_jview view = {c->self.dict, FXI_JVIEW_ITEMS};
     fxi_jseq items = {0};
@@ -69,7 +69,7 @@ static fx_status filter_items(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return FX_OK;
 }
 
-static fx_status filter_join(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+FXI_JROUTINE(filter_join)
 {
     const fxi_jstr *between = fxi_jcall_str(c, 0);
     fxi_jseq items;
@@ -120,7 +120,7 @@ static fx_status take_items(fxi_jrun *r, const fxi_jcall *c, fxi_jseq *items, fx
     return fxi_jrun_take(r, items->n * sizeof **v, v);
 }
 
-static fx_status filter_map(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+FXI_JROUTINE(filter_map)
 {
     const fxi_jval *path = c->all->n ? NULL : find_keyword(c->all, "attribute"),
                    *preset = find_keyword(c->all, "default");
@@ -163,7 +163,7 @@ static fx_status item_passes(fxi_jrun *r, const fxi_jcall *c, fxi_jval v, bool *
     return FX_OK;
 }
 
-static fx_status filter_select(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+FXI_JROUTINE(filter_select)
 {
     fxi_jseq items;
     fxi_jval *v;
@@ -257,7 +257,7 @@ static fx_status make_sorted(fxi_jrun *r, sort_item *s, size_t n, bool down, fxi
     return fxi_jval_make_seq(r, FXI_JVAL_LIST, v, n, out);
 }
 
-static fx_status filter_sort(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+FXI_JROUTINE(filter_sort)
 {
     fxi_jseq items;
     sort_item *s;
@@ -270,7 +270,7 @@ static fx_status filter_sort(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return make_sorted(r, s, items.n, fxi_jcall_true(c, 0), out);
 }
 
-static fx_status filter_dictsort(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+FXI_JROUTINE(filter_dictsort)
 {
     const fxi_jstr *by = fxi_jcall_str(c, 1);
     sort_item *s;
@@ -290,7 +290,7 @@ static fx_status filter_dictsort(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return make_sorted(r, s, d->n, fxi_jcall_true(c, 2), out);
 }
 
-static fx_status filter_unique(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
+FXI_JROUTINE(filter_unique)
 {
     fxi_jseq items;
     fxi_jval *v, *keys;
@@ -313,31 +313,23 @@ static fx_status filter_unique(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 // ---- the table ----------------------------------------------------------------------------------
 
 const fxi_jroutine fxi_jlibrary_seq_filters[] = {
-    {.name = "count", .run = filter_length},
-    {.name = "dictsort",
-     .run = filter_dictsort,
-     .self = 'd',
-     .types = "vsv",
+    {"count", .run = filter_length},
+    {"dictsort", .run = filter_dictsort, .self = 'd', .types = "vsv",
      .param = {"case_sensitive", "by", "reverse"}},
-    {.name = "first", .run = filter_first},
-    {.name = "items", .run = filter_items},
-    {.name = "join", .run = filter_join, .types = "tV", .param = {"d", "attribute"}},
-    {.name = "last", .run = filter_last},
-    {.name = "length", .run = filter_length},
-    {.name = "list", .run = filter_list},
-    {.name = "map", .run = filter_map, .types = "*"},
-    {.name = "reject", .run = filter_select, .types = "*", .how = REJECT},
-    {.name = "rejectattr", .run = filter_select, .types = "*", .how = REJECT | BY_ATTRIBUTE},
-    {.name = "reverse", .run = filter_reverse},
-    {.name = "select", .run = filter_select, .types = "*"},
-    {.name = "selectattr", .run = filter_select, .types = "*", .how = BY_ATTRIBUTE},
-    {.name = "sort",
-     .run = filter_sort,
-     .types = "vvV",
+    {"first", .run = filter_first},
+    {"items", .run = filter_items},
+    {"join", .run = filter_join, .types = "tV", .param = {"d", "attribute"}},
+    {"last", .run = filter_last},
+    {"length", .run = filter_length},
+    {"list", .run = filter_list},
+    {"map", .run = filter_map, .types = "*"},
+    {"reject", .run = filter_select, .types = "*", .how = REJECT},
+    {"rejectattr", .run = filter_select, .types = "*", .how = REJECT | BY_ATTRIBUTE},
+    {"reverse", .run = filter_reverse},
+    {"select", .run = filter_select, .types = "*"},
+    {"selectattr", .run = filter_select, .types = "*", .how = BY_ATTRIBUTE},
+    {"sort", .run = filter_sort, .types = "vvV",
      .param = {"reverse", "case_sensitive", "attribute"}},
-    {.name = "unique",
-     .run = filter_unique,
-     .types = "vV",
-     .param = {"case_sensitive", "attribute"}},
+    {"unique", .run = filter_unique, .types = "vV", .param = {"case_sensitive", "attribute"}},
     {.name = NULL},
 };

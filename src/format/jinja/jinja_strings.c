@@ -113,10 +113,8 @@ fx_status fxi_jstr_recase(fxi_jrun *r, const fxi_jstr *s, char first, char how, 
     return fxi_jout_finish(r, &o, out);
 }
 
-#define ROUTINE(name) static fx_status name(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
-
 // upper, lower, capitalize: row->how is 'u', 'l', 't'
-ROUTINE(str_case)
+FXI_JROUTINE(str_case)
 {
     const char how = (char)c->row->how;
     return fxi_jstr_recase(r, c->self.s, how, how == 't' ? 'l' : how, out);
@@ -124,7 +122,7 @@ ROUTINE(str_case)
 
 // A word is a run of characters that have case; of the filter (row->how: 'u', the method: 't') one
 // begins at the start of the text and after white space, '-' and opening brackets.
-ROUTINE(str_title)
+FXI_JROUTINE(str_title)
 {
     const fxi_jstr *s = c->self.s;
     const char how = (char)c->row->how;
@@ -172,7 +170,7 @@ static bool text_matches(const fxi_jstr *s, const fxi_jstr *what, size_t from, s
 }
 
 // startswith, endswith (row->how: 1). The argument may be a tuple of strings.
-ROUTINE(str_begins)
+FXI_JROUTINE(str_begins)
 {
     size_t from, to;
     fxi_jseq any = {&c->arg[0], 1};
@@ -189,7 +187,7 @@ ROUTINE(str_begins)
     return FX_OK;
 }
 
-ROUTINE(str_find)
+FXI_JROUTINE(str_find)
 {
     const fxi_jstr *s = c->self.s;
     size_t from, to;
@@ -203,7 +201,7 @@ ROUTINE(str_find)
 
 enum { LEFT = 1, RIGHT = 2 };
 
-ROUTINE(str_strip)
+FXI_JROUTINE(str_strip)
 {
     const fxi_jstr *chars = fxi_jcall_str(c, 0);
     FX_TRY(fxi_jrun_work_chars(r, c->self.s->n, chars ? chars->n : 0));
@@ -212,7 +210,7 @@ ROUTINE(str_strip)
 }
 
 // removeprefix, removesuffix (row->how: 1)
-ROUTINE(str_remove)
+FXI_JROUTINE(str_remove)
 {
     const fxi_jstr *s = c->self.s, *what = c->arg[0].s;
     FX_TRY(fxi_jrun_work(r, what->n));
@@ -222,7 +220,7 @@ ROUTINE(str_remove)
 }
 
 // split, rsplit (row->how: 1)
-ROUTINE(str_split)
+FXI_JROUTINE(str_split)
 {
     const fxi_jstr *s = c->self.s, *by = fxi_jcall_str(c, 0);
     const int64_t limit = fxi_jcall_int(c, 1, -1);
@@ -242,14 +240,14 @@ ROUTINE(str_split)
     return fxi_jval_make_seq(r, FXI_JVAL_LIST, p.v, p.n, out);
 }
 
-ROUTINE(str_splitlines)
+FXI_JROUTINE(str_splitlines)
 {
     text_pieces p = {0};
     FX_TRY(split_lines(r, c->self.s, fxi_jcall_true(c, 0), &p));
     return fxi_jval_make_seq(r, FXI_JVAL_LIST, p.v, p.n, out);
 }
 
-ROUTINE(str_join)
+FXI_JROUTINE(str_join)
 {
     fxi_jseq items;
     fxi_jout o = {0};
@@ -266,7 +264,7 @@ ROUTINE(str_join)
 
 // ---- replacing, indenting -----------------------------------------------------------------------
 
-ROUTINE(str_replace)
+FXI_JROUTINE(str_replace)
 {
     const fxi_jstr *s = c->self.s, *old = c->arg[0].s, *by = c->arg[1].s;
     const int64_t limit = fxi_jcall_int(c, 2, -1);
@@ -308,7 +306,7 @@ fx_status fxi_jcall_blanks(fxi_jrun *r, const fxi_jcall *c, int i, const fxi_jst
     return FX_OK;
 }
 
-ROUTINE(filter_indent)
+FXI_JROUTINE(filter_indent)
 {
     static const fxi_jstr newline = {.p = "\n", .n = 1},
                           four = {.p = "    ", .own = "\1\1\1\1", .n = 4};
@@ -329,7 +327,7 @@ ROUTINE(filter_indent)
     return fxi_jout_finish(r, &o, out);
 }
 
-ROUTINE(filter_string)
+FXI_JROUTINE(filter_string)
 {
     (void)r;
     *out = c->self;
@@ -339,49 +337,37 @@ ROUTINE(filter_string)
 // ---- the tables ---------------------------------------------------------------------------------
 
 const fxi_jroutine fxi_jlibrary_str_methods[] = {
-    {.name = "capitalize", .run = str_case, .how = 't'},
-    {.name = "endswith", .run = str_begins, .types = "vII", .n_must = 1, .how = 1},
-    {.name = "find", .run = str_find, .types = "sII", .n_must = 1},
-    {.name = "join", .run = str_join, .types = "d", .n_must = 1},
-    {.name = "lower", .run = str_case, .how = 'l'},
-    {.name = "lstrip", .run = str_strip, .types = "S", .how = LEFT},
-    {.name = "removeprefix", .run = str_remove, .types = "s", .n_must = 1},
-    {.name = "removesuffix", .run = str_remove, .types = "s", .n_must = 1, .how = 1},
-    {.name = "replace", .run = str_replace, .types = "ssi", .n_must = 2},
-    {.name = "rsplit", .run = str_split, .types = "Si", .param = {"sep", "maxsplit"}, .how = 1},
-    {.name = "rstrip", .run = str_strip, .types = "S", .how = RIGHT},
-    {.name = "split", .run = str_split, .types = "Si", .param = {"sep", "maxsplit"}},
-    {.name = "splitlines", .run = str_splitlines, .types = "v", .param = {"keepends"}},
-    {.name = "startswith", .run = str_begins, .types = "vII", .n_must = 1},
-    {.name = "strip", .run = str_strip, .types = "S", .how = LEFT | RIGHT},
-    {.name = "title", .run = str_title, .how = 't'},
-    {.name = "upper", .run = str_case, .how = 'u'},
+    {"capitalize", .run = str_case, .how = 't'},
+    {"endswith", .run = str_begins, .types = "vII", .n_must = 1, .how = 1},
+    {"find", .run = str_find, .types = "sII", .n_must = 1},
+    {"join", .run = str_join, .types = "d", .n_must = 1},
+    {"lower", .run = str_case, .how = 'l'},
+    {"lstrip", .run = str_strip, .types = "S", .how = LEFT},
+    {"removeprefix", .run = str_remove, .types = "s", .n_must = 1},
+    {"removesuffix", .run = str_remove, .types = "s", .n_must = 1, .how = 1},
+    {"replace", .run = str_replace, .types = "ssi", .n_must = 2},
+    {"rsplit", .run = str_split, .types = "Si", .param = {"sep", "maxsplit"}, .how = 1},
+    {"rstrip", .run = str_strip, .types = "S", .how = RIGHT},
+    {"split", .run = str_split, .types = "Si", .param = {"sep", "maxsplit"}},
+    {"splitlines", .run = str_splitlines, .types = "v", .param = {"keepends"}},
+    {"startswith", .run = str_begins, .types = "vII", .n_must = 1},
+    {"strip", .run = str_strip, .types = "S", .how = LEFT | RIGHT},
+    {"title", .run = str_title, .how = 't'},
+    {"upper", .run = str_case, .how = 'u'},
     {.name = NULL},
 };
 
 const fxi_jroutine fxi_jlibrary_str_filters[] = {
-    {.name = "capitalize", .run = str_case, .self = 't', .how = 't'},
-    {.name = "indent",
-     .run = filter_indent,
-     .self = 's',
-     .types = "vvv",
+    {"capitalize", .run = str_case, .self = 't', .how = 't'},
+    {"indent", .run = filter_indent, .self = 's', .types = "vvv",
      .param = {"width", "first", "blank"}},
-    {.name = "lower", .run = str_case, .self = 't', .how = 'l'},
-    {.name = "replace",
-     .run = str_replace,
-     .self = 't',
-     .types = "ttI",
-     .n_must = 2,
+    {"lower", .run = str_case, .self = 't', .how = 'l'},
+    {"replace", .run = str_replace, .self = 't', .types = "ttI", .n_must = 2,
      .param = {"old", "new", "count"}},
-    {.name = "safe", .run = filter_string, .self = 't'},
-    {.name = "string", .run = filter_string, .self = 't'},
-    {.name = "title", .run = str_title, .self = 't', .how = 'u'},
-    {.name = "trim",
-     .run = str_strip,
-     .self = 't',
-     .types = "S",
-     .param = {"chars"},
-     .how = LEFT | RIGHT},
-    {.name = "upper", .run = str_case, .self = 't', .how = 'u'},
+    {"safe", .run = filter_string, .self = 't'},
+    {"string", .run = filter_string, .self = 't'},
+    {"title", .run = str_title, .self = 't', .how = 'u'},
+    {"trim", .run = str_strip, .self = 't', .types = "S", .param = {"chars"}, .how = LEFT | RIGHT},
+    {"upper", .run = str_case, .self = 't', .how = 'u'},
     {.name = NULL},
 };

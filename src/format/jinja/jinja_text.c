@@ -122,27 +122,6 @@ static fx_status write_newline(value_writer *w)
     return FX_OK;
 }
 
-// The separator before member i.
-static fx_status write_separator(value_writer *w, size_t i)
-{
-    if (i) FX_TRY(fxi_jout_add(w->r, w->o, &w->d->item));
-    return write_newline(w);
-}
-
-static fx_status write_seq(value_writer *w, const fxi_jseq *s, const char *open, const char *close)
-{
-    FX_TRY(write_text(w, open));
-    w->depth++;
-    for (size_t i = 0; i < s->n; i++) {
-        FX_TRY(write_separator(w, i));
-        FX_TRY(write_value(w, s->v[i]));
-    }
-    w->depth--;
-    if (s->n) FX_TRY(write_newline(w));
-    if (s->n == 1 && *open == '(') FX_TRY(write_text(w, ","));
-    return write_text(w, close);
-}
-
 static fx_status write_key(value_writer *w, fxi_jval key)
 {
     if (!w->d->json || key.type == FXI_JVAL_STR) return write_value(w, key);
@@ -172,21 +151,23 @@ static fx_status sort_pairs(fxi_jrun *r, const fxi_jdict *d, const fxi_jpair **o
     return FX_OK;
 }
 
-static fx_status write_dict(value_writer *w, const fxi_jdict *d)
+// n items v or (v NULL) pairs e, between two texts.
+static fx_status write_members(value_writer *w, const fxi_jval *v, const fxi_jpair *e, size_t n,
+                               const char *open, const char *close)
 {
-    const fxi_jpair *e = d->e;
-    if (w->d->sorted) FX_TRY(sort_pairs(w->r, d, &e));
-    FX_TRY(write_text(w, "{"));
+    FX_TRY(write_text(w, open));
     w->depth++;
-    for (size_t i = 0; i < d->n; i++) {
-        FX_TRY(write_separator(w, i));
-        FX_TRY(write_key(w, e[i].key));
-        FX_TRY(fxi_jout_add(w->r, w->o, &w->d->colon));
-        FX_TRY(write_value(w, e[i].value));
+    for (size_t i = 0; i < n; i++) {
+        if (i) FX_TRY(fxi_jout_add(w->r, w->o, &w->d->item));
+        FX_TRY(write_newline(w));
+        if (e) FX_TRY(write_key(w, e[i].key));
+        if (e) FX_TRY(fxi_jout_add(w->r, w->o, &w->d->colon));
+        FX_TRY(write_value(w, e ? e[i].value : v[i]));
     }
     w->depth--;
-    if (d->n) FX_TRY(write_newline(w));
-    return write_text(w, "}");
+    if (n) FX_TRY(write_newline(w));
+    if (n == 1 && *open == '(') FX_TRY(write_text(w, ","));
+    return write_text(w, close);
 }
 
 // ---- any value ----------------------------------------------------------------------------------
@@ -197,6 +178,7 @@ static fx_status write_any(value_writer *w, fxi_jval v)
     const bool json = w->d->json;
     char text[96], step[32] = "";
     fxi_jseq items;
+    const fxi_jpair *e;
     switch (v.type) {
     case FXI_JVAL_NONE: return write_text(w, json ? "null" : "None");
     case FXI_JVAL_BOOL:
@@ -204,9 +186,13 @@ static fx_status write_any(value_writer *w, fxi_jval v)
     case FXI_JVAL_INT:
     case FXI_JVAL_FLOAT: return write_numeral(w, v);
     case FXI_JVAL_STR: return write_str(w, v.s);
-    case FXI_JVAL_TUPLE: return write_seq(w, v.seq, json ? "[" : "(", json ? "]" : ")");
-    case FXI_JVAL_LIST: return write_seq(w, v.seq, "[", "]");
-    case FXI_JVAL_DICT: return write_dict(w, v.dict);
+    case FXI_JVAL_TUPLE:
+        return write_members(w, v.seq->v, NULL, v.seq->n, json ? "[" : "(", json ? "]" : ")");
+    case FXI_JVAL_LIST: return write_members(w, v.seq->v, NULL, v.seq->n, "[", "]");
+    case FXI_JVAL_DICT:
+        e = v.dict->e;
+        if (w->d->sorted) FX_TRY(sort_pairs(w->r, v.dict, &e));
+        return write_members(w, NULL, e, v.dict->n, "{", "}");
     default: break;
     }
     if (json) return fxi_jrun_fail(w->r, "tojson: a %s cannot be converted", fxi_jval_type_name(v));
@@ -214,7 +200,7 @@ static fx_status write_any(value_writer *w, fxi_jval v)
     case FXI_JVAL_UNDEFINED: return write_text(w, "Undefined");
     case FXI_JVAL_VIEW:
         FX_TRY(fxi_jval_items(w->r, v, &items));
-        return write_seq(w, &items, views[v.view->kind], "])");
+        return write_members(w, items.v, NULL, items.n, views[v.view->kind], "])");
     case FXI_JVAL_RANGE:
         if (v.range->step != 1) snprintf(step, sizeof step, ", %lld", (long long)v.range->step);
         snprintf(text, sizeof text, "range(%lld, %lld%s)", (long long)v.range->start,

@@ -18,9 +18,9 @@
 enum { MAX_ENTRY = 1 << 20, MAX_ENTRY_NAME = 1024 };
 
 typedef struct matrix_entry {
-    fxi_str name; // the tensor's name; owned
+    fxi_str name; // the tensor's name
     size_t n_value;
-    float *value;
+    float *value; // [n_value], then the name; owned
 } matrix_entry;
 
 struct fxi_imatrix {
@@ -29,24 +29,15 @@ struct fxi_imatrix {
     size_t n_entry, cap;
 };
 
-static fx_status matrix_memory(const fxi_imatrix *m, fx_error *err)
-{
-    return fxi_fail(err, FX_ENOMEM, "%s: no memory", m->path);
-}
-
 // Copies the name; *out has room for n_value numbers.
 static fx_status add_entry(fxi_imatrix *m, const char *name, size_t n_name, size_t n_value,
                            matrix_entry **out, fx_error *err)
 {
-    if (!fxi_grow(&m->entry, sizeof *m->entry, m->n_entry, &m->cap)) return matrix_memory(m, err);
-    char *copy = malloc(n_name + 1);
-    float *value = calloc(n_value + 1, sizeof *value);
-    if (!copy || !value) {
-        free(copy);
-        free(value);
-        return matrix_memory(m, err);
-    }
-    memcpy(copy, name, n_name);
+    float *value = fxi_grow(&m->entry, sizeof *m->entry, m->n_entry, &m->cap)
+                       ? malloc(n_value * sizeof *value + n_name)
+                       : NULL;
+    if (!value) return fxi_fail_memory(err);
+    char *copy = memcpy(value + n_value, name, n_name);
     m->entry[m->n_entry] = (matrix_entry){{copy, n_name}, n_value, value};
     *out = &m->entry[m->n_entry++];
     return FX_OK;
@@ -57,7 +48,7 @@ static fx_status check_values(const fxi_imatrix *m, const matrix_entry *e, fx_er
     for (size_t i = 0; i < e->n_value; i++)
         if (!(e->value[i] >= 0 && isfinite(e->value[i])))
             return fxi_fail(err, FX_EFORMAT, "%s: entry '%s': value %zu is negative or not finite",
-                            m->path, fxi_show_text(e->name.p, e->name.n).s, i);
+                            m->path, fxi_show_text(e->name).s, i);
     return FX_OK;
 }
 
@@ -126,7 +117,7 @@ static fx_status read_sums(fxi_imatrix *m, const fxi_gguf *g, const fxi_gguf_ten
     if (!c || t->type->id != FXI_F32 || c->type->id != FXI_F32 ||
         c->size_bytes != n_slice * sizeof(float))
         return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' does not match its counts", m->path,
-                        fxi_show_text(t->name.p, t->name.n).s);
+                        fxi_show_text(t->name).s);
     FX_TRY(add_entry(m, t->name.p, n, t->size_bytes / sizeof(float), &e, err));
     for (size_t i = 0; i < e->n_value; i++) { // mean = sum / count
         float count, sum;
@@ -160,7 +151,7 @@ fx_status fxi_imatrix_parse(const void *data, size_t n_bytes, const char *name, 
     if (m) m->path = strdup(name);
     if (!m || !m->path) {
         free(m);
-        return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
+        return fxi_fail_memory(err);
     }
     const bool gguf = n_bytes >= 4 && !memcmp(data, "GGUF", 4);
     fx_status st = (gguf ? read_matrix_gguf : read_older)(m, data, n_bytes, err);
@@ -184,10 +175,7 @@ fx_status fxi_imatrix_open(const char *path, fxi_imatrix **out, fx_error *err)
 void fxi_imatrix_free(fxi_imatrix *m)
 {
     if (!m) return;
-    for (size_t i = 0; i < m->n_entry; i++) {
-        free((void *)(uintptr_t)m->entry[i].name.p);
-        free(m->entry[i].value);
-    }
+    for (size_t i = 0; i < m->n_entry; i++) free(m->entry[i].value);
     free(m->entry);
     free(m->path);
     free(m);

@@ -157,13 +157,6 @@ static size_t bytes_of_row(const fxi_dtype_info *type, size_t n_col)
     return n_col / type->block_elems * type->block_bytes;
 }
 
-static bool all_below(const float *x, size_t n, float limit)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!(fabsf(x[i]) <= limit)) return false; // NaN, too
-    return true;
-}
-
 static void encode_row(void *arg, int task)
 {
     encode_task *t = arg;
@@ -173,7 +166,9 @@ static void encode_row(void *arg, int task)
     char *dst = (char *)job->dst + row * t->dst_bytes;
     float *x = t->number + row * n;
     fxi_row_to_f32((fxi_dtype)job->from->id, src, n, x);
-    if (!all_below(x, n, t->limit)) {
+    bool fits = true;
+    for (size_t i = 0; i < n; i++) fits &= fabsf(x[i]) <= t->limit; // NaN does not
+    if (!fits) {
         size_t known = atomic_load(&t->bad_row);
         while (row < known && !atomic_compare_exchange_weak(&t->bad_row, &known, row)) continue;
         return;
@@ -199,22 +194,20 @@ static void encode_row(void *arg, int task)
     }
 }
 
-// A type whose scale is an f16 reaches 65504 times the largest code.
-static float largest_number_of(const fxi_dtype_info *to)
-{
-    return to->id == FXI_F32 ? FLT_MAX : to->id == FXI_BF16 ? 0x1.fep127f : F16_MAX;
-}
-
 fx_status fxi_rows_encode(const fxi_encode_rows *job, fxi_pool *pool, size_t *bad_row,
                           fx_error *err)
 {
+    // A type whose scale is an f16 reaches 65504 times the largest code.
+    const uint32_t to = job->to->id;
     encode_task t = {.job = job,
                      .src_bytes = bytes_of_row(job->from, job->n_col),
                      .dst_bytes = bytes_of_row(job->to, job->n_col),
-                     .limit = largest_number_of(job->to)};
+                     .limit = to == FXI_F32    ? FLT_MAX
+                              : to == FXI_BF16 ? 0x1.fep127f
+                                               : F16_MAX};
     atomic_init(&t.bad_row, job->n_row);
     t.number = malloc(job->n_row * job->n_col * sizeof *t.number);
-    if (!t.number) return fxi_fail(err, FX_ENOMEM, "no memory for %zu rows", job->n_row);
+    if (!t.number) return fxi_fail_memory(err);
     fxi_pool_run(pool, encode_row, &t, (int)job->n_row);
     free(t.number);
     *bad_row = atomic_load(&t.bad_row);
@@ -396,7 +389,7 @@ static const fxi_dtype_info *new_type(const rewrite_job *j, const fxi_gguf_tenso
 static fx_status fail_rewrite(const rewrite_job *j, const fxi_gguf_tensor *t, const char *what)
 {
     return fxi_fail(j->err, FX_EFORMAT, "%s: tensor '%s' %s", fxi_gguf_name(j->g),
-                    fxi_show_text(t->name.p, t->name.n).s, what);
+                    fxi_show_text(t->name).s, what);
 }
 
 // ---- keys --------------------------------------------------------------------------------------
@@ -466,8 +459,7 @@ static fx_status convert_part(rewrite_job *j, const fxi_gguf_tensor *t, fxi_enco
     const size_t out_bytes = e->n_row * bytes_of_row(e->to, e->n_col);
     size_t bad_row;
     fxi_buf_clear(&j->out);
-    if (!fxi_buf_reserve(&j->out, out_bytes))
-        return fxi_fail(j->err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(j->g));
+    if (!fxi_buf_reserve(&j->out, out_bytes)) return fxi_fail_memory(j->err);
     FX_TRY(fxi_gguf_fetch(j->g, t, at, n_bytes, j->how->pool, j->err));
     e->src = (const char *)t->data + at;
     e->dst = j->out.p;
@@ -533,9 +525,7 @@ fx_status fxi_rewrite_model(const fxi_gguf *g, const char *path, const fxi_rewri
     }
     fxi_buf_free(&j.out);
     if (st == FX_OK) return fxi_gguf_writer_finish(j.w, err);
-    fx_error own;
-    fx_status written = fxi_gguf_writer_status(j.w);
-    fxi_gguf_writer_abandon(j.w, &own);
-    if (written != FX_OK && err) *err = own; // the disk is full, and the like
+    const fx_status written = fxi_gguf_writer_status(j.w);
+    fxi_gguf_writer_abandon(j.w, err); // the disk is full, and the like
     return written != FX_OK ? written : st;
 }

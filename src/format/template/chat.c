@@ -124,8 +124,7 @@ static const fxi_builtin *builtin_for(const fxi_vocab *v)
 static fx_status compile_template(fxi_chat_template *t, const char *text, size_t n, fx_error *err)
 {
     t->knows_developer = memmem(text, n, "developer", 9) != NULL;
-    if (!fxi_buf_add(&t->text, text, n))
-        return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
+    if (!fxi_buf_add(&t->text, text, n)) return fxi_fail_memory(err);
     return fxi_jinja_compile(text, n, &t->jinja, err);
 }
 
@@ -157,7 +156,7 @@ static fx_status use_file(fxi_chat *c, const char *path, fx_error *err)
     size_t n = 1;
     while (st == FX_OK && n) {
         if (!fxi_buf_reserve(&text, 4096)) {
-            st = fxi_fail(err, FX_ENOMEM, "no memory for %s", path);
+            st = fxi_fail_memory(err);
             break;
         }
         n = fread(text.p + text.n, 1, 4096, f);
@@ -229,14 +228,14 @@ static fx_status read_ends(fxi_chat *c, const fxi_vocab *v, fx_error *err)
                     fxi_buf_str(&b, "}") &&
                     fxi_json_parse(&c->ends, (fxi_str){b.p, b.n}, &rules, NULL) == FX_OK;
     fxi_buf_free(&b);
-    return ok ? FX_OK : fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
+    return ok ? FX_OK : fxi_fail_memory(err);
 }
 
 fx_status fxi_chat_open(const fxi_chat_source *s, const fxi_vocab *v, fxi_chat **out, fx_error *err)
 {
     fxi_chat *c = calloc(1, sizeof *c);
     *out = NULL;
-    if (!c) return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
+    if (!c) return fxi_fail_memory(err);
     c->adds_bos = fxi_vocab_adds_bos(v);
     fx_status st = read_ends(c, v, err);
     if (st == FX_OK) st = s->wanted ? use_wanted(c, s, err) : use_models(c, s, v, err);
@@ -301,11 +300,6 @@ typedef struct chat_fit {
     fx_error *err;
 } chat_fit;
 
-static fx_status fail_no_memory(fx_error *err)
-{
-    return fxi_fail(err, FX_ENOMEM, "no memory to render the conversation");
-}
-
 static void put_text(chat_fit *f, const char *text)
 {
     f->short_memory |= !fxi_buf_str(&f->text, text);
@@ -333,7 +327,7 @@ static fx_status put_role(chat_fit *f, const char *role, size_t i)
     if (!f->c->builtin || fxi_str_is_any(fxi_str_of(role), usual, sizeof usual / sizeof *usual))
         return FX_OK;
     return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: unknown role '%s'", i,
-                    fxi_show_text(role, strlen(role)).s);
+                    fxi_show_text(fxi_str_of(role)).s);
 }
 
 static fx_status put_parts(chat_fit *f, const fxi_json *parts, size_t i)
@@ -460,15 +454,6 @@ static fx_status put_message(chat_fit *f, const fxi_json *m, size_t i)
     return FX_OK;
 }
 
-static fx_status put_messages(chat_fit *f, const fxi_json *messages)
-{
-    put_text(f, "[");
-    for (fxi_json_iter it = fxi_json_items(messages); fxi_json_next(&it);)
-        FX_TRY(put_message(f, it.value, it.i));
-    put_text(f, "]");
-    return f->short_memory ? fail_no_memory(f->err) : FX_OK;
-}
-
 // Messages of plain text as a JSON array.
 static fx_status write_plain(const fxi_chat_msg *m, size_t n, fxi_buf *out, fx_error *err)
 {
@@ -486,7 +471,7 @@ static fx_status write_plain(const fxi_chat_msg *m, size_t n, fxi_buf *out, fx_e
              fxi_buf_str(out, ",\"content\":") && fxi_json_str(out, text, n_text) &&
              fxi_buf_str(out, "}");
     }
-    return ok && fxi_buf_str(out, "]") ? FX_OK : fail_no_memory(err);
+    return ok && fxi_buf_str(out, "]") ? FX_OK : fxi_fail_memory(err);
 }
 
 // ---- the caller's JSON --------------------------------------------------------------------------
@@ -494,14 +479,6 @@ static fx_status write_plain(const fxi_chat_msg *m, size_t n, fxi_buf *out, fx_e
 typedef struct chat_docs { // what a conversation is made of
     fxi_json_doc messages, fitted, tools, kwargs;
 } chat_docs;
-
-static void free_docs(chat_docs *d)
-{
-    fxi_json_doc_free(&d->messages);
-    fxi_json_doc_free(&d->fitted);
-    fxi_json_doc_free(&d->tools);
-    fxi_json_doc_free(&d->kwargs);
-}
 
 // The text of the field `name`, if there is one, which must be an array, or an object.
 static fx_status read_chat_field(fxi_json_doc *d, fxi_str text, const char *name, bool is_object,
@@ -511,7 +488,7 @@ static fx_status read_chat_field(fxi_json_doc *d, fxi_str text, const char *name
     fx_error e;
     if (!text.p) return FX_OK;
     const fx_status st = fxi_json_parse(d, text, &rules, &e);
-    if (st == FX_ENOMEM) return fail_no_memory(err);
+    if (st == FX_ENOMEM) return fxi_fail_memory(err);
     if (st != FX_OK)
         return fxi_fail(err, FX_EINVAL, "%s: %s%s", name, st == FX_EFORMAT ? "not JSON: " : "",
                         e.text);
@@ -542,7 +519,12 @@ static fx_status read_docs(const fxi_chat *c, const fxi_chat_template *t, const 
     chat_fit f = {.c = c, .t = t, .err = err};
     FX_TRY(read_messages(q, &d->messages, err));
     FX_TRY(read_chat_field(&d->kwargs, q->kwargs, "chat_template_kwargs", true, err));
-    fx_status st = put_messages(&f, d->messages.root);
+    fx_status st = FX_OK;
+    put_text(&f, "[");
+    for (fxi_json_iter it = fxi_json_items(d->messages.root); st == FX_OK && fxi_json_next(&it);)
+        st = put_message(&f, it.value, it.i);
+    put_text(&f, "]");
+    if (st == FX_OK && f.short_memory) st = fxi_fail_memory(err);
     if (st == FX_OK)
         st = read_chat_field(&d->fitted, (fxi_str){f.text.p, f.text.n}, "messages", false, err);
     fxi_buf_free(&f.text);
@@ -655,7 +637,10 @@ fx_status fxi_chat_render(const fxi_chat *c, const fxi_conversation *q, fxi_mark
     if (st == FX_OK) st = render_docs(c, t, q, &d, out, err);
     if (st == FX_OK && q->continue_final) st = cut_after_final(d.fitted.root, from, out, err);
     if (st != FX_OK) out->text.n = out->own.n = from;
-    free_docs(&d);
+    fxi_json_doc_free(&d.messages);
+    fxi_json_doc_free(&d.fitted);
+    fxi_json_doc_free(&d.tools);
+    fxi_json_doc_free(&d.kwargs);
     return st;
 }
 

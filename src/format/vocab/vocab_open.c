@@ -64,7 +64,7 @@ static fx_status read_sibling(const char *path, const char *name, fxi_vocab_spec
 static fx_status read_template(fxi_str text, fxi_vocab_spec *s, fx_error *err)
 {
     if (fxi_spec_str(s, text.p, text.n, &s->chat_template)) return FX_OK;
-    return fxi_fail(err, FX_ENOMEM, "%s: no memory for the template", s->name);
+    return fxi_fail_memory(err);
 }
 
 // ---- kinds of files -----------------------------------------------------------------------------
@@ -82,7 +82,7 @@ static fx_status read_model(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err)
         !fxi_spec_warn(s,
                        "was converted from a tokenizer.model, which is no longer read: convert the "
                        "model again, with a tokenizer.json"))
-        return fxi_spec_fail_memory(s, err);
+        return fxi_fail_memory(err);
     if (fxi_gguf_find(g, "tokenizer.ggml.model") || fxi_gguf_find(g, "tokenizer.ggml.tokens"))
         return fxi_vocab_read_gguf(g, s, err);
     return fxi_fail(err, FX_EFORMAT,
@@ -162,16 +162,16 @@ fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_templa
                          fx_error *err)
 {
     char inside[PATH_BYTES];
-    *out = NULL;
-    FX_TRY(enter_folder(&path, inside, err));
     fxi_mapping map = {0};
     fxi_vocab_spec s;
+    *out = NULL;
+    FX_TRY(enter_folder(&path, inside, err));
     fxi_vocab_spec_init(&s, path);
     fx_status st = read_path(path, pre, &s, &map, err);
     fxi_mapping_close(&map);
     if (st == FX_OK && chat_template &&
         !fxi_buf_add(chat_template, s.chat_template.p, s.chat_template.n))
-        st = fxi_fail(err, FX_ENOMEM, "%s: no memory for the chat template", path);
+        st = fxi_fail_memory(err);
     if (st == FX_OK) st = fxi_vocab_build(&s, out, err);
     fxi_vocab_spec_free(&s);
     return st;

@@ -98,7 +98,7 @@ const char *fxi_spec_pre_name(const fxi_vocab_spec *s)
 static fx_status write_tokens(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
 {
     int32_t *type = calloc(n + 1, sizeof *type);
-    if (!type) return fxi_spec_fail_memory(s, err);
+    if (!type) return fxi_fail_memory(err);
     fxi_gguf_begin_strs(w, KEY("tokens"), n);
     for (size_t i = 0; i < n; i++) {
         char pad[32];
@@ -117,7 +117,7 @@ static fx_status write_tokens(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer
 static fx_status write_scores(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
 {
     float *score = calloc(n + 1, sizeof *score);
-    if (!score) return fxi_spec_fail_memory(s, err);
+    if (!score) return fxi_fail_memory(err);
     for (size_t i = 0; i < s->n_tok && i < n; i++) score[i] = (float)s->tok[i].score;
     if (s->kind == FXI_VOCAB_MERGES) {
         // A vocabulary with merges and U+2581 for spaces is SentencePiece's: its score is the rank
@@ -143,7 +143,7 @@ static fx_status write_merges(const fxi_vocab_spec *s, fxi_gguf_writer *w, fx_er
         fxi_gguf_put_str(w, (fxi_str){text.p, text.n});
     }
     fxi_buf_free(&text);
-    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+    return ok ? FX_OK : fxi_fail_memory(err);
 }
 
 // ---- ids ---------------------------------------------------------------------------------------
@@ -173,27 +173,20 @@ static void write_ends(const fxi_vocab_spec *s, const fxi_ids *ends, fxi_gguf_wr
     if (ends->n) fxi_gguf_write_array(w, FXI_KEY_ENDS, FXI_GGUF_I32, ends->id, ends->n);
 }
 
-static bool has_norm(const fxi_vocab_spec *s, fxi_norm_kind kind)
-{
-    for (size_t i = 0; i < s->n_norm; i++)
-        if (s->norm[i].kind == kind) return true;
-    return false;
-}
-
-static bool prepends_space(const fxi_vocab_spec *s)
-{
-    return has_norm(s, FXI_NORM_PREPEND) || has_norm(s, FXI_NORM_PREPEND_OTHER) ||
-           has_norm(s, FXI_NORM_PREPEND_FIRST);
-}
-
 // ---- kinds of vocabularies ----------------------------------------------------------------------
 
 static fx_status write_kind(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
 {
+    bool prepends = false, collapses = false;
+    for (size_t i = 0; i < s->n_norm; i++) {
+        const fxi_norm_kind kind = s->norm[i].kind;
+        prepends |= kind >= FXI_NORM_PREPEND && kind <= FXI_NORM_PREPEND_FIRST;
+        collapses |= kind == FXI_NORM_COLLAPSE;
+    }
     if (s->kind == FXI_VOCAB_UNIGRAM) {
         fxi_gguf_write_str(w, KEY("model"), "t5");
-        fxi_gguf_write_bool(w, KEY("add_space_prefix"), prepends_space(s));
-        fxi_gguf_write_bool(w, KEY("remove_extra_whitespaces"), has_norm(s, FXI_NORM_COLLAPSE));
+        fxi_gguf_write_bool(w, KEY("add_space_prefix"), prepends);
+        fxi_gguf_write_bool(w, KEY("remove_extra_whitespaces"), collapses);
         for (size_t i = 0; i < s->n_norm; i++)
             if (s->norm[i].kind == FXI_NORM_CHARSMAP)
                 fxi_gguf_write_array(w, KEY("precompiled_charsmap"), FXI_GGUF_U8, s->norm[i].from.p,
@@ -208,7 +201,7 @@ static fx_status write_kind(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *
     }
     if (s->spelling == FXI_SPELL_MARKS && s->kind != FXI_VOCAB_WORDS) {
         fxi_gguf_write_str(w, KEY("model"), "llama");
-        fxi_gguf_write_bool(w, KEY("add_space_prefix"), prepends_space(s));
+        fxi_gguf_write_bool(w, KEY("add_space_prefix"), prepends);
         return write_scores(s, n, w, err);
     }
     fxi_gguf_write_str(w, KEY("model"), "huggingface"); // not one that GGUF's keys can say

@@ -47,13 +47,13 @@ static fx_status load_checked(fxi_loader *l, fx_error *err)
         m->model.shape.n_param += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
     }
     l->taken = calloc(fxi_gguf_n_tensor(l->g) + 1, sizeof *l->taken);
-    if (!l->taken) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(l->g));
+    if (!l->taken) return fxi_fail_memory(err);
     FX_TRY(fxi_gguf_str(l->g, "general.architecture", true, &l->arch, err));
     l->family = fxi_family_find(l->arch);
     if (!l->family) {
         fxi_family_list(known, sizeof known);
         return fxi_fail(err, FX_EFORMAT, "%s: architecture '%s' is not supported (%s)",
-                        fxi_gguf_name(l->g), fxi_show_text(l->arch.p, l->arch.n).s, known);
+                        fxi_gguf_name(l->g), fxi_show_text(l->arch).s, known);
     }
     FX_TRY(fxi_rules_read(l, err));
     FX_TRY(fxi_rules_cut(l, err));
@@ -76,7 +76,7 @@ fx_status fxi_transformer_load(const fxi_gguf *g, const fxi_model_options *opt, 
 {
     *out = NULL;
     fxi_transformer *m = calloc(1, sizeof *m);
-    if (!m) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
+    if (!m) return fxi_fail_memory(err);
     m->model.pool = opt->pool;
     m->dev = opt->device;
     m->owns_dev = !m->dev;
@@ -138,7 +138,7 @@ static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt,
     fxi_model_ranks *r = &m->ranks;
     r->max_seq = opt->max_batch_tok;
     r->seq = calloc((size_t)all->n * (size_t)r->max_seq, sizeof *r->seq);
-    if (!r->seq) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
+    if (!r->seq) return fxi_fail_memory(err);
     for (int k = 0; k < all->n; k++, r->n++) FX_TRY(load_part(g, opt, k, m, err));
 
     // A token's rows on all devices together: several may have the same KV head.

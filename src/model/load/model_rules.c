@@ -58,7 +58,7 @@ static const key_row arch_keys[] = {
     {"rope.scaling.finetuned", KEY_IGNORED, 0, false, 0, 0},
 
     {"attention.sliding_window", KEY_INT, AT(window), false, 0, 1 << 30},
-    {"attention.sliding_window_pattern", KEY_IGNORED, 0, false, 0, 0}, // find_layer_key
+    {"attention.sliding_window_pattern", KEY_IGNORED, 0, false, 0, 0}, // fxi_rules_window
     {"attention.scale", KEY_REAL, AT(attn_scale), false, FROM_0},
     {"attn_logit_softcapping", KEY_REAL, AT(attn_cap), false, FROM_0},
     {"final_logit_softcapping", KEY_REAL, AT(logit_cap), false, FROM_0},
@@ -93,9 +93,25 @@ static const key_row arch_keys[] = {
 
 // ---- one key -----------------------------------------------------------------------------------
 
-static fx_status refuse_key(const fxi_gguf *g, const char *name, const char *why, fx_error *err)
+// A key of the architecture; NULL: the file has no such key.
+static const fxi_gguf_kv *find_arch_key(const fxi_loader *l, const char *key)
 {
-    return fxi_fail(err, FX_EFORMAT, "%s: key '%s': %s", fxi_gguf_name(g), name, why);
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%.*s.%s", (int)l->arch.n, l->arch.p, key);
+    return fxi_gguf_find(l->g, name);
+}
+
+static fx_status missing_key(const fxi_loader *l, const char *key, fx_error *err)
+{
+    return fxi_fail(err, FX_EFORMAT, "%s: missing key '%.*s.%s'", fxi_gguf_name(l->g),
+                    (int)l->arch.n, l->arch.p, key);
+}
+
+static fx_status refuse_key(const fxi_loader *l, const fxi_gguf_kv *kv, const char *why,
+                            fx_error *err)
+{
+    return fxi_fail(err, FX_EFORMAT, "%s: key '%.*s': %s", fxi_gguf_name(l->g), (int)kv->key.n,
+                    kv->key.p, why);
 }
 
 static bool is_real(fxi_gguf_type t)
@@ -104,48 +120,48 @@ static bool is_real(fxi_gguf_type t)
 }
 
 // A number, or an array of equal ones: the same for all layers.
-static fx_status read_number(const fxi_gguf *g, const char *name, const fxi_gguf_kv *kv,
-                             double *out, fx_error *err)
+static fx_status read_number(const fxi_loader *l, const fxi_gguf_kv *kv, double *out, fx_error *err)
 {
     if (kv->elem_type == FXI_GGUF_STR || kv->elem_type == FXI_GGUF_ARRAY || !kv->n_elem)
-        return refuse_key(g, name, "is not a number", err);
+        return refuse_key(l, kv, "is not a number", err);
     const bool real = is_real(kv->elem_type);
     *out = real ? fxi_gguf_float_at(kv, 0) : (double)fxi_gguf_int_at(kv, 0);
     for (uint64_t i = 1; i < kv->n_elem; i++)
         if ((real ? fxi_gguf_float_at(kv, i) : (double)fxi_gguf_int_at(kv, i)) != *out)
-            return refuse_key(g, name, "layers that differ in it are not supported", err);
+            return refuse_key(l, kv, "layers that differ in it are not supported", err);
     return FX_OK;
 }
 
-static fx_status read_key(const fxi_gguf *g, fxi_str arch, const key_row *k, fxi_keys *out,
-                          fx_error *err)
+static fx_status read_key(fxi_loader *l, const key_row *k, fx_error *err)
 {
-    char name[NAME_BYTES];
-    void *dst = (char *)out + k->offset;
-    snprintf(name, sizeof name, "%.*s.%s", (int)arch.n, arch.p, k->key);
-    const fxi_gguf_kv *kv = fxi_gguf_find(g, name);
-    if (!kv && k->must)
-        return fxi_fail(err, FX_EFORMAT, "%s: missing key '%s'", fxi_gguf_name(g), name);
-    if (!kv || k->kind == KEY_IGNORED) return FX_OK;
-    if (k->kind == KEY_TEXT) return fxi_gguf_str(g, name, true, dst, err);
+    void *dst = (char *)&l->keys + k->offset;
+    char why[128];
     double v = 0;
-    FX_TRY(read_number(g, name, kv, &v, err));
-    const bool is_bool = kv->elem_type == FXI_GGUF_BOOL;
-    if (k->kind == KEY_REAL) {
-        if (is_bool) return refuse_key(g, name, "is not a number", err);
-        if (!(v >= k->min && v <= k->max))
-            return fxi_fail(err, FX_EFORMAT, "%s: key '%s': %g is not a number from %g to %g",
-                            fxi_gguf_name(g), name, v, k->min, k->max);
-        *(float *)dst = (float)v;
+    const fxi_gguf_kv *kv = find_arch_key(l, k->key);
+    if (!kv && k->must) return missing_key(l, k->key, err);
+    if (!kv || k->kind == KEY_IGNORED) return FX_OK;
+    if (k->kind == KEY_TEXT) {
+        const unsigned char *at = kv->value;
+        if (kv->type != FXI_GGUF_STR) return refuse_key(l, kv, "is not a string", err);
+        *(fxi_str *)dst = fxi_gguf_next_str(&at);
         return FX_OK;
     }
-    if (is_real(kv->elem_type)) return refuse_key(g, name, "is not an integer", err);
-    if (is_bool != (k->kind == KEY_BOOL))
-        return refuse_key(g, name, is_bool ? "is not an integer" : "is not true or false", err);
-    if (!(v >= k->min && v <= k->max))
-        return fxi_fail(err, FX_EFORMAT, "%s: key '%s': %.0f is not from %.0f to %.0f",
-                        fxi_gguf_name(g), name, v, k->min, k->max);
-    *(int *)dst = (int)v;
+    FX_TRY(read_number(l, kv, &v, err));
+    const bool is_bool = kv->elem_type == FXI_GGUF_BOOL, wants_real = k->kind == KEY_REAL;
+    if (wants_real && is_bool) return refuse_key(l, kv, "is not a number", err);
+    if (!wants_real && is_real(kv->elem_type)) return refuse_key(l, kv, "is not an integer", err);
+    if (!wants_real && is_bool != (k->kind == KEY_BOOL))
+        return refuse_key(l, kv, is_bool ? "is not an integer" : "is not true or false", err);
+    if (!(v >= k->min && v <= k->max)) {
+        snprintf(why, sizeof why,
+                 wants_real ? "%g is not a number from %g to %g" : "%.0f is not from %.0f to %.0f",
+                 v, k->min, k->max);
+        return refuse_key(l, kv, why, err);
+    }
+    if (wants_real)
+        *(float *)dst = (float)v;
+    else
+        *(int *)dst = (int)v;
     return FX_OK;
 }
 
@@ -161,8 +177,10 @@ static bool says_nothing(const fxi_gguf_kv *kv)
     return true;
 }
 
-static fx_status refuse_unknown(const fxi_gguf *g, fxi_str arch, fx_error *err)
+static fx_status refuse_unknown(const fxi_loader *l, fx_error *err)
 {
+    const fxi_gguf *g = l->g;
+    const fxi_str arch = l->arch;
     for (uint64_t i = 0; i < fxi_gguf_n_kv(g); i++) {
         const fxi_gguf_kv *kv = fxi_gguf_kv_at(g, i);
         const size_t n = arch.n + 1; // of "ARCH."
@@ -173,13 +191,14 @@ static fx_status refuse_unknown(const fxi_gguf *g, fxi_str arch, fx_error *err)
             known = fxi_str_is((fxi_str){kv->key.p + n, kv->key.n - n}, arch_keys[k].key);
         if (!known && !says_nothing(kv))
             return fxi_fail(err, FX_EFORMAT, "%s: key '%s' is unknown, and may change the result",
-                            fxi_gguf_name(g), fxi_show_text(kv->key.p, kv->key.n).s);
+                            fxi_gguf_name(g), fxi_show_text(kv->key).s);
     }
     return FX_OK;
 }
 
-static fx_status read_arch_keys(const fxi_gguf *g, fxi_str arch, fxi_keys *out, fx_error *err)
+static fx_status read_arch_keys(fxi_loader *l, fx_error *err)
 {
+    fxi_keys *out = &l->keys;
     *out = (fxi_keys){.rms_eps = -1,
                       .layer_eps = -1,
                       .beta_fast = 32,
@@ -190,30 +209,15 @@ static fx_status read_arch_keys(const fxi_gguf *g, fxi_str arch, fxi_keys *out, 
                       .yarn_truncates = -1,
                       .sums_to_1 = -1,
                       .normalizes = -1};
-    for (size_t i = 0; i < N_KEY; i++) FX_TRY(read_key(g, arch, &arch_keys[i], out, err));
-    if (fxi_gguf_find(g, ACTIVATION))
-        FX_TRY(fxi_gguf_str(g, ACTIVATION, true, &out->activation, err));
-    FX_TRY(refuse_unknown(g, arch, err));
+    for (size_t i = 0; i < N_KEY; i++) FX_TRY(read_key(l, &arch_keys[i], err));
+    FX_TRY(fxi_gguf_str(l->g, ACTIVATION, false, &out->activation, err));
+    FX_TRY(refuse_unknown(l, err));
     // Values that the blocks cannot compute with.
     const char *what = out->clamp_kqv != 0 ? "attention.clamp_kqv"
                        : out->alibi != 0   ? "attention.max_alibi_bias"
                                            : NULL;
-    if (what) return fxi_fail(err, FX_EFORMAT, "%s: %s is not supported", fxi_gguf_name(g), what);
-    return FX_OK;
-}
-
-// What a key says of each layer: one number for all, or an array. NULL: the file has no such key.
-static const fxi_gguf_kv *find_layer_key(const fxi_gguf *g, fxi_str arch, const char *key)
-{
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "%.*s.%s", (int)arch.n, arch.p, key);
-    return fxi_gguf_find(g, name);
-}
-
-static fx_status missing_key(const fxi_loader *l, const char *key, fx_error *err)
-{
-    return fxi_fail(err, FX_EFORMAT, "%s: missing key '%.*s.%s'", fxi_gguf_name(l->g),
-                    (int)l->arch.n, l->arch.p, key);
+    if (!what) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT, "%s: %s is not supported", fxi_gguf_name(l->g), what);
 }
 
 // ---- shape -------------------------------------------------------------------------------------
@@ -308,7 +312,7 @@ static fx_status read_activation(const fxi_loader *l, fxi_rules *r, fx_error *er
             return FX_OK;
         }
     return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is unknown", fxi_gguf_name(l->g),
-                    fxi_show_text(name.p, name.n).s);
+                    fxi_show_text(name).s);
 }
 
 // The gating functions that files name: 0 (not said) and 1 softmax, 3 softmax of the chosen.
@@ -370,16 +374,14 @@ fxi_head_range fxi_rules_kv_heads(const fxi_loader *l)
 // ---- what differs from layer to layer ----------------------------------------------------------
 
 // A key that says something of each layer: a flag for each or, if may_be_number, a number for all.
-static fx_status check_flags(const fxi_loader *l, const char *name, const fxi_gguf_kv *kv,
-                             bool may_be_number, fx_error *err)
+static fx_status check_flags(const fxi_loader *l, const fxi_gguf_kv *kv, bool may_be_number,
+                             fx_error *err)
 {
     const bool flags = kv && kv->type == FXI_GGUF_ARRAY && kv->elem_type != FXI_GGUF_STR &&
-                       kv->elem_type != FXI_GGUF_F32 && kv->elem_type != FXI_GGUF_F64 &&
-                       kv->n_elem >= (uint64_t)l->keys.n_layer;
+                       !is_real(kv->elem_type) && kv->n_elem >= (uint64_t)l->keys.n_layer;
     const bool number = kv && (kv->type == FXI_GGUF_U32 || kv->type == FXI_GGUF_I32);
     if (!kv || flags || (number && may_be_number)) return FX_OK;
-    return fxi_fail(err, FX_EFORMAT, "%s: key '%s' has no flag for each layer", fxi_gguf_name(l->g),
-                    name);
+    return refuse_key(l, kv, "has no flag for each layer", err);
 }
 
 static bool all_but_last_of(int every, int layer)
@@ -389,7 +391,7 @@ static bool all_but_last_of(int every, int layer)
 
 bool fxi_rules_window(const fxi_loader *l, int layer)
 {
-    const fxi_gguf_kv *kv = find_layer_key(l->g, l->arch, WINDOW_LAYERS);
+    const fxi_gguf_kv *kv = find_arch_key(l, WINDOW_LAYERS);
     if (!l->keys.window) return false;
     if (!kv) return all_but_last_of(l->family->window_every, layer);
     if (kv->type == FXI_GGUF_ARRAY) return fxi_gguf_int_at(kv, (uint64_t)layer) != 0;
@@ -407,12 +409,11 @@ bool fxi_rules_rotates(const fxi_loader *l, int layer)
 
 fx_status fxi_rules_read(fxi_loader *l, fx_error *err)
 {
-    const fxi_gguf *g = l->g;
     fxi_rules *r = &l->m->rules;
-    FX_TRY(read_arch_keys(g, l->arch, &l->keys, err));
+    FX_TRY(read_arch_keys(l, err));
     FX_TRY(read_sizes(l, &l->m->model.shape, err));
-    FX_TRY(check_flags(l, WINDOW_LAYERS, find_layer_key(g, l->arch, WINDOW_LAYERS), true, err));
-    FX_TRY(check_flags(l, ROPE_LAYERS, fxi_gguf_find(g, ROPE_LAYERS), false, err));
+    FX_TRY(check_flags(l, find_arch_key(l, WINDOW_LAYERS), true, err));
+    FX_TRY(check_flags(l, fxi_gguf_find(l->g, ROPE_LAYERS), false, err));
     r->norm = l->family->norm;
     r->eps = r->norm == FXI_NORM_RMS ? l->keys.rms_eps : l->keys.layer_eps;
     if (r->eps < 0)

@@ -29,12 +29,6 @@ typedef fx_status scaling_fn(const rope_read *r, fxi_rope *rope, fx_error *err);
 
 // ---- kinds of scaling --------------------------------------------------------------------------
 
-static fx_status scale_none(const rope_read *r, fxi_rope *rope, fx_error *err)
-{
-    (void)r, (void)rope, (void)err;
-    return FX_OK;
-}
-
 static fx_status scale_linear(const rope_read *r, fxi_rope *rope, fx_error *err)
 {
     (void)err;
@@ -103,7 +97,7 @@ static fx_status scale_longrope(const rope_read *r, fxi_rope *rope, fx_error *er
     const bool is_long = r->l->m->ctx_tok > r->orig_tok;
     fxi_rope other = *rope;
     other.freq = calloc((size_t)rope->n_pair + 1, sizeof *other.freq);
-    if (!other.freq) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(r->l->g));
+    if (!other.freq) return fxi_fail_memory(err);
     fx_status st = divide_by(r, "rope_factors_long", is_long ? rope : &other, err);
     if (st == FX_OK) st = divide_by(r, "rope_factors_short", is_long ? &other : rope, err);
     free(other.freq);
@@ -114,10 +108,10 @@ static fx_status scale_longrope(const rope_read *r, fxi_rope *rope, fx_error *er
 
 static const struct {
     const char *name;
-    scaling_fn *scale;
-} kinds[] = {{"none", scale_none},  {"linear", scale_linear},     {"dynamic", scale_dynamic},
-             {"yarn", scale_yarn},  {"longrope", scale_longrope}, {"su", scale_longrope},
-             {"llama3", scale_none}}; // llama3: by its tensor
+    scaling_fn *scale; // NULL: nothing to do
+} kinds[] = {{"none", NULL},       {"linear", scale_linear},     {"dynamic", scale_dynamic},
+             {"yarn", scale_yarn}, {"longrope", scale_longrope}, {"su", scale_longrope},
+             {"llama3", NULL}}; // llama3: by its tensor
 
 // ---- reading -----------------------------------------------------------------------------------
 
@@ -135,12 +129,12 @@ static fx_status scale_rope(const rope_read *r, fxi_rope *rope, fx_error *err)
         return fxi_loading_fail(r->l, "tensor 'rope_freqs.weight' is missing", err);
     rope->gain = r->gain;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (fxi_str_is(type, kinds[i].name)) return kinds[i].scale(r, rope, err);
+        if (fxi_str_is(type, kinds[i].name))
+            return kinds[i].scale ? kinds[i].scale(r, rope, err) : FX_OK;
     return fxi_fail(err, FX_EFORMAT,
                     "%s: key '%.*s.rope.scaling.type': '%s' is not supported (none, linear, "
                     "dynamic, yarn, longrope)",
-                    fxi_gguf_name(r->l->g), (int)r->l->arch.n, r->l->arch.p,
-                    fxi_show_text(type.p, type.n).s);
+                    fxi_gguf_name(r->l->g), (int)r->l->arch.n, r->l->arch.p, fxi_show_text(type).s);
 }
 
 // Frequencies without scaling.
@@ -152,7 +146,7 @@ static fx_status plain_rope(const fxi_loader *l, double base, fxi_rope *rope, fx
     if (rope->n_rot % 2 || rope->n_rot > head_dim)
         return fxi_loading_fail(l, "rope.dimension_count is odd or larger than a head", err);
     rope->freq = calloc((size_t)rope->n_pair, sizeof *rope->freq);
-    if (!rope->freq) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(l->g));
+    if (!rope->freq) return fxi_fail_memory(err);
     for (int i = 0; i < rope->n_pair; i++) rope->freq[i] = pow(base, -2.0 * i / rope->n_rot);
     return FX_OK;
 }

@@ -37,7 +37,7 @@ fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err)
         if (!ld->taken[i])
             return fxi_fail(err, FX_EFORMAT,
                             "%s: tensor '%s' does not belong to the model's architecture",
-                            fxi_gguf_name(ld->g), fxi_show_text(t->name.p, t->name.n).s);
+                            fxi_gguf_name(ld->g), fxi_show_text(t->name).s);
     }
     return FX_OK;
 }
@@ -98,13 +98,6 @@ static uint64_t rest_bytes(const fxi_loader *ld)
     return more + more / 32;
 }
 
-static fx_status take_weights(fxi_loader *ld, size_t size_bytes, void **out, fx_error *err)
-{
-    *out = nothing;
-    return ld->is_dry ? FX_OK
-                      : ld->m->dev->ops->take(ld->m->dev, size_bytes, rest_bytes(ld), out, err);
-}
-
 // n matrices of the shape of m and the type of t
 static fx_status take_linears(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi_part_of *m,
                               fxi_linear *w, int n, fx_error *err)
@@ -121,7 +114,7 @@ static fx_status take_linears(fxi_loader *ld, const fxi_gguf_tensor *t, const fx
 fx_status fxi_load_zeros(fxi_loader *ld, size_t size_bytes, void **out, fx_error *err)
 {
     *out = fxi_arena_take(&ld->m->mem, size_bytes, 0);
-    if (!*out) return fxi_fail(err, FX_ENOMEM, "%s: no memory for weights", fxi_gguf_name(ld->g));
+    if (!*out) return fxi_fail_memory(err);
     memset(*out, 0, size_bytes);
     return FX_OK;
 }
@@ -132,7 +125,7 @@ static fx_status reserve_rows(fxi_loader *ld, size_t size_bytes, fx_error *err)
     free(ld->rows);
     ld->rows_bytes = 0;
     ld->rows = malloc(size_bytes);
-    if (!ld->rows) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(ld->g));
+    if (!ld->rows) return fxi_fail_memory(err);
     ld->rows_bytes = size_bytes;
     return FX_OK;
 }
@@ -293,12 +286,15 @@ fx_status fxi_read_vector(fxi_loader *ld, const fxi_part_of *m, const float **ou
 fx_status fxi_load_vector(fxi_loader *ld, const fxi_part_of *m, float **out, fx_error *err)
 {
     const size_t n_bytes = (size_t)m->n_out * (size_t)(m->n_slice ? m->n_slice : 1) * sizeof **out;
+    fxi_device *dev = ld->m->dev;
     const float *v;
-    void *data;
+    void *data = nothing;
     *out = NULL;
     FX_TRY(fxi_read_vector(ld, m, &v, err));
-    FX_TRY(take_weights(ld, n_bytes, &data, err));
-    if (!ld->is_dry) FX_TRY(ld->m->dev->ops->upload(ld->m->dev, data, v, n_bytes, err));
+    if (!ld->is_dry) {
+        FX_TRY(dev->ops->take(dev, n_bytes, rest_bytes(ld), &data, err));
+        FX_TRY(dev->ops->upload(dev, data, v, n_bytes, err));
+    }
     *out = data;
     return FX_OK;
 }

@@ -264,6 +264,5 @@ uint64_t fxi_tenant_client(const fxi_tenant *t, const fxi_address *from, fxi_sec
 // Neither salt nor scope contains '/', so the first two of them end salt and scope.
 bool fxi_tenant_domain(fxi_buf *b, const fxi_tenant *t, const char *scope, const char *cache_salt)
 {
-    return fxi_buf_str(b, t->salt) && fxi_buf_str(b, "/") && fxi_buf_str(b, scope) &&
-           fxi_buf_str(b, "/") && fxi_buf_str(b, cache_salt ? cache_salt : "");
+    return fxi_buf_fmt(b, "%s/%s/%s", t->salt, scope, cache_salt ? cache_salt : "");
 }

@@ -13,16 +13,10 @@
 
 #define MAX_DROPPED 4 // times max_body_bytes: bytes of a refused body that are read
 
-// Refuses without reading the body; the connection closes.
-static bool refuse_at_once(fxi_http_job *job)
-{
-    job->at_once = true;
-    return false;
-}
-
 // ---- the connection, names and pages ----------------------------------------------------------
 
-// The place of the connection, and the names by which it came.
+// The place of the connection, and the names by which it came. What fails here is refused without
+// its body.
 static bool check_sender(fxi_http_job *job)
 {
     const int status = job->conn->place.refused;
@@ -44,7 +38,8 @@ static bool check_sender(fxi_http_job *job)
                       FXI_UTF8_HEAD(origin, 100));
     else
         job->origin = origin;
-    return !job->early.status || refuse_at_once(job);
+    job->at_once = job->early.status != 0;
+    return !job->at_once;
 }
 
 // ---- keys -------------------------------------------------------------------------------------
@@ -188,7 +183,8 @@ bool fxi_admission_check(fxi_http_job *job, const fxi_http_error *err)
     job->is_head = h->method && !strcmp(h->method, "HEAD");
     if (err->status) {
         job->early = *err;
-        return refuse_at_once(job);
+        job->at_once = true;
+        return false;
     }
     const bool is_admitted = check_head(job) && check_body(job);
     fxi_account_begin(job);

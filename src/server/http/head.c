@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/text/str.h" // defines: fxi_hex_digit, fxi_list_has
+#include "base/text/str.h" // defines: fxi_hex_digit, fxi_list_has, fxi_str_is_plain
 
 #define MAX_EXTRA (16u << 10) // bytes of a body's extensions, trailers and leading zeros
 
@@ -16,14 +16,7 @@ static bool refuse_head(fxi_http_error *err, const char *why)
 
 static bool is_token(const char *p, size_t n)
 {
-    static const char marks[] = "!#$%&'*+-.^_`|~";
-    for (size_t i = 0; i < n; i++) {
-        const char c = p[i];
-        const bool is_alnum =
-            (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!is_alnum && (!c || !strchr(marks, c))) return false;
-    }
-    return n > 0;
+    return n > 0 && fxi_str_is_plain((fxi_str){p, n}, "!#$%&'*+-.^_`|~");
 }
 
 // Whether there is no byte below `least` but tabs, and no DEL.

@@ -343,9 +343,8 @@ bool fxi_jobs_list(fxi_server *srv, fxi_buf *b)
                             : !use.n_prompt    ? "queued"
                             : !use.n_generated ? "prefill"
                                                : "decode";
-        ok = fxi_buf_str(b, j == srv->jobs ? "{\"id\":" : ",{\"id\":") &&
-             fxi_json_cstr(b, j->reply.id) && fxi_buf_str(b, ",\"request_id\":") &&
-             fxi_json_cstr(b, j->request_id) &&
+        ok = fxi_json_fmt(b, "%s{'id':%q,'request_id':%q", j == srv->jobs ? "" : ",", j->reply.id,
+                          j->request_id) &&
              fxi_buf_fmt(b,
                          ",\"path\":\"%s\",\"tenant\":\"%s\",\"state\":\"%s\",\"age_s\":%.3f,"
                          "\"choices\":%d,\"prompt_tokens\":%d,\"completion_tokens\":%d}",

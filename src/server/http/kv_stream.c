@@ -9,7 +9,6 @@
 // The engine is told what a text takes, and takes its next snapshot so much later. So all
 // subscribers together take a bounded share of the time, and get at most MAX_BYTES_PER_S each.
 #include "base/system/clock.h" // defines: fxi_thread_cpu_ns, fxi_now_s
-#include "server/endpoint/endpoint.h"
 #include "server/http/http.h"
 
 #include <math.h>

@@ -9,7 +9,6 @@
 
 #include "base/system/clock.h" // defines: fxi_now_s
 #include "server/http/http.h"
-#include "server/reply/api_reply.h"
 
 #define FRAME_BYTES 24 // around a chunk: its size, three ends of lines, and the end of the body
 
@@ -32,7 +31,7 @@ static void begin_head(fxi_http_job *job, int status, const char *type)
 {
     fxi_conn *c = job->conn;
     fxi_loop *l = &c->srv->loop;
-    const int retry_s = status < 400 ? 0 : fxi_http_retry_after(status);
+    const fxi_http_status *s = fxi_http_status_of(status);
     const double now_s = fxi_now_s();
     if (l->date_s < 0 || now_s - l->date_s >= 1) {
         struct tm tm;
@@ -42,10 +41,10 @@ static void begin_head(fxi_http_job *job, int status, const char *type)
     }
     job->status = status;
     c->is_answered = true;
-    add_text(c, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, fxi_http_reason(status), l->date);
+    add_text(c, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, s->reason, l->date);
     if (type) add_text(c, "Content-Type: %s\r\n", type);
     add_text(c, "X-Request-Id: %s\r\n", job->request_id);
-    if (retry_s) add_text(c, "Retry-After: %d\r\n", retry_s);
+    if (s->retry_after_s) add_text(c, "Retry-After: %d\r\n", s->retry_after_s);
     if (status == 401) add_text(c, "WWW-Authenticate: Bearer\r\n");
     if (job->allow[0]) add_text(c, "Allow: %s\r\n", job->allow);
     if (job->origin) // lets its pages read the answer; caches must keep answers to others apart
@@ -71,16 +70,15 @@ static void end_head(fxi_http_job *job, const char *body, size_t n_body)
 void fxi_respond_bare(fxi_conn *c, int status, const char *code, const char *message)
 {
     char body[256];
-    const int retry_s = fxi_http_retry_after(status);
+    const fxi_http_status *s = fxi_http_status_of(status);
     const int n =
         snprintf(body, sizeof body,
                  "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":\"%s\"}}",
-                 message, fxi_http_error_type(status), code);
+                 message, s->type, code);
     c->is_answered = c->must_close = true;
     c->is_stream = false;
-    add_text(c, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n", status,
-             fxi_http_reason(status));
-    if (retry_s) add_text(c, "Retry-After: %d\r\n", retry_s);
+    add_text(c, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n", status, s->reason);
+    if (s->retry_after_s) add_text(c, "Retry-After: %d\r\n", s->retry_after_s);
     add_text(c, "Connection: close\r\nContent-Length: %d\r\n\r\n%s", n, body);
 }
 
@@ -100,7 +98,7 @@ void fxi_respond_error(fxi_http_job *job, const fxi_http_error *e)
     fxi_buf b = {0};
     const bool other =
         job->route && !strncmp(job->route->path, FXI_MESSAGES_PATH, sizeof FXI_MESSAGES_PATH - 1);
-    const int status = other ? fxi_messages_error_status(e->status) : e->status;
+    const int status = other ? fxi_http_status_of(e->status)->anthropic_status : e->status;
     job->code = e->code;
     if (!(other ? fxi_messages_error_body(&b, e, job->request_id) : fxi_http_error_body(&b, e))) {
         fxi_buf_free(&b);

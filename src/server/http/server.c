@@ -9,7 +9,6 @@
 //   5. the engine drops its last references by itself.
 #include "server/server.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,6 @@
 #include "flexinfer/snapshot.h"
 #include "server/http/http.h"
 #include "server/log/log.h" // defines: fxi_level
-#include "server/request/api_request.h"
 
 #define MAX_CHOICE    1024
 #define GRAMMAR_SHARE 4   // grammars may hold a quarter of the quota
@@ -226,14 +224,6 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     fxi_spans_watch(srv->spans, eng);
     fx_set_grammar_memory(eng, srv->opt.max_queue_bytes / GRAMMAR_SHARE);
     srv->eng = eng; // publishes the rest
-}
-
-fx_status fxi_server_start(fx_engine *eng, const fxi_server_options *opt, fxi_server **out,
-                           fx_error *err)
-{
-    FX_TRY(fxi_server_open(opt, out, err));
-    fxi_server_serve(*out, eng);
-    return FX_OK;
 }
 
 int fxi_server_port(const fxi_server *srv)

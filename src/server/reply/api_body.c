@@ -13,7 +13,6 @@
 // text, or whose text is held back, wait in the choice for the next chunk.
 //
 // All chunks of a stream start alike; that start is written once, into the reply's `head`.
-#include "base/json/json.h"
 #include "base/text/base64.h"
 #include "server/reply/api_reply.h"
 
@@ -39,20 +38,6 @@ static bool add_chunk_usage(fxi_reply *r)
     return !r->spec.include_usage || fxi_json_fmt(&r->out, ",'usage':null");
 }
 
-static bool add_chunk_probs(fxi_reply *r, const fxi_probs *p)
-{
-    if (!p || fxi_probs_are_empty(p)) return fxi_json_fmt(&r->out, ",'logprobs':null,");
-    return fxi_json_fmt(&r->out, ",'logprobs':") && fxi_probs_write(&r->out, r, p, NULL) &&
-           fxi_buf_str(&r->out, ",");
-}
-
-// The prompt's ids come once per choice; of completions inside of it.
-static bool add_prompt_ids(fxi_reply *r, int k, bool here)
-{
-    return !r->spec.return_ids || !here ||
-           fxi_list_write(&r->out, "prompt_token_ids", &r->prompt[k / r->spec.n_per_prompt].ids);
-}
-
 // A chunk of one choice: what it says stands between these two. probs, ids: NULL: none.
 static bool begin_choice_chunk(fxi_reply *r, int k)
 {
@@ -64,15 +49,20 @@ static bool end_choice_chunk(fxi_reply *r, int k, const fxi_probs *probs, const 
 {
     fxi_buf *b = &r->out;
     fxi_choice *c = &r->choice[k];
-    const bool is_chat = r->spec.api == FXI_API_CHAT, is_first = !c->begun;
+    const bool is_chat = r->spec.api == FXI_API_CHAT;
+    // The prompt's ids come once for each choice; of completions inside of it.
+    const fxi_buf *prompt_ids = &r->prompt[k / r->spec.n_per_prompt].ids;
+    const char *back = c->begun || !r->spec.return_ids ? "}]"
+                       : is_chat                       ? "}],'prompt_token_ids':[%b]"
+                                                       : ",'prompt_token_ids':[%b]}]";
     c->begun = true;
-    return add_chunk_probs(r, probs) &&
-           (finish == FX_FINISH_NONE ? fxi_json_fmt(b, "'finish_reason':null")
+    return fxi_json_fmt(b, ",'logprobs':") &&
+           fxi_probs_write(b, r, probs && probs->list[FXI_PROBS_TOKEN].n ? probs : NULL, NULL) &&
+           (finish == FX_FINISH_NONE ? fxi_json_fmt(b, ",'finish_reason':null")
                                      : fxi_finish_add(b, r, c, finish)) &&
-           (!r->spec.return_ids || !ids || fxi_list_write(b, "token_ids", ids)) &&
-           add_prompt_ids(r, k, is_first && !is_chat) && fxi_buf_str(b, "}]") &&
-           add_prompt_ids(r, k, is_first && is_chat) && add_chunk_usage(r) &&
-           fxi_timings_add(b, r) && fxi_buf_str(b, "}\n\n");
+           (!r->spec.return_ids || !ids || fxi_json_fmt(b, ",'token_ids':[%b]", ids)) &&
+           fxi_json_fmt(b, back, prompt_ids) && add_chunk_usage(r) && fxi_timings_add(b, r) &&
+           fxi_buf_str(b, "}\n\n");
 }
 
 // The same with the logprobs and ids that wait in the choice.
@@ -162,7 +152,6 @@ static bool stream_error(fxi_reply *r, const fxi_http_error *e)
 const fxi_writer fxi_stream_writer = {.ping = ": ping\n\n",
                                       .head = stream_head,
                                       .begin = stream_begin,
-                                      .text = stream_text,
                                       .content = stream_content,
                                       .finish = stream_finish,
                                       .end = stream_end,
@@ -228,8 +217,9 @@ static bool add_choice_text(fxi_buf *b, const fxi_choice *c, const fxi_prompt_pa
 // Of completions they are members of each choice, of a chat members of the body.
 static bool add_of_prompt(fxi_buf *b, const fxi_reply *r, const fxi_prompt_part *prompt)
 {
-    return (!r->spec.prompt_logprobs || fxi_list_write(b, "prompt_logprobs", &prompt->logprobs)) &&
-           (!r->spec.return_ids || fxi_list_write(b, "prompt_token_ids", &prompt->ids));
+    return (!r->spec.prompt_logprobs ||
+            fxi_json_fmt(b, ",'prompt_logprobs':[%b]", &prompt->logprobs)) &&
+           (!r->spec.return_ids || fxi_json_fmt(b, ",'prompt_token_ids':[%b]", &prompt->ids));
 }
 
 static bool add_choice(fxi_buf *b, const fxi_reply *r, int k)
@@ -245,8 +235,8 @@ static bool add_choice(fxi_buf *b, const fxi_reply *r, int k)
            fxi_json_fmt(b, ",'logprobs':") &&
            (r->spec.logprobs ? fxi_probs_write(b, r, &prompt->probs, &c->probs)
                              : fxi_buf_str(b, "null")) &&
-           fxi_buf_str(b, ",") && fxi_finish_add(b, r, c, c->finish) &&
-           (!r->spec.return_ids || fxi_list_write(b, "token_ids", &c->ids)) &&
+           fxi_finish_add(b, r, c, c->finish) &&
+           (!r->spec.return_ids || fxi_json_fmt(b, ",'token_ids':[%b]", &c->ids)) &&
            (is_chat || add_of_prompt(b, r, prompt)) && fxi_buf_str(b, "}");
 }
 

@@ -1,6 +1,5 @@
 // api_content.c - a choice's text, parsed as it comes (output_parser.h): what a stream emits at
 // once, a whole reply keeps in parts.
-#include "base/json/json.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,7 @@ static fxi_output_spec answer_spec(const fxi_reply *r)
 bool fxi_content_init(fxi_reply *r, fxi_choice *c)
 {
     const fxi_output_spec spec = answer_spec(r);
-    if (!spec.calls && !spec.reasoning && !r->writer->keeps) return true;
+    if (!spec.calls && !spec.reasoning && !r->writer->open_item) return true;
     c->answer = fxi_output_parser_new(&spec);
     return c->answer != NULL;
 }
@@ -89,6 +88,29 @@ static bool keep_event(fxi_reply *r, int k, const fxi_output_event *ev)
     }
 }
 
+// ---- items --------------------------------------------------------------------------------------
+
+bool fxi_content_close(fxi_reply *r, const char *status)
+{
+    const bool was_open = r->item_open;
+    r->item_open = false;
+    return !was_open || r->writer->close_item(r, r->n_item - 1, status);
+}
+
+static bool write_item(fxi_reply *r, int k, const fxi_output_event *ev)
+{
+    const size_t i = r->choice[k].n_content - 1;
+    if (ev->kind == FXI_OUTPUT_DONE || ev->kind == FXI_OUTPUT_BROKEN)
+        return fxi_content_close(r, "completed");
+    if (i == r->n_item) {
+        if (!fxi_content_close(r, "completed")) return false;
+        r->n_item = i + 1;
+        r->item_open = true;
+        if (!r->writer->open_item(r, i)) return false;
+    }
+    return ev->kind == FXI_OUTPUT_CALL || r->writer->delta(r, i, ev);
+}
+
 // What has been streamed of the call stays a part, and its rest becomes another one.
 static bool break_streamed(fxi_reply *r, int k, const fxi_output_event *ev)
 {
@@ -96,8 +118,8 @@ static bool break_streamed(fxi_reply *r, int k, const fxi_output_event *ev)
     const fxi_output_event rest = {
         .kind = FXI_OUTPUT_TEXT, .p = ev->p + ev->n_emitted, .n = ev->n - ev->n_emitted};
     c->content[c->n_content - 1].is_broken = true;
-    return r->writer->content(r, k, ev) &&
-           (!rest.n || (keep_content_text(c, &rest) && r->writer->content(r, k, &rest)));
+    return write_item(r, k, ev) &&
+           (!rest.n || (keep_content_text(c, &rest) && write_item(r, k, &rest)));
 }
 
 // ---- events -------------------------------------------------------------------------------------
@@ -120,10 +142,9 @@ static bool on_answer(void *ud, const fxi_output_event *ev)
     if (fxi_content_is_full(l->r, l->k)) return true;
     c->n_done += ev->kind == FXI_OUTPUT_DONE;
     if (!l->r->spec.stream) return keep_event(l->r, l->k, ev);
-    if (!l->r->writer->keeps) return l->r->writer->content(l->r, l->k, ev);
-    return ev->kind == FXI_OUTPUT_BROKEN
-               ? break_streamed(l->r, l->k, ev)
-               : keep_event(l->r, l->k, ev) && l->r->writer->content(l->r, l->k, ev);
+    if (l->r->writer->content) return l->r->writer->content(l->r, l->k, ev);
+    return ev->kind == FXI_OUTPUT_BROKEN ? break_streamed(l->r, l->k, ev)
+                                         : keep_event(l->r, l->k, ev) && write_item(l->r, l->k, ev);
 }
 
 bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev)

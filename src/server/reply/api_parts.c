@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json/json.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_check
 #include "server/reply/api_reply.h"
 
@@ -78,7 +77,7 @@ bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_fini
         [FX_FINISH_LENGTH] = "length",
     };
     const char *word = f == FX_FINISH_STOP && c->n_done ? "tool_calls" : words[f];
-    return fxi_json_fmt(b, "'finish_reason':%q", word) &&
+    return fxi_json_fmt(b, ",'finish_reason':%q", word) &&
            ((r->spec.stream && !c->stop_reason) ||
             fxi_json_fmt(b, ",'stop_reason':%v", c->stop_reason));
 }
@@ -86,11 +85,6 @@ bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_fini
 bool fxi_list_add_int(fxi_buf *list, int64_t v)
 {
     return fxi_buf_fmt(list, "%s%lld", list->n ? "," : "", (long long)v);
-}
-
-bool fxi_list_write(fxi_buf *b, const char *name, const fxi_buf *list)
-{
-    return fxi_json_fmt(b, ",%q:[%b]", name, list);
 }
 
 // ---- names --------------------------------------------------------------------------------------
@@ -117,12 +111,6 @@ static fxi_str name_token(const fxi_reply *r, int32_t id, char room[NAME_BYTES])
     return (fxi_str){room, n};
 }
 
-static bool add_name(fxi_buf *b, const fxi_reply *r, int32_t id)
-{
-    char room[NAME_BYTES];
-    return fxi_json_fmt(b, "%t", name_token(r, id, room));
-}
-
 static bool add_comma(fxi_buf *list)
 {
     return !list->n || fxi_buf_str(list, ",");
@@ -144,24 +132,25 @@ static bool is_named(const fxi_reply *r, int32_t chosen, const fx_token_prob *p,
 
 static bool add_likeliest(fxi_buf *b, const fxi_reply *r, int32_t chosen, const fx_token_prob *p)
 {
-    bool ok =
-        fxi_buf_str(b, "{") && add_name(b, r, chosen) && fxi_json_fmt(b, ":%f", (double)p->logprob);
+    char room[NAME_BYTES];
+    bool ok = fxi_json_fmt(b, "{%t:%f", name_token(r, chosen, room), (double)p->logprob);
     for (int i = 0; ok && i < p->n_top && i < r->spec.n_top; i++)
         if (!is_named(r, chosen, p, i))
-            ok = fxi_buf_str(b, ",") && add_name(b, r, p->top[i].token) &&
-                 fxi_json_fmt(b, ":%f", (double)p->top[i].logprob);
+            ok = fxi_json_fmt(b, ",%t:%f", name_token(r, p->top[i].token, room),
+                              (double)p->top[i].logprob);
     return ok && fxi_buf_str(b, "}");
 }
 
 static bool add_to_lists(const fxi_reply *r, fxi_probs *p, int32_t token, const fx_token_prob *prob,
                          size_t at)
 {
+    char room[NAME_BYTES];
+    const char *comma = p->list[FXI_PROBS_TOKEN].n ? "," : "";
     fxi_buf *const value = &p->list[FXI_PROBS_VALUE], *const top = &p->list[FXI_PROBS_TOP];
-    return add_comma(&p->list[FXI_PROBS_TOKEN]) && add_name(&p->list[FXI_PROBS_TOKEN], r, token) &&
-           add_comma(value) &&
-           (prob ? fxi_json_float(value, prob->logprob) : fxi_buf_str(value, "null")) &&
-           add_comma(top) &&
-           (prob ? add_likeliest(top, r, token, prob) : fxi_buf_str(top, "null")) &&
+    return fxi_json_fmt(&p->list[FXI_PROBS_TOKEN], "%s%t", comma, name_token(r, token, room)) &&
+           fxi_json_fmt(value, prob ? "%s%f" : "%snull", comma, prob ? prob->logprob : 0.0) &&
+           fxi_json_fmt(top, prob ? "%s" : "%snull", comma) &&
+           (!prob || add_likeliest(top, r, token, prob)) &&
            fxi_list_add_int(&p->list[FXI_PROBS_OFFSET], (int64_t)at);
 }
 
@@ -171,9 +160,10 @@ static bool add_to_lists(const fxi_reply *r, fxi_probs *p, int32_t token, const 
 static bool open_object(fxi_buf *b, const fxi_reply *r, int32_t token, float logprob)
 {
     size_t n;
+    char room[NAME_BYTES];
     const char *s = fx_token_text(r->eng, token, &n);
-    bool ok = fxi_json_fmt(b, "{'token':") && add_name(b, r, token) &&
-              fxi_json_fmt(b, ",'logprob':%f,'bytes':[", (double)logprob);
+    bool ok = fxi_json_fmt(b, "{'token':%t,'logprob':%f,'bytes':[", name_token(r, token, room),
+                           (double)logprob);
     for (size_t i = 0; ok && i < n; i++)
         ok = fxi_json_fmt(b, i ? ",%d" : "%d", (unsigned char)s[i]);
     return ok && fxi_buf_str(b, "]");
@@ -203,6 +193,7 @@ bool fxi_probs_write(fxi_buf *b, const fxi_reply *r, const fxi_probs *first,
 {
     static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
     const bool is_chat = r->spec.api == FXI_API_CHAT;
+    if (!first && !second) return fxi_buf_str(b, "null");
     bool ok = fxi_buf_str(b, "{");
     for (int i = 0; ok && i < (is_chat ? 1 : FXI_N_PROBS); i++) {
         const fxi_buf none = {0}, *x = first ? &first->list[i] : &none,
@@ -211,11 +202,6 @@ bool fxi_probs_write(fxi_buf *b, const fxi_reply *r, const fxi_probs *first,
                           x->n && y->n ? "," : "", y);
     }
     return ok && fxi_json_fmt(b, is_chat ? ",'refusal':null}" : "}");
-}
-
-bool fxi_probs_are_empty(const fxi_probs *p)
-{
-    return !p->list[FXI_PROBS_TOKEN].n;
 }
 
 size_t fxi_probs_bytes(const fxi_probs *p)
@@ -239,9 +225,9 @@ void fxi_probs_free(fxi_probs *p)
 
 static bool add_ranked(fxi_buf *b, const fxi_reply *r, int32_t token, float logprob, int rank)
 {
-    return fxi_json_fmt(b, "'%d':{'logprob':%f,'rank':%d,'decoded_token':", (int)token,
-                        (double)logprob, rank) &&
-           add_name(b, r, token) && fxi_buf_str(b, "}");
+    char room[NAME_BYTES];
+    return fxi_json_fmt(b, "'%d':{'logprob':%f,'rank':%d,'decoded_token':%t}", (int)token,
+                        (double)logprob, rank, name_token(r, token, room));
 }
 
 bool fxi_prompt_probs_add(const fxi_reply *r, fxi_buf *list, int32_t token,

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json/json.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_count
 
 #define KEPT_BYTES (64u << 10) // of memory for text that a stream keeps when all has been taken
@@ -218,14 +217,6 @@ static bool add_token(fxi_reply *r, int k, const fx_event *ev)
            fxi_probs_add(r, &c->probs, ev->token, ev->prob, (size_t)(p->n_char + ev->text_at));
 }
 
-static bool add_choice_bytes(fxi_reply *r, int k, const fx_event *ev)
-{
-    fxi_choice *c = &r->choice[k];
-    if (c->answer) return fxi_content_event(r, k, ev);
-    return r->spec.stream ? r->writer->text(r, k, ev->text, ev->text_bytes)
-                          : fxi_buf_add(&c->text, ev->text, ev->text_bytes);
-}
-
 static bool add_event(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
@@ -235,7 +226,11 @@ static bool add_event(fxi_reply *r, int k, const fx_event *ev)
         !fxi_buf_add(&c->text, ev->embedding, (size_t)ev->n_embd * sizeof *ev->embedding))
         return false;
     if (r->spec.stream && !r->writer->begin(r, k)) return false;
-    if (!add_choice_bytes(r, k, ev)) return false;
+    const fxi_output_event text = {.kind = FXI_OUTPUT_TEXT, .p = ev->text, .n = ev->text_bytes};
+    if (!(c->answer        ? fxi_content_event(r, k, ev)
+          : r->spec.stream ? r->writer->content(r, k, &text)
+                           : fxi_buf_add(&c->text, ev->text, ev->text_bytes)))
+        return false;
     if (ev->finish == FX_FINISH_NONE) return true;
     if (r->spec.stream && !r->writer->finish(r, k, ev->finish)) return false;
     c->finish = ev->finish;

@@ -179,12 +179,15 @@ bool fxi_reply_has_news(const fxi_reply *r);
 
 // How an API streams. Chats and completions: api_body.c.
 typedef struct fxi_writer {
-    bool keeps;                         // what has been emitted is kept in parts, too
     const char *ping;                   // for a stream that has nothing else to send
     bool (*head)(fxi_reply *r);         // before anything else; NULL, like `end`: nothing
     bool (*begin)(fxi_reply *r, int k); // an event of choice k has come
-    bool (*text)(fxi_reply *r, int k, const char *text, size_t n_bytes); // if it has no `answer`
     bool (*content)(fxi_reply *r, int k, const fxi_output_event *ev);
+    // Of dialects in place of `content`: what has been emitted is kept in parts, which are items.
+    // One is open at a time; `status` is that with which it ends.
+    bool (*open_item)(fxi_reply *r, size_t i);
+    bool (*delta)(fxi_reply *r, size_t i, const fxi_output_event *ev);
+    bool (*close_item)(fxi_reply *r, size_t i, const char *status);
     bool (*finish)(fxi_reply *r, int k, fx_finish finish);
     bool (*end)(fxi_reply *r); // all choices have ended
     bool (*error)(fxi_reply *r, const fxi_http_error *e);
@@ -204,10 +207,9 @@ size_t fxi_whole_bytes(const fxi_reply *r);
 // before it.
 bool fxi_probs_add(const fxi_reply *r, fxi_probs *p, int32_t token, const fx_token_prob *prob,
                    size_t at);
-// The whole value of "logprobs": first, then second; each may be NULL.
+// The whole value of "logprobs": first, then second; each may be NULL, both: null.
 bool fxi_probs_write(fxi_buf *b, const fxi_reply *r, const fxi_probs *first,
                      const fxi_probs *second);
-bool fxi_probs_are_empty(const fxi_probs *p);
 size_t fxi_probs_bytes(const fxi_probs *p); // of memory
 void fxi_probs_clear(fxi_probs *p);
 void fxi_probs_free(fxi_probs *p);
@@ -222,6 +224,8 @@ bool fxi_content_init(fxi_reply *r, fxi_choice *c); // c->answer, if the reply w
 bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok);
 // The text of an event, and its end if there is one, for choice k with an `answer`.
 bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev);
+// Closes the item that is open, if there is one.
+bool fxi_content_close(fxi_reply *r, const char *status);
 // Whether choice k has all that the request wants of it: nothing more is emitted of it.
 bool fxi_content_is_full(const fxi_reply *r, int k);
 size_t fxi_content_bytes(const fxi_choice *c); // of memory
@@ -249,11 +253,10 @@ fxi_usage fxi_usage_of(const fxi_reply *r);
 bool fxi_usage_add(fxi_buf *b, const fxi_reply *r); // {"prompt_tokens":..}
 // ,"timings":{..} as llama.cpp's server has it, where the request wants it.
 bool fxi_timings_add(fxi_buf *b, const fxi_reply *r);
-// "finish_reason":..,"stop_reason":.. of a choice that ended with f. Streams leave out a
+// ,"finish_reason":..,"stop_reason":.. of a choice that ended with f. Streams leave out a
 // stop_reason that is null.
 bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_finish f);
-bool fxi_list_add_int(fxi_buf *list, int64_t v);                        // a member of a JSON list
-bool fxi_list_write(fxi_buf *b, const char *name, const fxi_buf *list); // ,"name":[..]
+bool fxi_list_add_int(fxi_buf *list, int64_t v); // a member of a JSON list
 
 // ---- responses_out.c, messages_out.c -----------------------------------------------------------
 
@@ -265,8 +268,7 @@ extern const fxi_writer fxi_responses_writer, fxi_messages_writer;
 // False: out of memory.
 bool fxi_responses_whole(fxi_buf *b, const fxi_reply *r);
 bool fxi_messages_whole(fxi_buf *b, const fxi_reply *r);
-// An error in Anthropic's form: its body, and the status that stands for e->status there.
+// The body of an error in Anthropic's form.
 bool fxi_messages_error_body(fxi_buf *b, const fxi_http_error *e, const char *request_id);
-int fxi_messages_error_status(int status);
 
 #endif

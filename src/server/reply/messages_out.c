@@ -2,9 +2,6 @@
 //
 //   message_start, per block: content_block_start, _delta .., _stop, then message_delta with the
 //   reason of the end and the usage, message_stop. While nothing comes: ping. Errors: error.
-#include <string.h>
-
-#include "base/json/json.h"
 #include "server/reply/api_reply.h"
 
 static bool add_message_block(fxi_buf *b, const fxi_content_part *p, bool whole)
@@ -61,39 +58,10 @@ bool fxi_messages_whole(fxi_buf *b, const fxi_reply *r)
 
 // ---- errors -------------------------------------------------------------------------------------
 
-static const struct error_row {
-    int status, there;
-    const char *type;
-} error_rows[] = {
-    {400, 400, "invalid_request_error"},
-    {401, 401, "authentication_error"},
-    {403, 403, "permission_error"},
-    {404, 404, "not_found_error"},
-    {413, 413, "request_too_large"},
-    {429, 429, "rate_limit_error"},
-    {500, 500, "api_error"},
-    {501, 501, "not_supported_error"},
-    {503, 529, "overloaded_error"},
-    {0, 0, "invalid_request_error"}, // last: all others
-};
-
-static const struct error_row *find_error(int status)
-{
-    const struct error_row *row = error_rows;
-    while (row->status && row->status != status) row++;
-    return row;
-}
-
-int fxi_messages_error_status(int status)
-{
-    const struct error_row *row = find_error(status);
-    return row->status ? row->there : status;
-}
-
 bool fxi_messages_error_body(fxi_buf *b, const fxi_http_error *e, const char *request_id)
 {
     return fxi_json_fmt(b, "{'type':'error','error':{'type':%q,'message':%q},'request_id':%q}",
-                        find_error(e->status)->type, e->message, request_id);
+                        fxi_http_status_of(e->status)->anthropic, e->message, request_id);
 }
 
 // ---- events -------------------------------------------------------------------------------------
@@ -117,18 +85,15 @@ static bool begin_message_stream(fxi_reply *r, int k)
            add_whole_message(&r->out, r, false) && end_event(r);
 }
 
-static bool close_block(fxi_reply *r)
+static bool close_block(fxi_reply *r, size_t i, const char *status)
 {
-    if (!r->item_open) return true;
-    r->item_open = false;
-    return begin_event(r, "content_block_stop") &&
-           fxi_json_fmt(&r->out, ",'index':%z", r->n_item - 1) && end_event(r);
+    (void)status;
+    return begin_event(r, "content_block_stop") && fxi_json_fmt(&r->out, ",'index':%z", i) &&
+           end_event(r);
 }
 
 static bool open_block(fxi_reply *r, size_t i)
 {
-    r->n_item = i + 1;
-    r->item_open = true;
     return begin_event(r, "content_block_start") &&
            fxi_json_fmt(&r->out, ",'index':%z,'content_block':", i) &&
            add_message_block(&r->out, &r->choice[0].content[i], false) && end_event(r);
@@ -147,18 +112,10 @@ static bool add_delta(fxi_reply *r, size_t i, const fxi_output_event *ev)
            end_event(r);
 }
 
-static bool write_content(fxi_reply *r, int k, const fxi_output_event *ev)
-{
-    const size_t i = r->choice[k].n_content - 1;
-    if (ev->kind == FXI_OUTPUT_DONE || ev->kind == FXI_OUTPUT_BROKEN) return close_block(r);
-    if (i == r->n_item && (!close_block(r) || !open_block(r, i))) return false;
-    return ev->kind == FXI_OUTPUT_CALL || add_delta(r, i, ev);
-}
-
 static bool write_finish(fxi_reply *r, int k, fx_finish finish)
 {
     (void)k;
-    return close_block(r) && begin_event(r, "message_delta") &&
+    return fxi_content_close(r, NULL) && begin_event(r, "message_delta") &&
            fxi_json_fmt(&r->out, ",'delta':{") && add_stop(&r->out, r, finish) &&
            fxi_buf_str(&r->out, "}") && add_message_usage(&r->out, r) && end_event(r) &&
            begin_event(r, "message_stop") && end_event(r);
@@ -170,9 +127,10 @@ static bool write_error(fxi_reply *r, const fxi_http_error *e)
            fxi_messages_error_body(&r->out, e, r->id) && fxi_buf_str(&r->out, "\n\n");
 }
 
-const fxi_writer fxi_messages_writer = {.keeps = true,
-                                        .ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+const fxi_writer fxi_messages_writer = {.ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
                                         .begin = begin_message_stream,
-                                        .content = write_content,
+                                        .open_item = open_block,
+                                        .delta = add_delta,
+                                        .close_item = close_block,
                                         .finish = write_finish,
                                         .error = write_error};

@@ -8,7 +8,6 @@
 // Each event has its type, also in its `event:` line, and a sequence number.
 #include <string.h>
 
-#include "base/json/json.h"
 #include "base/number/rng.h"
 #include "server/reply/api_reply.h"
 
@@ -89,7 +88,7 @@ static bool add_output(fxi_buf *b, const fxi_reply *r, const char *status)
     return ok && fxi_buf_str(b, "]");
 }
 
-static bool add_response(fxi_buf *b, const fxi_reply *r)
+bool fxi_responses_whole(fxi_buf *b, const fxi_reply *r)
 {
     const char *status = response_status(r);
     const bool over = strcmp(status, "in_progress") != 0, is_cut = !strcmp(status, "incomplete");
@@ -110,11 +109,6 @@ static bool add_response(fxi_buf *b, const fxi_reply *r)
            (over ? add_response_usage(b, r) : fxi_buf_str(b, "null")) && fxi_buf_str(b, "}");
 }
 
-bool fxi_responses_whole(fxi_buf *b, const fxi_reply *r)
-{
-    return add_response(b, r);
-}
-
 // ---- events -------------------------------------------------------------------------------------
 
 static bool begin_event(fxi_reply *r, const char *type)
@@ -132,7 +126,7 @@ static bool end_event(fxi_reply *r)
 static bool add_response_event(fxi_reply *r, const char *type)
 {
     return begin_event(r, type) && fxi_json_fmt(&r->out, ",'response':") &&
-           add_response(&r->out, r) && end_event(r);
+           fxi_responses_whole(&r->out, r) && end_event(r);
 }
 
 static bool add_item_event(fxi_reply *r, const char *type, size_t i, const char *status)
@@ -169,8 +163,6 @@ static bool add_part_event(fxi_reply *r, const char *type, size_t i, bool whole)
 
 static bool open_item(fxi_reply *r, size_t i)
 {
-    r->n_item = i + 1;
-    r->item_open = true;
     return add_item_event(r, "response.output_item.added", i, "in_progress") &&
            add_part_event(r, "response.content_part.added", i, false);
 }
@@ -185,11 +177,8 @@ static bool add_text_done(fxi_reply *r, size_t i)
            end_inner(r, i, w->text, (fxi_str){p->text.p, p->text.n});
 }
 
-static bool close_item(fxi_reply *r, const char *status)
+static bool close_item(fxi_reply *r, size_t i, const char *status)
 {
-    const size_t i = r->n_item - 1;
-    if (!r->item_open) return true;
-    r->item_open = false;
     return add_text_done(r, i) && add_part_event(r, "response.content_part.done", i, true) &&
            add_item_event(r, "response.output_item.done", i, status);
 }
@@ -208,20 +197,11 @@ static bool add_delta(fxi_reply *r, size_t i, const fxi_output_event *ev)
            end_inner(r, i, "delta", (fxi_str){ev->p, ev->n});
 }
 
-static bool write_content(fxi_reply *r, int k, const fxi_output_event *ev)
-{
-    const size_t i = r->choice[k].n_content - 1;
-    if (ev->kind == FXI_OUTPUT_DONE || ev->kind == FXI_OUTPUT_BROKEN)
-        return close_item(r, "completed");
-    if (i == r->n_item && (!close_item(r, "completed") || !open_item(r, i))) return false;
-    return ev->kind == FXI_OUTPUT_CALL || add_delta(r, i, ev);
-}
-
 static bool write_finish(fxi_reply *r, int k, fx_finish finish)
 {
     const bool cut = finish == FX_FINISH_LENGTH;
     r->choice[k].finish = finish; // the last event tells it
-    return close_item(r, cut ? "incomplete" : "completed") &&
+    return fxi_content_close(r, cut ? "incomplete" : "completed") &&
            add_response_event(r, cut ? "response.incomplete" : "response.completed");
 }
 
@@ -231,9 +211,10 @@ static bool write_error(fxi_reply *r, const fxi_http_error *e)
     return add_response_event(r, "response.failed");
 }
 
-const fxi_writer fxi_responses_writer = {.keeps = true,
-                                         .ping = ": ping\n\n",
+const fxi_writer fxi_responses_writer = {.ping = ": ping\n\n",
                                          .begin = begin_response,
-                                         .content = write_content,
+                                         .open_item = open_item,
+                                         .delta = add_delta,
+                                         .close_item = close_item,
                                          .finish = write_finish,
                                          .error = write_error};

@@ -8,7 +8,6 @@
 
 #include "base/fail.h" // defines: fxi_fail, FX_TRY
 #include "server/request/api_fields.h"
-#include "server/request/api_request.h"
 
 int64_t fxi_params_max_tok(const fxi_params *par)
 {

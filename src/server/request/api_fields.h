@@ -24,11 +24,11 @@ typedef struct fxi_field fxi_field;
 typedef bool fxi_setter(fxi_parse *p, const fxi_field *f, const fxi_json *v);
 struct fxi_field {
     const char *name;
-    unsigned apis;  // bits 1 << fxi_api
-    unsigned types; // FXI_T_*: the JSON types allowed
-    double lo, hi;  // bounds: of a number, of the characters of a string, of the members of an
-                    // array; lo == hi: none
-    fxi_setter *set;
+    unsigned apis;   // bits 1 << fxi_api
+    unsigned types;  // FXI_T_*: the JSON types allowed
+    double lo, hi;   // bounds: of a number, of the characters of a string, of the members of an
+                     // array; lo == hi: none
+    fxi_setter *set; // NULL: it is ignored, or read by what makes a chat of another API's request
     size_t at; // where in fxi_params, for the plain setters; of fxi_set_guided the fx_part_kind
     const char *about;
     const char *preset; // the value by default, as JSON; NULL: none
@@ -62,15 +62,14 @@ bool fxi_chat_write(fxi_parse *p);
 // ---- setters ----------------------------------------------------------------------------------
 
 // api_set.c: one value into the member at f->at: int64_t, int, float (above 0 where FXI_T_ABOVE
-// says so), bool, const char *, const fxi_json *; fxi_set_nothing ignores it.
-fxi_setter fxi_set_integer, fxi_set_int, fxi_set_float, fxi_set_bool, fxi_set_text, fxi_set_json,
-    fxi_set_nothing;
+// says so), bool, const char *, const fxi_json *.
+fxi_setter fxi_set_integer, fxi_set_int, fxi_set_float, fxi_set_bool, fxi_set_text, fxi_set_json;
 // Members that have a form of their own; ids go into the fxi_id_list at f->at.
 fxi_setter fxi_set_seed, fxi_set_model, fxi_set_early_stop, fxi_set_tool_choice, fxi_set_encoding,
     fxi_set_suffix, fxi_set_prompt, fxi_set_messages, fxi_set_tools, fxi_set_kwargs, fxi_set_stop,
     fxi_set_bad_words, fxi_set_ids, fxi_set_bias;
 // For what is not supported: every value but the neutral one is refused.
-fxi_setter fxi_only_false, fxi_only_zero, fxi_only_empty, fxi_only_absent, fxi_only_free_choice;
+fxi_setter fxi_only_neutral, fxi_only_absent, fxi_only_free_choice;
 // api_form.c: what the answer must look like; the last is the `text` of /v1/responses.
 fxi_setter fxi_set_response_format, fxi_set_structured_outputs, fxi_set_guided, fxi_set_text_format;
 // dialect.c, messages_in.c: fields of other APIs
@@ -108,11 +107,9 @@ bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type); 
 // The body as an object, into an empty document. False: *err says why.
 bool fxi_json_body(fxi_json_doc *doc, fxi_charge *charge, const char *body, size_t n_bytes,
                    fxi_http_error *err);
-// The same for any value that the string `text` of a field spells.
-bool fxi_json_field(fxi_json_doc *doc, fxi_charge *charge, const char *field, const fxi_json *text,
+// The same for any value that the text of a field spells; field NULL: of the body.
+bool fxi_json_field(fxi_json_doc *doc, fxi_charge *charge, const char *field, fxi_str text,
                     fxi_http_error *err);
-// Whether a JSON number is an integer, or has no fraction and is held exactly by a double.
-bool fxi_json_is_whole(const fxi_json *v);
 
 // ---- tool_grammar.c ---------------------------------------------------------------------------
 

@@ -35,16 +35,10 @@ static bool take_schema(fxi_parse *p, const char *field, const fxi_json *v)
     if (is_schema(v)) return take_form(p, field, FX_PART_SCHEMA, v);
     if (!fxi_json_is_string(v)) return fxi_bad_type(p, field, SCHEMA_SHAPES " or its text");
     if (!take_form(p, field, FX_PART_SCHEMA, v)) return false;
-    if (!fxi_json_field(&par->form.doc, par->charge, field, v, p->err)) return false;
+    if (!fxi_json_field(&par->form.doc, par->charge, field, fxi_json_string(v), p->err))
+        return false;
     par->form.value = par->form.doc.root;
     return is_schema(par->form.value) || fxi_bad_type(p, field, SCHEMA_SHAPES);
-}
-
-static bool take_text(fxi_parse *p, const char *field, fx_part_kind kind, const fxi_json *v)
-{
-    if (!fxi_json_is_string(v)) return fxi_bad_type(p, field, "a string");
-    if (!fxi_json_string(v).n) return fxi_bad_value(p, field, "'%s' is empty", field);
-    return take_form(p, field, kind, v);
 }
 
 static bool take_choice(fxi_parse *p, const char *field, const fxi_json *v)
@@ -63,7 +57,10 @@ static bool take_choice(fxi_parse *p, const char *field, const fxi_json *v)
 static bool take_kind(fxi_parse *p, const char *field, fx_part_kind kind, const fxi_json *v)
 {
     if (kind == FX_PART_SCHEMA) return take_schema(p, field, v);
-    return kind == FX_PART_ALT ? take_choice(p, field, v) : take_text(p, field, kind, v);
+    if (kind == FX_PART_ALT) return take_choice(p, field, v);
+    if (!fxi_json_is_string(v)) return fxi_bad_type(p, field, "a string");
+    if (!fxi_json_string(v).n) return fxi_bad_value(p, field, "'%s' is empty", field);
+    return take_form(p, field, kind, v);
 }
 
 // ---- fields -------------------------------------------------------------------------------------
@@ -76,37 +73,35 @@ bool fxi_set_guided(fxi_parse *p, const fxi_field *f, const fxi_json *v)
     return !has_value || take_kind(p, f->name, kind, v);
 }
 
-bool fxi_set_response_format(fxi_parse *p, const fxi_field *f, const fxi_json *v)
+// v: what asks for a form of its `type`; `schema`: its member `where`, which json_schema needs.
+static bool take_format(fxi_parse *p, const char *field, const fxi_json *v, const fxi_json *schema,
+                        const char *where)
 {
     const char *type = fxi_json_text(fxi_json_get(v, "type"));
-    if (!type) return fxi_bad_value(p, f->name, "'%s' needs a 'type'", f->name);
+    if (!type) return fxi_bad_value(p, field, "'%s' needs a 'type'", field);
     if (!strcmp(type, "text")) return true;
-    if (!strcmp(type, "json_object")) return take_form(p, f->name, FX_PART_JSON, v);
+    if (!strcmp(type, "json_object")) return take_form(p, field, FX_PART_JSON, v);
     if (strcmp(type, "json_schema") != 0)
         return fxi_bad_value(
-            p, f->name, "the type of '%s' must be one of: text json_object json_schema", f->name);
-    const fxi_json *schema = fxi_json_get(fxi_json_get(v, "json_schema"), "schema");
+            p, field, "the type of '%s' must be one of: text json_object json_schema", field);
     if (!is_schema(schema))
-        return fxi_bad_value(p, f->name, "'%s' needs a 'json_schema' with a 'schema' that is %s",
-                             f->name, SCHEMA_SHAPES);
-    return take_form(p, f->name, FX_PART_SCHEMA, schema);
+        return fxi_bad_value(p, field, "'%s' needs a %s that is %s", field, where, SCHEMA_SHAPES);
+    return take_form(p, field, FX_PART_SCHEMA, schema);
 }
 
-// {"format": {"type", "schema", ..}, ..}: as response_format, but for one object less.
+bool fxi_set_response_format(fxi_parse *p, const fxi_field *f, const fxi_json *v)
+{
+    const fxi_json *schema = fxi_json_get(fxi_json_get(v, "json_schema"), "schema");
+    return take_format(p, f->name, v, schema, "'json_schema' with a 'schema'");
+}
+
+// {"format": {"type", "schema", ..}, ..}.
 bool fxi_set_text_format(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    const fxi_json *format = fxi_json_get(v, "format"), *schema = fxi_json_get(format, "schema");
-    const char *type = fxi_json_text(fxi_json_get(format, "type"));
+    const fxi_json *format = fxi_json_get(v, "format");
     (void)f;
-    if (!format || fxi_json_is_null(format)) return true;
-    if (!type || strcmp(type, "json_schema") != 0) {
-        const fxi_field row = {.name = "text.format"};
-        return fxi_set_response_format(p, &row, format);
-    }
-    if (!is_schema(schema))
-        return fxi_bad_value(p, "text.format", "'text.format' needs a 'schema' that is %s",
-                             SCHEMA_SHAPES);
-    return take_form(p, "text.format", FX_PART_SCHEMA, schema);
+    return !format || fxi_json_is_null(format) ||
+           take_format(p, "text.format", format, fxi_json_get(format, "schema"), "'schema'");
 }
 
 static bool read_output(fxi_parse *p, const char *field, const char *key, const fxi_json *v)
@@ -137,7 +132,6 @@ bool fxi_set_structured_outputs(fxi_parse *p, const fxi_field *f, const fxi_json
 
 // ---- whether an answer may, must or must not call tools -----------------------------------------
 
-// Of {"type": "function", "function": {"name"}} or {"type": "function", "name"}. NULL: it has none.
 static bool is_function(const fxi_json *v)
 {
     const char *type = fxi_json_text(fxi_json_get(v, "type"));
@@ -252,18 +246,6 @@ static bool check_allowed(fxi_parse *p)
     return true;
 }
 
-static bool check_tools(fxi_parse *p, size_t *n_wanted)
-{
-    const fxi_params *par = p->par;
-    for (size_t i = 0; i < fxi_json_array_size(par->tools); i++) {
-        const fxi_json *tool = fxi_json_at(par->tools, i);
-        if (!fxi_tool_is_wanted(par, tool)) continue;
-        if (!check_name(p, i, tool) || !check_sayable(p, i, tool)) return false;
-        ++*n_wanted;
-    }
-    return true;
-}
-
 bool fxi_tools_check(fxi_parse *p)
 {
     const fxi_params *par = p->par;
@@ -276,7 +258,12 @@ bool fxi_tools_check(fxi_parse *p)
                              "'%s' and a 'tool_choice' that wants a call exclude "
                              "each other",
                              par->form.field);
-    if (!check_tools(p, &n_wanted)) return false;
+    for (size_t i = 0; i < fxi_json_array_size(par->tools); i++) {
+        const fxi_json *tool = fxi_json_at(par->tools, i);
+        if (!fxi_tool_is_wanted(par, tool)) continue;
+        if (!check_name(p, i, tool) || !check_sayable(p, i, tool)) return false;
+        n_wanted++;
+    }
     if (n_wanted || !par->must_call) return true;
     if (par->only_tool)
         return fxi_bad_value(p, "tool_choice", "there is no tool '%.*s'",

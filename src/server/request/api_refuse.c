@@ -5,7 +5,6 @@
 
 #include "base/text/utf8.h" // defines: fxi_utf8_vprint, FXI_UTF8_HEAD
 #include "server/request/api_fields.h"
-#include "server/request/api_request.h"
 
 fxi_place fxi_place_at(const char *fmt, ...)
 {

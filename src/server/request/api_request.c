@@ -1,12 +1,12 @@
 // api_request.c - a body to checked parameters: the table of fields (api_table.c) is run over it,
 // then what involves several fields is checked.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text/utf8.h" // defines: fxi_utf8_count
 #include "server/request/api_fields.h"
-#include "server/request/api_request.h"
 
 static fxi_params default_params(fxi_api api, const fxi_limits *lim)
 {
@@ -48,12 +48,18 @@ static const struct type_name {
     {FXI_T_STR, "a string"},       {FXI_T_ARR, "an array"},   {FXI_T_OBJ, "an object"},
 };
 
+// Whether it has no fraction and a double holds it exactly.
+static bool is_whole(double d)
+{
+    return d == floor(d) && fabs(d) <= 9007199254740992.0;
+}
+
 static unsigned types_of(const fxi_json *v)
 {
     switch (fxi_json_type_of(v)) {
     case FXI_JSON_BOOL: return FXI_T_BOOL;
     case FXI_JSON_INT: return FXI_T_INT | FXI_T_NUM;
-    case FXI_JSON_REAL: return FXI_T_NUM | (fxi_json_is_whole(v) ? FXI_T_INT : 0);
+    case FXI_JSON_REAL: return FXI_T_NUM | (is_whole(fxi_json_number(v)) ? FXI_T_INT : 0);
     case FXI_JSON_STRING: return FXI_T_STR;
     case FXI_JSON_ARRAY: return FXI_T_ARR;
     case FXI_JSON_OBJECT: return FXI_T_OBJ;
@@ -127,7 +133,7 @@ static bool run_rows(fxi_parse *p, const fxi_field *row, size_t n_row, const fxi
                                  "'%s' is required", f->name);
         }
         if (!check_type(p, f, v) || !check_bounds(p, f, v) || !check_words(p, f, v) ||
-            !f->set(p, f, v))
+            (f->set && !f->set(p, f, v)))
             return false;
     }
     return true;
@@ -144,20 +150,16 @@ static bool is_field(fxi_api api, const char *name)
     return false;
 }
 
-// Names go to the log: what is no plain word, and so perhaps a text, does not.
-static bool is_loggable_name(const char *s)
-{
-    const size_t n = strlen(s);
-    return n > 0 && n <= 40 && fxi_str_is_plain(fxi_str_of(s), "_-.");
-}
-
-// As many names as there is room for: there are few fields, so few members are looked at.
+// As many names as there is room for: there are few fields, so few members are looked at. Names go
+// to the log: what is no plain word, and so perhaps a text, does not.
 static void note_ignored(fxi_params *par)
 {
     size_t n = 0;
     for (fxi_json_iter it = fxi_json_members(par->root); fxi_json_next(&it);) {
         if (is_field(par->api, it.key)) continue;
-        const char *text = is_loggable_name(it.key) ? it.key : "?";
+        const fxi_str key = fxi_str_of(it.key);
+        const bool is_word = key.n > 0 && key.n <= 40 && fxi_str_is_plain(key, "_-.");
+        const char *text = is_word ? it.key : "?";
         if (n + strlen(text) + 2 > sizeof par->ignored) return;
         n +=
             (size_t)snprintf(par->ignored + n, sizeof par->ignored - n, "%s%s", n ? "," : "", text);

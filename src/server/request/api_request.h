@@ -2,7 +2,6 @@
 #ifndef FXI_SERVER_API_REQUEST_H
 #define FXI_SERVER_API_REQUEST_H
 
-#include "base/json/json.h"
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -78,12 +78,6 @@ bool fxi_set_encoding(fxi_parse *p, const fxi_field *f, const fxi_json *v)
     return true;
 }
 
-bool fxi_set_nothing(fxi_parse *p, const fxi_field *f, const fxi_json *v)
-{
-    (void)p, (void)f, (void)v;
-    return true;
-}
-
 bool fxi_set_model(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     p->par->model = fxi_limits_model(p->lim, fxi_json_text(v));
@@ -99,38 +93,23 @@ bool fxi_set_suffix(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 
 // ---- fields that are not supported -------------------------------------------------------------
 
-static bool only_if(fxi_parse *p, const fxi_field *f, bool neutral)
+// false, 0, [].
+bool fxi_only_neutral(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    return neutral || fxi_not_supported(p, f->name);
-}
-
-bool fxi_only_false(fxi_parse *p, const fxi_field *f, const fxi_json *v)
-{
-    return only_if(p, f, fxi_json_is_false(v));
-}
-
-bool fxi_only_zero(fxi_parse *p, const fxi_field *f, const fxi_json *v)
-{
-    return only_if(p, f, fxi_json_number(v) == 0);
-}
-
-bool fxi_only_empty(fxi_parse *p, const fxi_field *f, const fxi_json *v)
-{
-    bool empty = fxi_json_is_array(v)    ? !fxi_json_array_size(v)
-                 : fxi_json_is_object(v) ? !fxi_json_object_size(v)
-                                         : fxi_json_is_string(v) && !fxi_json_string(v).n;
-    return only_if(p, f, empty);
+    return fxi_json_is_false(v) || (fxi_json_is_number(v) && fxi_json_number(v) == 0) ||
+           (fxi_json_is_array(v) && !fxi_json_array_size(v)) || fxi_not_supported(p, f->name);
 }
 
 bool fxi_only_absent(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     (void)v;
-    return only_if(p, f, false);
+    return fxi_not_supported(p, f->name);
 }
 
 bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    return only_if(p, f, fxi_json_is_string(v) && strcmp(fxi_json_text(v), "required") != 0);
+    return (fxi_json_is_string(v) && strcmp(fxi_json_text(v), "required") != 0) ||
+           fxi_not_supported(p, f->name);
 }
 
 // ---- token ids --------------------------------------------------------------------------------

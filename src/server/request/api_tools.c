@@ -3,7 +3,6 @@
 #include "base/fail.h"     // defines: fxi_fail
 #include "base/text/buf.h" // defines: fxi_buf_fmt
 #include "server/request/api_fields.h"
-#include "server/request/api_request.h"
 
 #include <string.h>
 

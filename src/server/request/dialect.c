@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json/json.h"
 #include "base/text/utf8.h" // defines: FXI_UTF8_HEAD
 #include "server/request/dialect.h"
 
@@ -191,34 +190,28 @@ void fxi_chat_draft_free(fxi_chat_draft *d)
 // How much the model should reason. Each family reads a name of its own; templates ignore what
 // they do not know.
 
-static bool take_effort(fxi_parse *p, const char *param, const char *effort)
-{
-    static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (!strcmp(words[i], effort)) p->par->effort = words[i];
-    return p->par->effort ||
-           fxi_bad_value(p, param, "'%s' must be one of: none minimal low medium high xhigh",
-                         param);
-}
-
 // {"effort": "low" ..}; "none": the model should not reason.
 bool fxi_set_reasoning(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
+    static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh"};
+    static const char param[] = "reasoning.effort";
     const fxi_json *effort = fxi_json_get(v, "effort");
     (void)f;
     if (!effort || fxi_json_is_null(effort)) return true;
-    if (!fxi_json_is_string(effort)) return fxi_bad_type(p, "reasoning.effort", "a string");
-    return take_effort(p, "reasoning.effort", fxi_json_text(effort));
+    if (!fxi_json_is_string(effort)) return fxi_bad_type(p, param, "a string");
+    p->par->effort = fxi_json_text(effort);
+    return fxi_str_is_any(fxi_json_string(effort), words, sizeof words / sizeof words[0]) ||
+           fxi_bad_value(p, param, "'%s' must be one of: none minimal low medium high xhigh",
+                         param);
 }
 
 // {"type": "enabled" | "adaptive" | "disabled"}.
 bool fxi_set_thinking(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     static const char *const words[] = {"disabled", "enabled", "adaptive"};
-    const char *type = fxi_json_text(fxi_json_get(v, "type"));
-    for (size_t i = 0; type && i < sizeof words / sizeof words[0]; i++)
-        if (!strcmp(words[i], type)) p->par->thinking = i ? 1 : -1;
-    return p->par->thinking ||
+    const fxi_str type = fxi_json_string(fxi_json_get(v, "type"));
+    p->par->thinking = fxi_str_is(type, "disabled") ? -1 : 1;
+    return fxi_str_is_any(type, words, sizeof words / sizeof words[0]) ||
            fxi_bad_value(p, f->name, "the type of '%s' must be one of: enabled adaptive disabled",
                          f->name);
 }

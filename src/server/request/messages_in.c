@@ -30,13 +30,17 @@ typedef struct block_draft {
     fxi_buf text; // of the user's message
 } block_draft;
 
-static bool add_text_block(block_draft *b, const fxi_json *block)
+// Adds the text v to the message that is being read, the user's or the assistant's.
+static bool add_said(block_draft *b, const fxi_json *v)
 {
     const fxi_place at = content_of(b->i);
-    const fxi_json *v = fxi_json_get(block, "text");
-    if (!check_member(b->d, b->i, block, "text")) return false;
     return b->is_user ? fxi_chat_draft_text(b->d, &at, v, "", &b->text)
                       : fxi_chat_draft_say(b->d, &b->d->text, &at, v, "");
+}
+
+static bool add_text_block(block_draft *b, const fxi_json *block)
+{
+    return check_member(b->d, b->i, block, "text") && add_said(b, fxi_json_get(block, "text"));
 }
 
 static bool add_thinking(block_draft *b, const fxi_json *block)
@@ -44,12 +48,6 @@ static bool add_thinking(block_draft *b, const fxi_json *block)
     const fxi_place at = content_of(b->i);
     return check_member(b->d, b->i, block, "thinking") &&
            fxi_chat_draft_say(b->d, &b->d->reasoning, &at, fxi_json_get(block, "thinking"), "");
-}
-
-static bool drop_block(block_draft *b, const fxi_json *block)
-{
-    (void)b, (void)block;
-    return true;
 }
 
 static bool add_use(block_draft *b, const fxi_json *block)
@@ -80,11 +78,11 @@ static bool add_content_block(block_draft *b, const fxi_json *block)
     static const struct block_kind {
         const char *type;
         bool of_user, of_assistant;
-        bool (*add)(block_draft *b, const fxi_json *block);
+        bool (*add)(block_draft *b, const fxi_json *block); // NULL: it is dropped
     } kinds[] = {{"text", true, true, add_text_block},
                  {"tool_result", true, false, add_result},
                  {"thinking", false, true, add_thinking},
-                 {"redacted_thinking", false, true, drop_block},
+                 {"redacted_thinking", false, true, NULL},
                  {"tool_use", false, true, add_use}};
     const char *type = fxi_json_text(fxi_json_get(block, "type"));
     if (!type)
@@ -92,7 +90,7 @@ static bool add_content_block(block_draft *b, const fxi_json *block)
                             "a string or an array of blocks that have a 'type'");
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
         if (!strcmp(kinds[k].type, type) && (b->is_user ? kinds[k].of_user : kinds[k].of_assistant))
-            return kinds[k].add(b, block);
+            return !kinds[k].add || kinds[k].add(b, block);
     return fxi_bad_value(b->d->p, content_of(b->i).text,
                          "blocks of type '%.*s' are not supported here", FXI_UTF8_HEAD(type, 40));
 }
@@ -102,13 +100,10 @@ static bool add_content_block(block_draft *b, const fxi_json *block)
 // *has_text: the message says something itself; one of a user that holds results alone does not.
 static bool add_blocks(block_draft *b, const fxi_json *content, bool *has_text)
 {
-    const fxi_place at = content_of(b->i);
     *has_text = true;
-    if (fxi_json_is_string(content))
-        return b->is_user ? fxi_chat_draft_text(b->d, &at, content, "", &b->text)
-                          : fxi_chat_draft_say(b->d, &b->d->text, &at, content, "");
+    if (fxi_json_is_string(content)) return add_said(b, content);
     if (!fxi_json_is_array(content))
-        return fxi_bad_type(b->d->p, at.text, "a string or an array of blocks");
+        return fxi_bad_type(b->d->p, content_of(b->i).text, "a string or an array of blocks");
     *has_text = !fxi_json_array_size(content);
     for (fxi_json_iter it = fxi_json_items(content); fxi_json_next(&it);) {
         if (!add_content_block(b, it.value)) return false;

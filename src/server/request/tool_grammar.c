@@ -201,21 +201,24 @@ static bool is_sayable_key(const fxi_call_format *f, const char *key)
     return !strpbrk(key, "<>\"\n");
 }
 
-static bool check_keys(const fxi_call_format *f, const fxi_json *params, char *why, size_t n)
+static bool check_params(const fxi_call_format *f, const fxi_json *params, char *why, size_t n)
 {
-    for (fxi_json_iter it = fxi_json_members(fxi_json_get(params, "properties"));
-         fxi_json_next(&it);) {
+    const fxi_json *properties = fxi_json_get(params, "properties");
+    const fxi_json *names = fxi_json_get(params, "required"), *type = fxi_json_get(params, "type");
+    for (fxi_json_iter it = fxi_json_members(params); fxi_json_next(&it);) {
+        if (is_sayable_keyword(it.key)) continue;
+        snprintf(why, n, "a call cannot be forced to follow '%.*s'", FXI_UTF8_HEAD(it.key, 60));
+        return false;
+    }
+    if (type && !fxi_str_is(fxi_json_string(type), "object")) {
+        snprintf(why, n, "the 'type' of its parameters is not 'object'");
+        return false;
+    }
+    for (fxi_json_iter it = fxi_json_members(properties); fxi_json_next(&it);) {
         if (is_sayable_key(f, it.key)) continue;
         snprintf(why, n, "no call can name a parameter '%.*s'", FXI_UTF8_HEAD(it.key, 60));
         return false;
     }
-    return true;
-}
-
-static bool check_required(const fxi_json *params, char *why, size_t n)
-{
-    const fxi_json *names = fxi_json_get(params, "required");
-    const fxi_json *properties = fxi_json_get(params, "properties");
     for (size_t i = 0; i < fxi_json_array_size(names); i++) {
         const char *name = fxi_json_text(fxi_json_at(names, i));
         if (!name || fxi_json_get(properties, name)) continue;
@@ -224,19 +227,6 @@ static bool check_required(const fxi_json *params, char *why, size_t n)
         return false;
     }
     return true;
-}
-
-static bool check_keywords(const fxi_json *params, char *why, size_t n)
-{
-    const char *type = fxi_json_text(fxi_json_get(params, "type"));
-    for (fxi_json_iter it = fxi_json_members(params); fxi_json_next(&it);) {
-        if (is_sayable_keyword(it.key)) continue;
-        snprintf(why, n, "a call cannot be forced to follow '%.*s'", FXI_UTF8_HEAD(it.key, 60));
-        return false;
-    }
-    if (!fxi_json_get(params, "type") || (type && !strcmp(type, "object"))) return true;
-    snprintf(why, n, "the 'type' of its parameters is not 'object'");
-    return false;
 }
 
 bool fxi_tool_is_sayable(const fxi_call_format *calls, const fxi_json *tool, bool strict, char *why,
@@ -248,9 +238,7 @@ bool fxi_tool_is_sayable(const fxi_call_format *calls, const fxi_json *tool, boo
         snprintf(why, n, "no call can name it");
         return false;
     }
-    if (!strict || !params || !takes_apart(calls)) return true;
-    return check_keywords(params, why, n) && check_keys(calls, params, why, n) &&
-           check_required(params, why, n);
+    return !strict || !params || !takes_apart(calls) || check_params(calls, params, why, n);
 }
 
 // ---- values -------------------------------------------------------------------------------------
@@ -282,26 +270,23 @@ static fx_part member_part(grammar_builder *b, fx_part_kind kind, const fxi_json
     return p;
 }
 
-// Where a value has no lines of its own, a line break at its end would be taken for the tag's.
-static fx_part tag_text(grammar_builder *b, fx_part value)
-{
-    static const char edges[] = "^\\n|\\n$";
-    const fxi_call_format *f = b->calls;
-    part_list not = {0};
-    add_spelled_marks(b, &not, &f->value_end, 1);
-    if (f->spelling.value_end[0] != '\n') append_part(b, &not, part_regex(edges));
-    value.part = not .part;
-    value.n_part = not .n;
-    return value;
-}
-
+// The value of a parameter: JSON, or text, which ends where its tag does. Where a text has no lines
+// of its own, a line break at its end would be taken for the tag's.
 static fx_part tag_value(grammar_builder *b, const fxi_json *tool, const char *name)
 {
+    const fxi_call_format *f = b->calls;
+    const fxi_json *params = params_of(tool);
     const char *function = fxi_tool_name(tool);
     const fxi_param_kind kind =
         fxi_tools_param((void *)b->par->tools, function, strlen(function), name, strlen(name));
-    if (kind != FXI_PARAM_TEXT) return member_part(b, FX_PART_SCHEMA, params_of(tool), name);
-    return tag_text(b, member_part(b, FX_PART_STRING, params_of(tool), name));
+    part_list not = {0};
+    if (kind != FXI_PARAM_TEXT) return member_part(b, FX_PART_SCHEMA, params, name);
+    add_spelled_marks(b, &not, &f->value_end, 1);
+    if (f->spelling.value_end[0] != '\n') append_part(b, &not, part_regex("^\\n|\\n$"));
+    fx_part value = member_part(b, FX_PART_STRING, params, name);
+    value.part = not .part;
+    value.n_part = not .n;
+    return value;
 }
 
 static bool is_required(const fxi_json *params, const char *name)
@@ -388,12 +373,19 @@ static void add_any_keywords(grammar_builder *b, part_list *l)
     append_part(b, l, part_maybe(b, part_seq(&all)));
 }
 
-// ---- JSON ---------------------------------------------------------------------------------------
+// ---- arguments, text and reasoning --------------------------------------------------------------
 
-static void add_json_args(grammar_builder *b, part_list *l, const fxi_json *tool, bool strict)
+// Adds the arguments of a call, with what stands around them in a TAGS or PYTHON body.
+static void add_args(grammar_builder *b, part_list *l, const fxi_json *tool)
 {
+    const bool strict = b->par->must_call || fxi_tool_is_strict(tool);
+    const bool is_python = b->calls->body == FXI_BODY_PYTHON;
     const fxi_json *params = params_of(tool);
-    if (!strict)
+    if (takes_apart(b->calls) && strict)
+        (is_python ? add_keywords : add_tags)(b, l, tool);
+    else if (takes_apart(b->calls))
+        (is_python ? add_any_keywords : add_any_tags)(b, l);
+    else if (!strict)
         append_part(b, l, (fx_part){.kind = FX_PART_JSON});
     else if (!params)
         add_marked_text(b, l, "{}");
@@ -401,26 +393,11 @@ static void add_json_args(grammar_builder *b, part_list *l, const fxi_json *tool
         append_part(b, l, part_schema(b, FX_PART_OBJECT, params));
 }
 
-// Adds the arguments of a call, with what stands around them in a TAGS or PYTHON body.
-static void add_args(grammar_builder *b, part_list *l, const fxi_json *tool)
-{
-    const bool strict = b->par->must_call || fxi_tool_is_strict(tool);
-    const bool is_python = b->calls->body == FXI_BODY_PYTHON;
-    if (!takes_apart(b->calls))
-        add_json_args(b, l, tool, strict);
-    else if (strict)
-        (is_python ? add_keywords : add_tags)(b, l, tool);
-    else
-        (is_python ? add_any_keywords : add_any_tags)(b, l);
-}
-
 static bool has_channels(const grammar_builder *b)
 {
     return (b->calls && b->calls->body == FXI_BODY_CHANNELS) ||
            (b->reasoning && b->reasoning->channels);
 }
-
-// ---- text and reasoning -------------------------------------------------------------------------
 
 // Any text in which none of these marks occurs.
 static fx_part free_part(grammar_builder *b, const char *const *mark, size_t max)
@@ -523,13 +500,10 @@ static void add_formed(grammar_builder *b, part_list *l)
 {
     part_list either = {0}, text = {0};
     add_start(b, l);
-    if (has_channels(b))
-        add_marked_text(b, &text, fxi_reason_format_named("harmony")->spelled_text);
-    append_part(b, &text, form_part(b));
-    if (!b->calls) {
-        for (size_t i = 0; i < text.n; i++) append_part(b, l, text.part[i]);
-        return;
-    }
+    part_list *const to = b->calls ? &text : l;
+    if (has_channels(b)) add_marked_text(b, to, fxi_reason_format_named("harmony")->spelled_text);
+    append_part(b, to, form_part(b));
+    if (!b->calls) return;
     append_part(b, &either, part_seq(&text));
     append_part(b, &either, calls_part(b, b->calls->bare ? b->calls->open[0] : NULL));
     append_part(b, l, part_alt(&either));

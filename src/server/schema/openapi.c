@@ -219,15 +219,17 @@ static bool add_words(fxi_buf *b, const fxi_field *f)
 // What is accepted of a field that is not supported.
 static const struct neutral {
     fxi_setter *set;
+    unsigned types; // of the field: one of these
     const char *schema;
 } neutrals[] = {
-    {fxi_only_absent, "'type':'null'"},
-    {fxi_only_false, "'enum':[false,null]"},
-    {fxi_only_zero, "'enum':[0,null]"},
-    {fxi_only_empty, "'anyOf':[{'type':'string','maxLength':0},{'type':'array','maxItems':0},"
-                     "{'type':'object','maxProperties':0},{'type':'null'}]"},
-    {fxi_set_suffix, "'type':['string','null'],'maxLength':0"},
-    {fxi_only_free_choice, "'enum':['none','auto',null]"},
+    {fxi_only_absent, ~0u, "'type':'null'"},
+    {fxi_only_neutral, FXI_T_BOOL, "'enum':[false,null]"},
+    {fxi_only_neutral, FXI_T_INT | FXI_T_NUM, "'enum':[0,null]"},
+    {fxi_only_neutral, FXI_T_ARR,
+     "'anyOf':[{'type':'string','maxLength':0},{'type':'array','maxItems':0},"
+     "{'type':'object','maxProperties':0},{'type':'null'}]"},
+    {fxi_set_suffix, ~0u, "'type':['string','null'],'maxLength':0"},
+    {fxi_only_free_choice, ~0u, "'enum':['none','auto',null]"},
 };
 
 static bool add_shape(fxi_buf *b, const fxi_field *f, const fxi_limits *lim)
@@ -239,7 +241,8 @@ static bool add_shape(fxi_buf *b, const fxi_field *f, const fxi_limits *lim)
     }
     const bool fills_in = f->set == fxi_set_suffix && lim->infill;
     for (size_t i = 0; !fills_in && i < sizeof neutrals / sizeof neutrals[0]; i++)
-        if (neutrals[i].set == f->set) return fxi_json_fmt(b, neutrals[i].schema);
+        if (neutrals[i].set == f->set && neutrals[i].types & f->types)
+            return fxi_json_fmt(b, neutrals[i].schema);
     if (f->words) return add_words(b, f);
     if (!f->shape) return add_types(b, f) && add_bounds(b, f);
     return fxi_json_fmt(b, "'anyOf':[") && fxi_json_fmt(b, f->shape) &&

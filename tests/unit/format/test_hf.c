@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/text/buf.h"
+#include "format/gguf.h"
 #include "format/hf/hf_files.h"
-#include "format/model_file.h"
 #include "unit/cmocka_all.h"
 #include "unit/vector_folders.h"
 

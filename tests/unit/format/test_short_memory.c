@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "format/chat.h"
-#include "format/model_file.h"
+#include "format/gguf.h"
 #include "format/quantize.h"
 #include "format/vocab.h"
 #include "format/vocab/build/vocab_build.h"

@@ -3,7 +3,7 @@
 
 #include "unit/cmocka_all.h"
 
-#include "format/model_file.h"
+#include "format/gguf.h"
 #include "kernels/kernels.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "format/model_file.h"
+#include "format/gguf.h"
 #include "kv/kv.h"
 #include "unit/model/hidden_device.h"
 

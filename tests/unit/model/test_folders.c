@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/model_file.h"
+#include "format/gguf.h"
 #include "format/quantize.h"
 #include "unit/model/logit_distance.h"
 #include "unit/model/runner.h"

@@ -8,7 +8,7 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "format/model_file.h"
+#include "format/gguf.h"
 #include "unit/model/runner.h"
 
 #include <dirent.h>

@@ -4,7 +4,6 @@
 #include "unit/cmocka_all.h"
 
 #include "format/gguf_write.h"
-#include "format/model_file.h"
 
 #include <stdio.h>
 #include <string.h>

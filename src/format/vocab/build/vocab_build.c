@@ -38,15 +38,14 @@ static fx_status spell_token(set_maker *m, fxi_special_set set, const fxi_token 
     if (set >= FXI_NORM_USER)
         FX_TRY(fxi_norm_run(s->norm, s->n_norm, how, key, &m->work, &key, m->err));
     *n = key.n;
-    return fxi_buf_add(&m->spelled, key.p, key.n) ? FX_OK : fxi_spec_fail_memory(s, m->err);
+    return fxi_buf_add(&m->spelled, key.p, key.n) ? FX_OK : fxi_fail_memory(m->err);
 }
 
 static fx_status make_trie(set_maker *m, fxi_special_set set, size_t n)
 {
     fxi_specials *sp = calloc(1, sizeof *sp);
     m->v->special[set] = sp;
-    if (!sp || !fxi_trie_make(&sp->trie, m->entry, n))
-        return fxi_spec_fail_memory(&m->v->spec, m->err);
+    if (!sp || !fxi_trie_make(&sp->trie, m->entry, n)) return fxi_fail_memory(m->err);
     for (size_t i = 0; i < n; i++)
         if (m->entry[i].key.n) {
             unsigned first = (unsigned char)m->entry[i].key.p[0];
@@ -85,7 +84,7 @@ static fx_status make_specials(fxi_vocab *v, fx_error *err)
 {
     set_maker m = {.v = v, .err = err};
     m.entry = malloc((size_t)v->n * sizeof *m.entry);
-    fx_status st = m.entry ? FX_OK : fxi_spec_fail_memory(&v->spec, err);
+    fx_status st = m.entry ? FX_OK : fxi_fail_memory(err);
     for (int set = 0; st == FX_OK && set < FXI_N_SPECIAL_SET; set++)
         st = make_set(&m, (fxi_special_set)set);
     free(m.entry);
@@ -105,7 +104,7 @@ static fx_status make_unigram(fxi_vocab *v, fx_error *err)
     size_t n = 0;
     double min = INFINITY;
     fxi_trie_entry *e = malloc((size_t)v->n * sizeof *e);
-    if (!e) return fxi_spec_fail_memory(s, err);
+    if (!e) return fxi_fail_memory(err);
     for (int32_t id = 0; id < v->n; id++) {
         const fxi_token *t = &s->tok[id];
         if (t->merges && t->type != FXI_TOKEN_UNUSED)
@@ -117,7 +116,7 @@ static fx_status make_unigram(fxi_vocab *v, fx_error *err)
     free(e);
     v->unknown_score = min - UNKNOWN_PENALTY;
     if (s->sums_float) v->unknown_score = (double)(float)v->unknown_score;
-    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+    return ok ? FX_OK : fxi_fail_memory(err);
 }
 
 // Pieces that begin with the prefix may continue a word; like all others they may begin one, too.
@@ -126,7 +125,7 @@ static fx_status make_pieces(fxi_vocab *v, fx_error *err)
     const fxi_vocab_spec *s = &v->spec;
     size_t n = 0, n_inside = 0;
     fxi_trie_entry *e = malloc(2 * (size_t)v->n * sizeof *e), *inside = e ? e + v->n : NULL;
-    if (!e) return fxi_spec_fail_memory(s, err);
+    if (!e) return fxi_fail_memory(err);
     for (int32_t id = 0; id < v->n; id++) {
         const fxi_str w = fxi_token_word(v, id);
         if (!s->tok[id].merges) continue;
@@ -137,7 +136,7 @@ static fx_status make_pieces(fxi_vocab *v, fx_error *err)
     }
     bool ok = fxi_trie_make(&v->words, e, n) && fxi_trie_make(&v->inside, inside, n_inside);
     free(e);
-    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+    return ok ? FX_OK : fxi_fail_memory(err);
 }
 
 // Special tokens are searched for at every byte of a text, so their length costs time.
@@ -160,7 +159,7 @@ static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
         return fxi_fail(err, FX_EFORMAT, "%s: the score of token %zu is NaN", s->name, id);
     if (t->type == FXI_TOKEN_BYTE && fxi_piece_byte(t->piece) < 0)
         return fxi_fail(err, FX_EFORMAT, "%s: byte token %zu is spelled '%s', not <0xNN>", s->name,
-                        id, fxi_show_text(t->piece.p, t->piece.n).s);
+                        id, fxi_show_text(t->piece).s);
     return FX_OK;
 }
 
@@ -203,10 +202,10 @@ static fx_status make_tokens(fxi_vocab *v, fx_error *err)
         t->type = (uint8_t)fxi_token_settle_type(s, t);
         t->merges = t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNUSED ||
                     (t->type == FXI_TOKEN_USER && (s->user_marks || t->in_model));
-        if (!fxi_token_decode(s, t)) return fxi_spec_fail_memory(s, err);
+        if (!fxi_token_decode(s, t)) return fxi_fail_memory(err);
         if (t->type == FXI_TOKEN_BYTE) v->byte_id[(unsigned char)t->text.p[0]] = id;
     }
-    return make_indexes(v) && fxi_join_make(v) ? FX_OK : fxi_spec_fail_memory(s, err);
+    return make_indexes(v) && fxi_join_make(v) ? FX_OK : fxi_fail_memory(err);
 }
 
 // ---- special ids --------------------------------------------------------------------------------
@@ -372,7 +371,7 @@ fx_status fxi_vocab_build(fxi_vocab_spec *s, fxi_vocab **out, fx_error *err)
 {
     fxi_vocab *v = calloc(1, sizeof *v);
     if (!v) {
-        const fx_status st = fxi_spec_fail_memory(s, err);
+        const fx_status st = fxi_fail_memory(err);
         fxi_vocab_spec_free(s);
         return st;
     }

@@ -300,7 +300,7 @@ static fx_status pairs_of_list(const fxi_vocab *v, pair_list *l, fx_error *err)
                                 s->name, i, (int)id[k], (int)v->n);
         if (v->spec.tok[m->to].type == FXI_TOKEN_CONTROL) continue; // no text may become one
         if (!add_pair(l, (fxi_merge_pair){fxi_merge_key(m->left, m->right), (uint32_t)i, m->to}))
-            return fxi_spec_fail_memory(s, err);
+            return fxi_fail_memory(err);
     }
     return FX_OK;
 }
@@ -361,9 +361,9 @@ fx_status fxi_merges_make(fxi_vocab *v, fx_error *err)
     else if (cutting_bytes(v) > MAX_CUTTING_BYTES)
         st = fxi_fail(err, FX_EFORMAT, "%s: too many long tokens", s->name);
     else if (!pairs_of_scores(v, &l))
-        st = fxi_spec_fail_memory(s, err);
+        st = fxi_fail_memory(err);
     if (st == FX_OK && (!make_table(&v->merges, &l) || !make_meets(v, &l)))
-        st = fxi_spec_fail_memory(s, err);
+        st = fxi_fail_memory(err);
     free(l.pair);
     return st;
 }

@@ -167,7 +167,7 @@ static fx_status change_word(fxi_encode_job *j, size_t step, fxi_str word, size_
 {
     const fxi_norm *change = &j->v->spec.split[step].change;
     if (!j->change && !(j->change = calloc(j->v->spec.n_split, sizeof *j->change)))
-        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+        return fxi_fail_memory(j->err);
     const fxi_norm_how how = {.late = true, .space = j->space, .front = front};
     fxi_norm_work *work = &j->change[step];
     FX_TRY(fxi_norm_run(change, 1, how, word, work, &word, j->err));
@@ -278,7 +278,7 @@ static fx_status encode_late(fxi_encode_job *j, fxi_str text)
     j->front = 0;
     if (!text.n) return FX_OK;
     if (j->v->spec.n_split && !j->matcher && !(j->matcher = fxi_matcher_new()))
-        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+        return fxi_fail_memory(j->err);
     return cut_words(j, 0, (fxi_str){text.p, text.n}, j->late.front);
 }
 

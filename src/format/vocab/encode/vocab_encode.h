@@ -38,7 +38,7 @@ static inline fx_status fxi_encode_put(fxi_encode_job *j, int32_t id)
 {
     j->after_unknown = false;
     if (fxi_ids_add(j->out, id)) return FX_OK;
-    return fxi_fail(j->err, FX_ENOMEM, "no memory for the text's tokens");
+    return fxi_fail_memory(j->err);
 }
 
 // A word through the model. Pre: n > 0.

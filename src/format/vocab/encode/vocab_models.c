@@ -64,11 +64,6 @@ struct fxi_merge_symbol {
     uint32_t prev, next, at;
 };
 
-static int32_t symbol_at(const fxi_vocab *v, const char *p, size_t n)
-{
-    return n == 1 ? v->unit[(unsigned char)*p] : fxi_index_find(&v->by_word, p, n);
-}
-
 static size_t unit_bytes(const fxi_vocab *v, const char *p)
 {
     return v->spec.unit_bytes ? 1 : (size_t)fxi_utf8_len((unsigned char)*p);
@@ -83,19 +78,6 @@ static int32_t find_pair(const fxi_vocab *v, int32_t left, int32_t right, uint32
     const fxi_merge_pair *pair = fxi_merge_slot(&v->merges, key);
     if (pair->to >= 0) *rank = pair->rank;
     return pair->to;
-}
-
-// Whether the character p[0..n) becomes a symbol.
-static bool is_kept(const fxi_vocab *v, int32_t id, const char *p, size_t n)
-{
-    return id >= 0 || !v->drops_unknown || has_byte_tokens(v, p, n);
-}
-
-// What has no token is a single character.
-static fx_status put_piece(fxi_encode_job *j, int32_t id, const char *p)
-{
-    if (id >= 0 && id < j->v->n) return fxi_encode_put(j, id);
-    return put_unknown(j, p, unit_bytes(j->v, p));
 }
 
 static uint64_t entry_of(const fxi_encode_job *j, uint32_t i)
@@ -165,12 +147,14 @@ static void update_pair(fxi_encode_job *j, uint32_t i)
 // Makes the word's symbols and finds their pairs.
 static void cut_word(fxi_encode_job *j, const char *p, size_t n)
 {
+    const fxi_vocab *v = j->v;
     j->n_sym = 0;
     j->n_heap = 0;
     for (size_t at = 0, len; at < n; at += len) {
-        len = unit_bytes(j->v, p + at);
-        const int32_t id = symbol_at(j->v, p + at, len);
-        if (!is_kept(j->v, id, p + at, len)) continue;
+        len = unit_bytes(v, p + at);
+        const int32_t id =
+            len == 1 ? v->unit[(unsigned char)p[at]] : fxi_index_find(&v->by_word, p + at, len);
+        if (id < 0 && v->drops_unknown && !has_byte_tokens(v, p + at, len)) continue;
         j->sym[j->n_sym] = (fxi_merge_symbol){
             .id = id, .prev = j->n_sym - 1, .next = j->n_sym + 1, .at = (uint32_t)at};
         j->n_sym++;
@@ -204,7 +188,7 @@ size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n)
 fx_status fxi_merge_word(fxi_encode_job *j, const char *p, size_t n)
 {
     if (n > j->cap_sym && !reserve_symbols(j, j->v->spec.unit_bytes ? n : fxi_utf8_count(p, n)))
-        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+        return fxi_fail_memory(j->err);
     cut_word(j, p, n);
     if (!j->n_sym) return FX_OK;
     for (uint32_t i; (i = next_pair(j)) != NONE;) {
@@ -216,8 +200,12 @@ fx_status fxi_merge_word(fxi_encode_job *j, const char *p, size_t n)
         update_pair(j, i);
         if (left->prev != NONE) update_pair(j, left->prev);
     }
-    for (uint32_t i = 0; i != NONE; i = j->sym[i].next)
-        FX_TRY(put_piece(j, j->sym[i].id, p + j->sym[i].at));
+    for (uint32_t i = 0; i != NONE; i = j->sym[i].next) {
+        const int32_t id = j->sym[i].id;
+        const char *at = p + j->sym[i].at; // what has no token is a single character
+        FX_TRY(id >= 0 && id < j->v->n ? fxi_encode_put(j, id)
+                                       : put_unknown(j, at, unit_bytes(j->v, at)));
+    }
     return FX_OK;
 }
 
@@ -290,7 +278,7 @@ fx_status fxi_unigram_word(fxi_encode_job *j, const char *p, size_t n)
     const fxi_vocab *v = j->v;
     if (n >= j->cap_best) {
         fxi_unigram_best *more = realloc(j->best, (n + 1) * sizeof *more);
-        if (!more) return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+        if (!more) return fxi_fail_memory(j->err);
         j->best = more;
         j->cap_best = n + 1;
     }

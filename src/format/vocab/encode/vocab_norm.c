@@ -171,21 +171,43 @@ static size_t put_ascii(fxi_norm_kind kind, fxi_str text, fxi_buf *out, bool *ok
     return n;
 }
 
-// Appends what the step makes of the text. False: out of memory.
-static bool append_chars(fxi_norm_kind kind, fxi_str text, fxi_buf *out)
+// ---- steps: each appends to the empty *out, or sets *same if nothing changes --------------------
+
+typedef struct norm_run {
+    const fxi_norm *step;
+    fxi_norm_how how;
+    fxi_norm_work *work;
+    fx_error *err;
+} norm_run;
+
+typedef fx_status norm_fn(const norm_run *r, fxi_str text, fxi_buf *out, bool *same);
+
+static fx_status status_of(const norm_run *r, bool ok)
+{
+    return ok ? FX_OK : fxi_fail_memory(r->err);
+}
+
+static fx_status fail_too_long(const norm_run *r)
+{
+    return fxi_fail(r->err, FX_EINVAL, "the text becomes too long for the vocabulary's steps");
+}
+
+static fx_status change_chars(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
 {
     static bool (*const puts[FXI_NORM_N_KIND])(int32_t cp, fxi_buf * out) = {
         [FXI_NORM_LOWERCASE] = put_lower, [FXI_NORM_STRIP_ACCENTS] = put_no_mark,
         [FXI_NORM_STRIP_MN] = put_no_mn,  [FXI_NORM_CLEAN] = put_clean,
         [FXI_NORM_PAD_HAN] = put_padded,
     };
+    const fxi_norm_kind kind = r->step->kind;
     bool ok = fxi_buf_reserve(out, text.n);
+    (void)same;
     for (size_t i = 0, len; ok && i < text.n; i += len) {
         const fxi_str rest = {text.p + i, text.n - i};
         len = put_ascii(kind, rest, out, &ok);
         if (!len && ok) ok = puts[kind](fxi_utf8_at(rest.p, rest.n, &len), out);
     }
-    return ok;
+    return status_of(r, ok);
 }
 
 // ---- normal forms -------------------------------------------------------------------------------
@@ -296,54 +318,21 @@ static bool append_form(fxi_norm_kind form, fxi_str s, fxi_norm_work *w, fxi_buf
     return ok;
 }
 
-// Appends `text` in a normal form. *same: it is in that form already, and nothing was appended.
-// False: out of memory.
-static bool append_nf(fxi_norm_kind form, fxi_str text, fxi_norm_work *w, fxi_buf *out, bool *same)
-{
-    size_t end, from = find_active(form, text, 0, &end);
-    *same = from == text.n;
-    if (*same) return true;
-    if (!fxi_buf_reserve(out, text.n + 1)) return false;
-    for (size_t at = 0; at < text.n && out->n <= FXI_MAX_NORM_BYTES; at = end) {
-        from = find_active(form, text, at, &end);
-        if (!fxi_buf_add(out, text.p + at, from - at) ||
-            !append_form(form, (fxi_str){text.p + from, end - from}, w, out))
-            return false;
-    }
-    return true;
-}
-
-// ---- steps: each appends to the empty *out, or sets *same if nothing changes --------------------
-
-typedef struct norm_run {
-    const fxi_norm *step;
-    fxi_norm_how how;
-    fxi_norm_work *work;
-    fx_error *err;
-} norm_run;
-
-typedef fx_status norm_fn(const norm_run *r, fxi_str text, fxi_buf *out, bool *same);
-
-static fx_status status_of(const norm_run *r, bool ok)
-{
-    return ok ? FX_OK : fxi_fail(r->err, FX_ENOMEM, "no memory to tokenize the text");
-}
-
-static fx_status fail_too_long(const norm_run *r)
-{
-    return fxi_fail(r->err, FX_EINVAL, "the text becomes too long for the vocabulary's steps");
-}
-
 static fx_status normal_form(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
 {
-    return status_of(r, append_nf(r->step->kind, text, r->work, out, same));
+    const fxi_norm_kind form = r->step->kind;
+    size_t end, from = find_active(form, text, 0, &end);
+    *same = from == text.n;
+    bool ok = *same || fxi_buf_reserve(out, text.n + 1);
+    for (size_t at = 0; ok && !*same && at < text.n && out->n <= FXI_MAX_NORM_BYTES; at = end) {
+        from = find_active(form, text, at, &end);
+        ok = fxi_buf_add(out, text.p + at, from - at) &&
+             append_form(form, (fxi_str){text.p + from, end - from}, r->work, out);
+    }
+    return status_of(r, ok);
 }
 
-static fx_status change_chars(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
-{
-    (void)same;
-    return status_of(r, append_chars(r->step->kind, text, out));
-}
+// ---- other steps --------------------------------------------------------------------------------
 
 static fx_status prepend_text(const norm_run *r, fxi_str text, fxi_buf *out, bool *same)
 {

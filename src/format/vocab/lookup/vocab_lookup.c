@@ -221,8 +221,7 @@ struct fxi_matcher {
 
 static fx_status fail_pattern(fxi_str pattern, const char *what, fx_error *err)
 {
-    return fxi_fail(err, FX_EFORMAT, "the pattern '%s': %s", fxi_show_text(pattern.p, pattern.n).s,
-                    what);
+    return fxi_fail(err, FX_EFORMAT, "the pattern '%s': %s", fxi_show_text(pattern).s, what);
 }
 
 fx_status fxi_regex_compile(fxi_str pattern, bool bytes, fxi_regex **out, fx_error *err)
@@ -246,7 +245,7 @@ fx_status fxi_regex_compile(fxi_str pattern, bool bytes, fxi_regex **out, fx_err
         return FX_OK;
     }
     free(re);
-    if (code == PCRE2_ERROR_HEAP_FAILED) return fxi_fail(err, FX_ENOMEM, "no memory for a pattern");
+    if (code == PCRE2_ERROR_HEAP_FAILED) return fxi_fail_memory(err);
     PCRE2_UCHAR text[ERROR_TEXT];
     pcre2_get_error_message(code, text, sizeof text);
     return fail_pattern(pattern, (const char *)text, err);
@@ -295,8 +294,7 @@ static fx_status match_from(const fxi_regex *re, fxi_matcher *m, const char *s, 
                          m->limits);
     *out = (fxi_regex_match){SIZE_MAX, SIZE_MAX};
     if (rc == PCRE2_ERROR_NOMATCH) return FX_OK;
-    if (rc == PCRE2_ERROR_NOMEMORY)
-        return fxi_fail(err, FX_ENOMEM, "no memory to tokenize the text");
+    if (rc == PCRE2_ERROR_NOMEMORY) return fxi_fail_memory(err);
     if (rc < 0)
         return fxi_fail(err, FX_EINVAL,
                         "a pattern of the vocabulary takes too many steps on this text (%d)", rc);

@@ -26,8 +26,7 @@ static fx_status check_n_elem(const gguf_reader *r, const fxi_gguf_kv *kv)
 {
     if (kv->n_elem == r->s->n_tok) return FX_OK;
     return fxi_fail(r->err, FX_EFORMAT, "%s: key '%s' has %" PRIu64 " elements for %zu tokens",
-                    fxi_gguf_name(r->g), fxi_show_text(kv->key.p, kv->key.n).s, kv->n_elem,
-                    r->s->n_tok);
+                    fxi_gguf_name(r->g), fxi_show_text(kv->key).s, kv->n_elem, r->s->n_tok);
 }
 
 static fx_status read_scores(gguf_reader *r)
@@ -105,7 +104,7 @@ static fx_status read_ids(gguf_reader *r)
         if (ids[i].field) *(int32_t *)(void *)((char *)s + ids[i].field) = id;
         if (id < 0) continue;
         if (s->tok[id].type != FXI_TOKEN_CONTROL) s->tok[id].type = (uint8_t)ids[i].type;
-        if (ids[i].ends && !fxi_ids_add(&s->ends, id)) return fxi_spec_fail_memory(r->s, r->err);
+        if (ids[i].ends && !fxi_ids_add(&s->ends, id)) return fxi_fail_memory(r->err);
     }
     return FX_OK;
 }
@@ -119,18 +118,18 @@ static fx_status read_merge(gguf_reader *r, const fxi_index *x, uint64_t i, fxi_
     const char *space = text.n ? memchr(text.p + 1, ' ', text.n - 1) : NULL;
     if (!space)
         return fxi_fail(r->err, FX_EFORMAT, "%s: merge %" PRIu64 " '%s' is not a pair",
-                        fxi_gguf_name(r->g), i, fxi_show_text(text.p, text.n).s);
+                        fxi_gguf_name(r->g), i, fxi_show_text(text).s);
     const size_t n_left = (size_t)(space - text.p), n_right = text.n - n_left - 1;
     fxi_buf_clear(both);
     if (!fxi_buf_add(both, text.p, n_left) || !fxi_buf_add(both, space + 1, n_right))
-        return fxi_spec_fail_memory(r->s, r->err);
+        return fxi_fail_memory(r->err);
     fxi_spec_merge m = {fxi_index_find(x, text.p, n_left), fxi_index_find(x, space + 1, n_right),
                         fxi_index_find(x, both->p, both->n)};
     if (m.left < 0 || m.right < 0 || m.to < 0)
         return fxi_fail(r->err, FX_EFORMAT,
                         "%s: merge %" PRIu64 " '%s' has a part that is not a token",
-                        fxi_gguf_name(r->g), i, fxi_show_text(text.p, text.n).s);
-    return fxi_spec_add_merge(r->s, m) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
+                        fxi_gguf_name(r->g), i, fxi_show_text(text).s);
+    return fxi_spec_add_merge(r->s, m) ? FX_OK : fxi_fail_memory(r->err);
 }
 
 static fx_status read_merges(gguf_reader *r)
@@ -139,7 +138,7 @@ static fx_status read_merges(gguf_reader *r)
     fxi_index x;
     fxi_buf both = {0};
     FX_TRY(fxi_gguf_array(r->g, KEY("merges"), true, FXI_GGUF_STR, &kv, r->err));
-    if (!fxi_spec_index(r->s, &x)) return fxi_spec_fail_memory(r->s, r->err);
+    if (!fxi_spec_index(r->s, &x)) return fxi_fail_memory(r->err);
     fx_status st = FX_OK;
     const unsigned char *at = kv->value;
     for (uint64_t i = 0; st == FX_OK && i < kv->n_elem; i++)
@@ -154,7 +153,7 @@ static fx_status read_merges(gguf_reader *r)
 static fx_status add_norm_step(gguf_reader *r, fxi_norm_kind kind, const char *from, const char *to)
 {
     fxi_norm n = {.kind = kind, .from = fxi_str_of(from), .to = fxi_str_of(to)};
-    return fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
+    return fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_fail_memory(r->err);
 }
 
 // Phi-3's chat marks swallow the white space after them, which its files do not say.
@@ -189,7 +188,7 @@ static fx_status read_prefix_scheme(const gguf_reader *r, fxi_norm_kind *kind)
     }
     return fxi_fail(r->err, FX_EFORMAT,
                     "%s: key '" KEY("space_prefix_scheme") "' is '%s', neither always nor first",
-                    fxi_gguf_name(r->g), fxi_show_text(name.p, name.n).s);
+                    fxi_gguf_name(r->g), fxi_show_text(name).s);
 }
 
 static fx_status add_space_steps(gguf_reader *r)
@@ -224,7 +223,7 @@ static fx_status read_gpt2(gguf_reader *r)
     if (!fxi_gguf_find(r->g, KEY("pre")) &&
         !fxi_spec_warn(r->s, "key '" KEY("pre") "' is missing: the pre-tokenizer 'default' is "
                                                 "used, which may differ from training"))
-        return fxi_spec_fail_memory(r->s, r->err);
+        return fxi_fail_memory(r->err);
     FX_TRY(read_ids(r));
     FX_TRY(read_merges(r));
     return fxi_spec_add_pre(r->s, pre, r->err);
@@ -250,7 +249,7 @@ static fx_status add_charsmap(gguf_reader *r)
         return fxi_fail(r->err, FX_EFORMAT, "%s: key '%s' is not an array of bytes",
                         fxi_gguf_name(r->g), key);
     fxi_norm n = {.kind = FXI_NORM_CHARSMAP, .from = {(const char *)kv->value, kv->n_elem}};
-    return !kv->n_elem || fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
+    return !kv->n_elem || fxi_spec_add_norm(r->s, n) ? FX_OK : fxi_fail_memory(r->err);
 }
 
 static fx_status read_t5(gguf_reader *r)
@@ -285,7 +284,7 @@ static fx_status mark_inside(gguf_reader *r)
         if ((!begins && !fxi_buf_str(&piece, "##")) ||
             !fxi_buf_add(&piece, t->piece.p + skip, t->piece.n - skip) ||
             !fxi_spec_str(s, piece.p ? piece.p : "", piece.n, &t->piece))
-            st = fxi_spec_fail_memory(s, r->err);
+            st = fxi_fail_memory(r->err);
     }
     fxi_buf_free(&piece);
     return st;
@@ -330,7 +329,8 @@ static fx_status read_bert(gguf_reader *r)
     s->adds_bos = s->bos >= 0;
     s->adds_sep = true;
     const fxi_bert how = {.cleans = true, .pads_han = true, .strips = strip, .lowers = lower};
-    return fxi_spec_add_bert(s, how) ? FX_OK : fxi_spec_fail_memory(s, r->err);
+    const bool good = fxi_spec_add_bert_norms(s, how) && fxi_spec_add_bert_splits(s);
+    return good ? FX_OK : fxi_fail_memory(r->err);
 }
 
 static const struct {
@@ -355,7 +355,7 @@ static fx_status read_more_ends(gguf_reader *r)
                             "%s: key 'flexinfer.end_token_ids' has %" PRId64
                             ", but there are %zu tokens",
                             fxi_gguf_name(r->g), id, r->s->n_tok);
-        if (!fxi_ids_add(&r->s->ends, (int32_t)id)) return fxi_spec_fail_memory(r->s, r->err);
+        if (!fxi_ids_add(&r->s->ends, (int32_t)id)) return fxi_fail_memory(r->err);
     }
     return FX_OK;
 }
@@ -390,7 +390,7 @@ fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *er
     while (i < n && !fxi_str_is(name, models[i].name)) i++;
     if (i == n)
         return fxi_fail(err, FX_EFORMAT, "%s: tokenizer kind '%s' is not supported by this version",
-                        fxi_gguf_name(g), fxi_show_text(name.p, name.n).s);
+                        fxi_gguf_name(g), fxi_show_text(name).s);
     s->kind = models[i].kind;
     const fxi_gguf_kv *kv;
     FX_TRY(fxi_gguf_array(r.g, KEY("tokens"), true, FXI_GGUF_STR, &kv, r.err));
@@ -400,7 +400,7 @@ fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *er
     const unsigned char *at = kv->value;
     for (uint64_t id = 0; id < kv->n_elem; id++) {
         fxi_token t = {.piece = fxi_gguf_next_str(&at), .type = FXI_TOKEN_NORMAL};
-        if (!fxi_spec_add_token(r.s, t)) return fxi_spec_fail_memory(r.s, r.err);
+        if (!fxi_spec_add_token(r.s, t)) return fxi_fail_memory(r.err);
     }
     FX_TRY(read_types(&r));
     FX_TRY(models[i].read(&r));

@@ -47,10 +47,9 @@ static fx_status put_piece(const fxi_hf *h, const fxi_members *model, fxi_str pi
     if (!piece.n) return FX_OK; // no text has it
     if (t->piece.n)
         return fxi_members_fail(model, "vocab", "'%s' and '%s' both have id %zu",
-                                fxi_show_text(t->piece.p, t->piece.n).s,
-                                fxi_show_text(piece.p, piece.n).s, id);
+                                fxi_show_text(t->piece).s, fxi_show_text(piece).s, id);
     t->type = FXI_TOKEN_NORMAL;
-    return fxi_spec_str(h->s, piece.p, piece.n, &t->piece) ? FX_OK : fxi_hf_fail_memory(h);
+    return fxi_spec_str(h->s, piece.p, piece.n, &t->piece) ? FX_OK : fxi_fail_memory(h->err);
 }
 
 static fx_status add_pieces(fxi_hf *h, const fxi_members *model)
@@ -61,12 +60,12 @@ static fx_status add_pieces(fxi_hf *h, const fxi_members *model)
     FX_TRY(largest_id(model, vocab, &n));
     for (size_t i = 0; i < n; i++)
         if (!fxi_spec_add_token(h->s, (fxi_token){.type = FXI_TOKEN_UNUSED}))
-            return fxi_hf_fail_memory(h);
+            return fxi_fail_memory(h->err);
     for (fxi_json_iter it = fxi_json_members(vocab); fxi_json_next(&it);) {
         const fxi_str piece = {it.key, it.key_bytes};
         FX_TRY(put_piece(h, model, piece, (size_t)fxi_json_int(it.value)));
     }
-    return fxi_spec_index(h->s, &h->pieces) ? FX_OK : fxi_hf_fail_memory(h);
+    return fxi_spec_index(h->s, &h->pieces) ? FX_OK : fxi_fail_memory(h->err);
 }
 
 // ---- merges of BPE ------------------------------------------------------------------------------
@@ -76,8 +75,7 @@ static fx_status find_piece(const fxi_hf *h, fxi_str piece, const fxi_members *a
 {
     *id = piece.n ? fxi_index_find(&h->pieces, piece.p, piece.n) : -1;
     if (*id >= 0) return FX_OK;
-    return fxi_members_fail(at, key, "'%s' is not in the vocabulary",
-                            fxi_show_text(piece.p, piece.n).s);
+    return fxi_members_fail(at, key, "'%s' is not in the vocabulary", fxi_show_text(piece).s);
 }
 
 // Both parts joined, in *room; NULL: out of memory.
@@ -94,11 +92,11 @@ static fx_status add_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room
 {
     fxi_spec_merge m;
     const fxi_str both = join_parts(room, part);
-    if (!both.p) return fxi_hf_fail_memory(h);
+    if (!both.p) return fxi_fail_memory(h->err);
     FX_TRY(find_piece(h, part[0], at, NULL, &m.left));
     FX_TRY(find_piece(h, part[1], at, NULL, &m.right));
     FX_TRY(find_piece(h, both, at, NULL, &m.to));
-    return fxi_spec_add_merge(h->s, m) ? FX_OK : fxi_hf_fail_memory(h);
+    return fxi_spec_add_merge(h->s, m) ? FX_OK : fxi_fail_memory(h->err);
 }
 
 static bool is_piece(const fxi_hf *h, fxi_str piece)
@@ -195,7 +193,7 @@ static fx_status read_scored_piece(const fxi_hf *h, const fxi_members *at)
     };
     if (!(fabs(t.score) <= (double)FLT_MAX))
         return fxi_members_fail(at, NULL, "score out of range");
-    return fxi_spec_add_token(h->s, t) ? FX_OK : fxi_hf_fail_memory(h);
+    return fxi_spec_add_token(h->s, t) ? FX_OK : fxi_fail_memory(h->err);
 }
 
 static fx_status read_unigram(fxi_hf *h, const fxi_members *model)
@@ -234,7 +232,7 @@ static fx_status read_wordpiece(fxi_hf *h, const fxi_members *model)
     const fxi_json *most = fxi_members_get(model, "max_input_chars_per_word");
     s->inside = fxi_str_of("##");
     FX_TRY(fxi_members_str(model, "continuing_subword_prefix", false, &s->inside));
-    if (!fxi_spec_str(s, s->inside.p, s->inside.n, &s->inside)) return fxi_hf_fail_memory(h);
+    if (!fxi_spec_str(s, s->inside.p, s->inside.n, &s->inside)) return fxi_fail_memory(h->err);
     const int64_t n = most ? fxi_json_int(most) : USUAL_CHARS;
     if (n < 1 || n > MOST_CHARS)
         return fxi_members_fail(model, "max_input_chars_per_word", "not a number from 1 to %d",
@@ -271,7 +269,7 @@ static fx_status read_hf_model(fxi_hf *h, const fxi_members *file)
         if (fxi_str_is(type, models[i].type)) return models[i].read(h, &model);
     return fxi_members_fail(&model, "type",
                             "'%s' is not supported, only BPE, Unigram, WordPiece and WordLevel",
-                            fxi_show_text(type.p, type.n).s);
+                            fxi_show_text(type).s);
 }
 
 // ---- added tokens -------------------------------------------------------------------------------
@@ -284,14 +282,14 @@ static fx_status put_added_token(const fxi_hf *h, const fxi_members *at, fxi_tok
         return fxi_members_fail(at, NULL, "id %zu leaves a gap of more than %d ids", id, MAX_GAP);
     while (s->n_tok < id)
         if (!fxi_spec_add_token(s, (fxi_token){.type = FXI_TOKEN_UNUSED}))
-            return fxi_hf_fail_memory(h);
-    if (id == s->n_tok) return fxi_spec_add_token(s, t) ? FX_OK : fxi_hf_fail_memory(h);
+            return fxi_fail_memory(h->err);
+    if (id == s->n_tok) return fxi_spec_add_token(s, t) ? FX_OK : fxi_fail_memory(h->err);
     fxi_token *old = &s->tok[id];
     if (old->piece.n && fxi_str_compare(old->piece, t.piece))
         return fxi_members_fail(at, NULL, "id %zu is '%s' already", id,
-                                fxi_show_text(old->piece.p, old->piece.n).s);
+                                fxi_show_text(old->piece).s);
     if (!old->piece.n && !fxi_spec_str(s, t.piece.p, t.piece.n, &t.piece))
-        return fxi_hf_fail_memory(h);
+        return fxi_fail_memory(h->err);
     if (old->piece.n) t.piece = old->piece;
     t.score = old->score;
     t.in_model = old->type == FXI_TOKEN_NORMAL;
@@ -361,7 +359,7 @@ static fx_status read_config_token(fxi_vocab_spec *s, const fxi_members *file, c
         *id = fxi_spec_find(s, piece);
         if (*id < 0)
             return fxi_members_fail(file, key, "'%s' is not in the vocabulary",
-                                    fxi_show_text(piece.p, piece.n).s);
+                                    fxi_show_text(piece).s);
     }
     if (*id >= 0 && s->tok[*id].type == FXI_TOKEN_NORMAL) s->tok[*id].type = FXI_TOKEN_CONTROL;
     return FX_OK;
@@ -389,7 +387,7 @@ static fx_status read_config_root(fxi_vocab_spec *s, const fxi_members *file)
     if (!fxi_json_is_string(t)) return FX_OK;
     return fxi_spec_str(s, fxi_json_text(t), fxi_json_string(t).n, &s->chat_template)
                ? FX_OK
-               : fxi_spec_fail_memory(s, file->err);
+               : fxi_fail_memory(file->err);
 }
 
 fx_status fxi_vocab_read_config(fxi_str json, fxi_vocab_spec *s, fx_error *err)

@@ -18,11 +18,6 @@ typedef struct fxi_hf {
     bool decodes, joins_bytes, fuses;
 } fxi_hf;
 
-static inline fx_status fxi_hf_fail_memory(const fxi_hf *h)
-{
-    return fxi_spec_fail_memory(h->s, h->err);
-}
-
 // ---- vocab_hf_regex.c: patterns -----------------------------------------------------------------
 
 // What \w means inside a class: as in Oniguruma, where PCRE2 differs.

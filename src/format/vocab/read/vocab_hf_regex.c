@@ -240,7 +240,7 @@ static void put_whole(pattern_writer *w, const char_class *c, fxi_buf *out)
 {
     if (c->but && !c->others.n) {
         put_pattern_text(w, out, "[^");
-        put_pattern(w, out, c->plain.p ? c->plain.p : "", c->plain.n);
+        put_pattern(w, out, c->plain.p, c->plain.n);
         put_pattern_text(w, out, "]");
         if (!c->plain.n) refuse_pattern(w, "an empty class is not supported");
         return;
@@ -248,7 +248,7 @@ static void put_whole(pattern_writer *w, const char_class *c, fxi_buf *out)
     if (c->but) put_pattern_text(w, out, "(?:(?!");
     if (c->meets) {
         put_pattern_text(w, out, "(?:");
-        put_pattern(w, out, c->parts.p ? c->parts.p : "", c->parts.n);
+        put_pattern(w, out, c->parts.p, c->parts.n);
     }
     put_part(w, c, out);
     if (c->meets) put_pattern_text(w, out, ")");
@@ -267,7 +267,7 @@ static void take_member(pattern_writer *w, char_class *c, char member)
             char_class inner = {.but = false};
             read_class(w, &inner);
             if (!inner.but && !inner.meets && !inner.others.n) {
-                put_pattern(w, &c->plain, inner.plain.p ? inner.plain.p : "", inner.plain.n);
+                put_pattern(w, &c->plain, inner.plain.p, inner.plain.n);
             } else {
                 put_pattern_text(w, &c->others, "|");
                 put_whole(w, &inner, &c->others);
@@ -303,15 +303,6 @@ static void read_class(pattern_writer *w, char_class *c)
     if (!w->bad && w->p == w->end) refuse_pattern(w, "unterminated character class");
     if (!w->bad) w->p++;
     w->depth--;
-}
-
-// Writes a class; w->p is past its bracket.
-static void put_class(pattern_writer *w)
-{
-    char_class c = {.but = false};
-    read_class(w, &c);
-    put_whole(w, &c, &w->out);
-    free_class(&c);
 }
 
 // ---- patterns -----------------------------------------------------------------------------------
@@ -389,12 +380,16 @@ static void rewrite_pattern(pattern_writer *w)
     put_pattern_text(w, &w->out, "(?m)");
     while (w->p < w->end && !w->bad) {
         const char c = *w->p++;
-        if (c == '\\')
+        if (c == '[') {
+            char_class whole = {.but = false};
+            read_class(w, &whole);
+            put_whole(w, &whole, &w->out);
+            free_class(&whole);
+        } else if (c == '\\') {
             put_escape(w);
-        else if (c == '[')
-            put_class(w);
-        else
+        } else {
             put_outside(w, c);
+        }
     }
 }
 
@@ -405,7 +400,7 @@ static fx_status finish_pattern(fxi_hf *h, pattern_writer *w, const fxi_members 
     if (w->bad && !w->short_memory)
         st = fxi_members_fail(at, NULL, "%s", w->bad);
     else if (w->short_memory || !fxi_spec_str(h->s, w->out.p, w->out.n, out))
-        st = fxi_hf_fail_memory(h);
+        st = fxi_fail_memory(h->err);
     fxi_buf_free(&w->out);
     fxi_buf_free(&w->item);
     return st;

@@ -26,7 +26,7 @@ typedef struct hf_step {
 
 static fx_status put_norm(const fxi_hf *h, fxi_norm n)
 {
-    return fxi_spec_add_norm(h->s, n) ? FX_OK : fxi_hf_fail_memory(h);
+    return fxi_spec_add_norm(h->s, n) ? FX_OK : fxi_fail_memory(h->err);
 }
 
 static fx_status need_str(const fxi_hf *h, const char *key, fxi_str *out)
@@ -36,7 +36,7 @@ static fx_status need_str(const fxi_hf *h, const char *key, fxi_str *out)
 
 static fx_status fail_unsupported(const fxi_hf *h, const char *key, fxi_str what)
 {
-    return fxi_members_fail(&h->at, key, "'%s' is not supported", fxi_show_text(what.p, what.n).s);
+    return fxi_members_fail(&h->at, key, "'%s' is not supported", fxi_show_text(what).s);
 }
 
 fx_status fxi_hf_need_id(const fxi_members *m, const char *key, const fxi_json *value, int32_t *out)
@@ -58,7 +58,7 @@ static fx_status read_metaspace_scheme(const fxi_hf *h, fxi_str *scheme)
     FX_TRY(need_str(h, "replacement", &mark));
     if (!fxi_str_is(mark, FXI_SPACE_MARK))
         return fxi_members_fail(&h->at, "replacement", "'%s' is not supported, only U+2581",
-                                fxi_show_text(mark.p, mark.n).s);
+                                fxi_show_text(mark).s);
     FX_TRY(fxi_members_bool(&h->at, "add_prefix_space", &space));
     *scheme = fxi_str_of(space ? "always" : "never");
     FX_TRY(fxi_members_str(&h->at, "prepend_scheme", false, scheme));
@@ -110,7 +110,7 @@ static fx_status read_precompiled(fxi_hf *h)
     fxi_buf map = {0};
     FX_TRY(need_str(h, key, &text));
     if (!text.n) return FX_OK;
-    if (!fxi_buf_reserve(&map, fxi_base64_room(text.n))) return fxi_hf_fail_memory(h);
+    if (!fxi_buf_reserve(&map, fxi_base64_room(text.n))) return fxi_fail_memory(h->err);
     const bool good = fxi_base64_decode(text.p, text.n, (unsigned char *)map.p, &n);
     fx_status st = good ? put_norm(h, (fxi_norm){.kind = FXI_NORM_CHARSMAP, .from = {map.p, n}})
                         : fxi_members_fail(&h->at, key, "not base64");
@@ -146,7 +146,7 @@ static fx_status read_bert_norm(fxi_hf *h)
     FX_TRY(fxi_members_bool(&h->at, "lowercase", &how.lowers));
     how.strips = how.lowers;
     FX_TRY(fxi_members_bool(&h->at, "strip_accents", &how.strips));
-    return fxi_spec_add_bert_norms(h->s, how) ? FX_OK : fxi_hf_fail_memory(h);
+    return fxi_spec_add_bert_norms(h->s, how) ? FX_OK : fxi_fail_memory(h->err);
 }
 
 static const hf_step normalizers[] = {
@@ -169,18 +169,13 @@ static const hf_step normalizers[] = {
 static fx_status add_split(fxi_hf *h, fxi_split p)
 {
     h->cuts = true;
-    return fxi_spec_add_split(h->s, p) ? FX_OK : fxi_hf_fail_memory(h);
+    return fxi_spec_add_split(h->s, p) ? FX_OK : fxi_fail_memory(h->err);
 }
 
 static fx_status refuse_bytes(const fxi_hf *h)
 {
     return h->byte_level ? fxi_members_fail(&h->at, NULL, "not supported after ByteLevel") : FX_OK;
 }
-
-// GPT-2's pattern, built into ByteLevel.
-#define GPT2_PATTERN                                                                  \
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\p{White_Space}\\p{L}\\p{N}]+|" \
-    "\\p{White_Space}+(?!\\P{White_Space})|\\p{White_Space}+"
 
 static fx_status add_late_norm(fxi_hf *h, fxi_norm n)
 {
@@ -200,7 +195,8 @@ static fx_status read_byte_level(fxi_hf *h)
     if (h->byte_level) return fxi_members_fail(&h->at, NULL, "a second ByteLevel is not supported");
     if (space) FX_TRY(add_late_norm(h, in_front));
     h->byte_level = true;
-    return regex ? add_split(h, (fxi_split){.pattern = fxi_str_of(GPT2_PATTERN)}) : FX_OK;
+    h->cuts |= regex;
+    return regex ? fxi_spec_add_pre(h->s, fxi_str_of("gpt-2"), h->err) : FX_OK;
 }
 
 static fx_status read_behavior(const fxi_hf *h, bool must, fxi_split_how *how)
@@ -303,7 +299,7 @@ static fx_status read_bert_split(fxi_hf *h)
 {
     FX_TRY(refuse_bytes(h));
     h->cuts = true;
-    return fxi_spec_add_bert_splits(h->s) ? FX_OK : fxi_hf_fail_memory(h);
+    return fxi_spec_add_bert_splits(h->s) ? FX_OK : fxi_fail_memory(h->err);
 }
 
 static fx_status read_delimiter(fxi_hf *h)
@@ -365,20 +361,15 @@ static fx_status decode_words(fxi_hf *h)
     FX_TRY(fxi_members_str(&h->at, "prefix", false, &s->join_inside));
     FX_TRY(fxi_members_bool(&h->at, "cleanup", &s->tidies));
     if (!fxi_spec_str(s, s->join_inside.p, s->join_inside.n, &s->join_inside))
-        return fxi_hf_fail_memory(h);
+        return fxi_fail_memory(h->err);
     s->join = FXI_JOIN_WORDS;
     return decode_spelling(h, FXI_SPELL_PLAIN);
 }
 
-static fx_status decode_bytes(fxi_hf *h)
+// ByteFallback, or (h->how) Fuse.
+static fx_status note_joining(fxi_hf *h)
 {
-    h->joins_bytes = true;
-    return FX_OK;
-}
-
-static fx_status decode_fuse(fxi_hf *h)
-{
-    h->fuses = true;
+    *(h->how ? &h->fuses : &h->joins_bytes) = true;
     return FX_OK;
 }
 
@@ -408,7 +399,7 @@ static fx_status decode_strip(fxi_hf *h)
 
 static const hf_step decoders[] = {
     {"ByteLevel", decode_byte_level, 0}, {"Metaspace", decode_metaspace, 0},
-    {"ByteFallback", decode_bytes, 0},   {"Fuse", decode_fuse, 0},
+    {"ByteFallback", note_joining, 0},   {"Fuse", note_joining, 1},
     {"Replace", decode_replace, 0},      {"Strip", decode_strip, 0},
     {"WordPiece", decode_words, 0},
 };
@@ -464,7 +455,7 @@ static fx_status read_template_part(fxi_hf *h, const fxi_members *part, bool *me
     const fxi_json *ids = fxi_json_get(fxi_json_getn(list, name.p, name.n), "ids");
     if (fxi_json_array_size(ids) != 1)
         return fxi_members_fail(part, NULL, "'%s' is not one id in special_tokens",
-                                fxi_show_text(name.p, name.n).s);
+                                fxi_show_text(name).s);
     FX_TRY(fxi_hf_need_id(part, NULL, fxi_json_at(ids, 0), &id));
     return set_end(h, part, NULL, *met_text, id);
 }

@@ -107,7 +107,7 @@ static fx_status apply_pre(fxi_vocab_spec *s, const char *pre, fx_error *err)
     bool good = !f || fxi_spec_index(s, &there);
     for (size_t i = 0; f && good && i < f->n_run; i++) good = add_run(s, f, &there, &f->run[i]);
     fxi_index_free(&there);
-    if (!good) return fxi_spec_fail_memory(s, err);
+    if (!good) return fxi_fail_memory(err);
     s->adds_bos = s->bos >= 0;
     return FX_OK;
 }
@@ -136,24 +136,19 @@ bool fxi_ranks_begin(fxi_str text)
     return fxi_str_next_line(&text, &line) && cut_rank_line(line, &code, &rank);
 }
 
-// Counts the lines that are long enough for a token: an upper bound on the tokens.
-static size_t count_token_lines(fxi_str text)
+// Makes room for the tokens, which the lines fill in any order: one for each line that is long
+// enough.
+static fx_status add_empty_tokens(fxi_vocab_spec *s, fxi_str text, fx_error *err)
 {
     enum { SHORTEST = sizeof "YQ== 0" - 1 };
     fxi_str line;
-    size_t count = 0;
-    while (fxi_str_next_line(&text, &line)) count += line.n >= SHORTEST;
-    return count;
-}
-
-// Makes room for n tokens, which the lines fill in any order.
-static fx_status add_empty_tokens(fxi_vocab_spec *s, size_t n, fx_error *err)
-{
+    size_t n = 0;
+    while (fxi_str_next_line(&text, &line)) n += line.n >= SHORTEST;
     if (!n || n > MAX_RANKS)
         return fxi_fail(err, FX_EFORMAT, "%s: %zu ranks (1 to %d allowed)", s->name, n, MAX_RANKS);
     for (size_t i = 0; i < n; i++) {
         const fxi_token t = {.score = -(float)i, .type = FXI_TOKEN_NORMAL};
-        if (!fxi_spec_add_token(s, t)) return fxi_spec_fail_memory(s, err);
+        if (!fxi_spec_add_token(s, t)) return fxi_fail_memory(err);
     }
     return FX_OK;
 }
@@ -174,11 +169,11 @@ static fx_status take_rank_line(fxi_vocab_spec *s, size_t number, fxi_str line, 
         return fxi_fail(err, FX_EFORMAT, "%s: line %zu: duplicate rank %" PRIu64, s->name, number,
                         rank);
     fxi_buf_clear(room);
-    if (!fxi_buf_reserve(room, fxi_base64_room(code.n))) return fxi_spec_fail_memory(s, err);
+    if (!fxi_buf_reserve(room, fxi_base64_room(code.n))) return fxi_fail_memory(err);
     if (!fxi_base64_decode(code.p, code.n, (unsigned char *)room->p, &n) || !n)
         return fxi_fail(err, FX_EFORMAT, "%s: line %zu: '%s' is not base64", s->name, number,
-                        fxi_show_text(code.p, code.n).s);
-    return fxi_spec_str(s, room->p, n, &s->tok[rank].piece) ? FX_OK : fxi_spec_fail_memory(s, err);
+                        fxi_show_text(code).s);
+    return fxi_spec_str(s, room->p, n, &s->tok[rank].piece) ? FX_OK : fxi_fail_memory(err);
 }
 
 // There are as many lines as ranks, and no rank comes twice, so none is missing.
@@ -186,7 +181,7 @@ fx_status fxi_vocab_read_ranks(fxi_str text, const char *pre, fxi_vocab_spec *s,
 {
     fxi_str line;
     fxi_buf room = {0};
-    fx_status st = add_empty_tokens(s, count_token_lines(text), err);
+    fx_status st = add_empty_tokens(s, text, err);
     for (size_t number = 1; st == FX_OK && fxi_str_next_line(&text, &line); number++)
         if (line.n) st = take_rank_line(s, number, line, &room, err);
     fxi_buf_free(&room);

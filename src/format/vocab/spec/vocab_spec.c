@@ -42,11 +42,6 @@ void fxi_vocab_spec_free(fxi_vocab_spec *s)
     fxi_vocab_spec_init(s, s->name);
 }
 
-fx_status fxi_spec_fail_memory(const fxi_vocab_spec *s, fx_error *err)
-{
-    return fxi_fail(err, FX_ENOMEM, "%s: no memory for the vocabulary", s->name);
-}
-
 bool fxi_spec_warn(fxi_vocab_spec *s, const char *fmt, ...)
 {
     char text[FX_ERROR_TEXT_BYTES];
@@ -163,11 +158,6 @@ bool fxi_spec_add_bert_splits(fxi_vocab_spec *s)
     const fxi_split spaces = {.pattern = fxi_str_of("\\p{White_Space}"), .how = FXI_SPLIT_REMOVED},
                     marks = {.pattern = fxi_str_of("[!-/:-@\\[-`{-~\\p{P}]")};
     return fxi_spec_add_split(s, spaces) && fxi_spec_add_split(s, marks);
-}
-
-bool fxi_spec_add_bert(fxi_vocab_spec *s, fxi_bert how)
-{
-    return fxi_spec_add_bert_norms(s, how) && fxi_spec_add_bert_splits(s);
 }
 
 // ---- pre-tokenizers by name ---------------------------------------------------------------------
@@ -350,7 +340,7 @@ fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err)
             if (strcspn(at, " ") == name.n && !memcmp(at, name.p, name.n)) p = &table[i];
     if (!p)
         return fxi_fail(err, FX_EFORMAT, "%s: unknown pre-tokenizer '%s'", s->name,
-                        fxi_show_text(name.p, name.n).s);
+                        fxi_show_text(name).s);
     bool ok = true;
     if (p->flags & MARKS) { // of kind MERGES
         const fxi_norm marks = {
@@ -369,5 +359,5 @@ fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err)
     s->whole_words |= (p->flags & WHOLE_WORDS) != 0;
     s->adds_bos |= (p->flags & ADDS_BOS) != 0;
     s->adds_sep |= (p->flags & ADDS_SEP) != 0;
-    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+    return ok ? FX_OK : fxi_fail_memory(err);
 }

@@ -180,9 +180,6 @@ bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p);
 // Sets the warning: "NAME: ...". Of several, the first stays. False: out of memory.
 __attribute__((format(printf, 2, 3))) bool fxi_spec_warn(fxi_vocab_spec *s, const char *fmt, ...);
 
-// FX_ENOMEM: "NAME: no memory for the vocabulary".
-fx_status fxi_spec_fail_memory(const fxi_vocab_spec *s, fx_error *err);
-
 // The id of the token with this piece (the last of several), -1: none. A linear search.
 int32_t fxi_spec_find(const fxi_vocab_spec *s, fxi_str piece);
 
@@ -201,7 +198,6 @@ typedef struct fxi_bert {
 // False: out of memory.
 bool fxi_spec_add_bert_norms(fxi_vocab_spec *s, fxi_bert how);
 bool fxi_spec_add_bert_splits(fxi_vocab_spec *s);
-bool fxi_spec_add_bert(fxi_vocab_spec *s, fxi_bert how); // both
 
 // Adds the norm and split steps of a pre-tokenizer known by name ("gpt-2", "llama-bpe", "qwen2",
 // ..). Errors: FX_EFORMAT (unknown name), FX_ENOMEM.

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/model_file.h"
+#include "format/gguf.h"
 #include "vtensor/vmm.h"
 
 static fx_status open_model(gpu_model_rig *g, runner_model m, fx_error *err)
