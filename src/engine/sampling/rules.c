@@ -131,8 +131,13 @@ const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int 
     float *logit = scratch->logit;
     if (fxi_rules_are_idle(v)) return logits;
     copy_allowed(r, logits, n_vocab, logit);
-    for (int i = 0; v->allowed && i < n_vocab; i++)
-        if (!(v->allowed[i / 64] >> (i % 64) & 1)) logit[i] = -INFINITY;
+    for (int i = 0; v->allowed && i < n_vocab; i++) {
+        const uint64_t word = v->allowed[i / 64];
+        if (word == UINT64_MAX)
+            i |= 63; // most of free text
+        else if (!(word >> (i % 64) & 1))
+            logit[i] = -INFINITY;
+    }
     mask_ids(logit, r->ban, r->n_ban);
     if (r->n_ban_run) mask_runs(v, logit);
     for (size_t i = 0; i < r->n_bias; i++) {
