@@ -92,8 +92,10 @@ FX_TEST(test_growth_is_mapped_beside_the_passes)
         const fx_request req = nth_request(i, n_gen, &got[i]);
         (void)bits_submit(eng, &req);
     }
-    while (!all_decode()) (void)fxi_iteration_run(eng);
-    expect_sound(eng);
+    do {
+        (void)fxi_iteration_run(eng);
+        expect_sound(eng);
+    } while (!all_decode());
     const uint64_t all = mapping_calls(standin_calls), waits = standin_waits();
     uint64_t n_iteration = 0, here = 0;
     while (!got[0].last) {
