@@ -1,4 +1,4 @@
-# What every target is compiled with, and the kinds of targets: a room, a test, and the tests of a room.
+# What every target is compiled with, and the kinds of targets: a module, a test, and the tests of a module.
 
 find_package(Threads REQUIRED)
 
@@ -32,27 +32,27 @@ if(FX_SANITIZE MATCHES thread)
   target_compile_definitions(fx_flags INTERFACE FXI_TSAN)
 endif()
 
-# fx_room(NAME LINK lib... SOURCES file...): one room of src/ as the static library NAME.
-function(fx_room name)
+# fx_module(NAME LINK lib... SOURCES file...): one module of src/ as the static library NAME.
+function(fx_module name)
   cmake_parse_arguments(R "" "" "LINK;SOURCES" ${ARGN})
   add_library(${name} STATIC ${R_SOURCES})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PUBLIC ${R_LINK} Threads::Threads m PRIVATE fx_flags)
 endfunction()
 
-# fx_room_tests(ROOM FOLDER): adds FOLDER, whose tests belong to ROOM: `ctest -L ROOM` runs them, the target tests_ROOM
-# builds what they run. A room may have several folders.
-function(fx_room_tests room folder)
-  set(FX_ROOM ${room})
-  set(CMAKE_DIRECTORY_LABELS ${room})
-  if(NOT TARGET tests_${room})
-    add_custom_target(tests_${room})
+# fx_module_tests(MODULE FOLDER): adds FOLDER, whose tests belong to MODULE: `ctest -L MODULE` runs them, the target
+# tests_MODULE builds what they run. A module may have several folders.
+function(fx_module_tests module folder)
+  set(FX_MODULE ${module})
+  set(CMAKE_DIRECTORY_LABELS ${module})
+  if(NOT TARGET tests_${module})
+    add_custom_target(tests_${module})
   endif()
   add_subdirectory(${folder})
 endfunction()
 
 # fx_add_test(NAME COMMAND...): add_test, with a time limit and with 77 as the status of a test that cannot run here.
-# Its labels are its room, and slow if FX_SLOW_TESTS says how many seconds it takes.
+# Its labels are its module, and slow if FX_SLOW_TESTS says how many seconds it takes.
 function(fx_add_test name)
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
@@ -87,7 +87,7 @@ function(fx_suites name)
   target_link_options(${name} PRIVATE ${S_WRAP})
   target_compile_definitions(${name} PRIVATE
     FX_SOURCE_DIR="${PROJECT_SOURCE_DIR}" FX_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  add_dependencies(tests_${FX_ROOM} ${name})
+  add_dependencies(tests_${FX_MODULE} ${name})
   foreach(suite ${suites})
     fx_add_test(${suite} ${name} ${suite})
   endforeach()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 C_SUFFIXES = {".c", ".h", ".cu", ".cuh"}
-PLACES = ("src", "include", "lab")  # whose folders the law names
+PLACES = ("src", "include", "lab")  # whose folders the rules names
 
 # A comment, or a string or character literal (which may hold what looks like a comment).
 COMMENT = re.compile(r'//(?:\\\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
@@ -53,29 +53,29 @@ def comments(text):
     return [(text.count("\n", 0, m.start()) + 1, m[0]) for m in COMMENT.finditer(text) if m[0][0] == "/"]
 
 
-def shelf_of(path, root):
-    """The folder a file lies in, as the law names it: "base", "format/vocab/read", "include/vtensor"."""
+def folder_of(path, root):
+    """The folder a file lies in, as the rules name it: "base", "format/vocab/read", "include/vtensor"."""
     folder = path.relative_to(root).parent.as_posix()
     return folder.removeprefix("src/")
 
 
-def room_of(shelf):
-    """The room of a shelf: its first folder; public headers are rooms of their own."""
-    parts = shelf.split("/")
+def module_of(folder):
+    """The module of a folder: its first folder; public headers are modules of their own."""
+    parts = folder.split("/")
     return "/".join(parts[:2]) if parts[0] == "include" else parts[0]
 
 
-def covers(entry, shelf, header=None):
-    """Whether an entry of the law covers a shelf, or one header of it."""
+def covers(entry, folder, header=None):
+    """Whether an entry of the rules covers a folder, or one header of it."""
     if entry.endswith("/..."):
-        return shelf == entry[:-4] or shelf.startswith(entry[:-3])
-    return entry in (shelf, header)
+        return folder == entry[:-4] or folder.startswith(entry[:-3])
+    return entry in (folder, header)
 
 
-def may_include(law, shelf, header):
-    """Whether a file of the shelf may include the header, a path as the law names it."""
+def may_include(rules, folder, header):
+    """Whether a file of the folder may include the header, a path as the rules name it."""
     owner = header.rsplit("/", 1)[0]
-    return owner == shelf or any(covers(entry, owner, header) for entry in law.get(shelf, []))
+    return owner == folder or any(covers(entry, owner, header) for entry in rules.get(folder, []))
 
 
 def path_between(graph, start, end, through):

@@ -76,7 +76,7 @@ static told ask_told(const server *srv)
                       metrics_figure(&m, "generation_tokens_total"),
                   metrics_figure(&m, "iterations_total"),
                   metrics_figure(&m, "kv_stream_clients"),
-                  metrics_figure(&m, "kv_stream_picture_seconds_total"),
+                  metrics_figure(&m, "kv_stream_snapshot_seconds_total"),
                   metrics_figure(&m, "kv_stream_events_made_total"),
                   metrics_figure(&m, "kv_stream_events_sent_total"),
                   metrics_figure(&m, "kv_stream_sent_bytes_total"),

@@ -605,8 +605,10 @@ const char *fx_kv_manager_name(int i);
     X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                 \
     X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                              \
     X(kv_peak_live_bytes, "largest kv_live_bytes so far")                                  \
-    X(n_picture, "snapshots of the KV memory taken for subscribers so far")                \
-    X(picture_us, "microseconds that the engine thread spent on snapshots so far")
+    X(n_snapshot, "snapshots of the KV memory taken for subscribers so far")               \
+    X(snapshot_us, "microseconds that the engine thread spent on snapshots so far")        \
+    X(n_picture, "n_snapshot by its old name, for one version")                            \
+    X(picture_us, "snapshot_us by its old name, for one version")
 
 typedef struct fx_stats {
 #define FX_STATS_FIELD(name, help) uint64_t name;

@@ -129,7 +129,7 @@ static void fill_head(fx_engine *eng, fxi_taken_snapshot *t)
     h->at_us = fxi_now_us(eng);
     h->manager = eng->kv->ops->name;
     pthread_mutex_lock(&eng->stats.mu);
-    eng->stats.now.n_picture++;
+    eng->stats.now.n_picture = ++eng->stats.now.n_snapshot;
     h->stats = eng->stats.now;
     pthread_mutex_unlock(&eng->stats.mu);
     h->n_group = t->kv.n_group;
@@ -198,6 +198,7 @@ int fxi_snapshot_act(fx_engine *eng)
     const bool ok = take_due_snapshot(eng);
     const uint64_t took_us = (fxi_thread_cpu_ns() - start_ns) / 1000;
     fx_snapshot_charge(eng, took_us);
+    fxi_stats_add(&eng->stats, &eng->stats.now.snapshot_us, took_us);
     fxi_stats_add(&eng->stats, &eng->stats.now.picture_us, took_us);
     return ok ? 0 : LEAST_GAP_US / 1000;
 }

@@ -21,6 +21,7 @@ import serving
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
 WAIT_S = int(os.environ.get("FLEXINFER_WAIT_S", 120))
+ENDLESS = 15000  # tokens of an answer that is stopped long before it ends
 SYSTEM = "You tell long, friendly stories about animals, robots, lakes and forests, and every one of them ends well. " * 2
 
 
@@ -73,6 +74,10 @@ class Page:
     def finish(self):
         self.until(lambda: not self.is_busy(), "the answer ends")
 
+    def stop(self):
+        self.find("#stop").click()
+        self.finish()
+
     def set(self, css, value):
         """As somebody who types it."""
         box = self.find(css)
@@ -95,7 +100,7 @@ class Page:
 
 @pytest.fixture(scope="module")
 def server():
-    server = serving.Server("--kv-memory", "6M", "--max-seq", "8")
+    server = serving.Server("--ctx", 2 * ENDLESS, "--kv-memory", "96M", "--max-seq", "8")
     yield server
     server.stop()
 
@@ -121,13 +126,12 @@ def settle(page):
 
 
 def test_a_chat_streams_and_stops(page):
-    page.prepare(max_tokens=400, to_the_end=True)
+    page.prepare(max_tokens=ENDLESS, to_the_end=True)
     page.send("Tell me a long story.")
     page.until(lambda: len(page.answer()) > 20, "text comes")
     assert page.is_busy(), "it is still coming"
     seen = page.answer()
-    page.find("#stop").click()
-    page.finish()
+    page.stop()
     assert page.answer().startswith(seen.split("\n")[0][:20])
     assert "stopped" in page.all("#log .message")[-1].text
     settle(page)
@@ -148,7 +152,7 @@ def test_facts_of_an_answer(page):
 
 
 def test_a_second_chat_shares_the_first_cells(page):
-    page.prepare(SYSTEM, 300, to_the_end=True)
+    page.prepare(SYSTEM, ENDLESS, to_the_end=True)
     page.send("Tell me of a robot.")
     page.until(lambda: page.snapshot("p.spans.size === 1 && [...p.spans.values()][0].generating"), "the first runs")
     page.find("#new").click()
@@ -165,7 +169,9 @@ def test_a_second_chat_shares_the_first_cells(page):
     page.until(lambda: "shared" in page.find("#pointed").text, "the first segment is pointed at")
     assert "also mapped by 1 sequence" in page.find("#pointed").text
     assert page.run("return document.querySelector('main').flexinfer.map.pointed().spans.length") == 2
-    page.finish()
+    page.stop()
+    Select(page.find("#conversations")).select_by_index(0)
+    page.stop()
     settle(page)
     assert page.find("[data-count=owned]").text == "0"
 
@@ -264,8 +270,8 @@ def test_numbers_equal_metrics(page, server):
     settle(page)
 
     def same():
-        stats = server.stats() | {"picture_us": 0}  # which is that of the snapshot before
-        return stats == page.snapshot("({...p.stats, picture_us: 0})") and stats
+        stats = server.stats() | {"snapshot_us": 0, "picture_us": 0}  # which is that of the snapshot before
+        return stats == page.snapshot("({...p.stats, snapshot_us: 0, picture_us: 0})") and stats
     stats = page.until(same, "the page has the figures")
     text = server.call("GET", "/metrics")[1].decode()
     for name in ("kv_mapped_bytes", "kv_live_bytes", "kv_shared_bytes"):
@@ -444,7 +450,7 @@ def test_arrow_keys_go_on_where_a_sequence_has_ended(server):
 def test_axe_finds_no_serious_fault(page):
     axe = Path(__import__("axe_selenium_python").__file__).parent
     source = next(p for p in axe.rglob("axe.min.js"))
-    page.prepare(SYSTEM, 300, to_the_end=True)
+    page.prepare(SYSTEM, ENDLESS, to_the_end=True)
     page.send("Tell me a story with `code`.")
     page.until(lambda: page.snapshot("p.spans.size > 0"), "it runs")
     for theme in ("light", "dark"):
@@ -459,7 +465,7 @@ def test_axe_finds_no_serious_fault(page):
             bad = [(v["id"], v["impact"], [n["html"][:120] for n in v["nodes"]]) for v in found if v["impact"] in ("serious", "critical")]
             assert not bad, (theme, mode, bad)
         page.find("#mode").click()
-    page.finish()
+    page.stop()
 
 
 def test_it_comes_back_with_the_server():

@@ -60,7 +60,7 @@ class StreamTest(serving.TestCase):
         server.wait_idle()
         state = stream.until(lambda s: s["stats"]["n_request"] == 4 and not s["requests"])
         def figures(stats):
-            return {k: v for k, v in stats.items() if k != "picture_us"}  # of the snapshot before
+            return {k: v for k, v in stats.items() if k not in ("snapshot_us", "picture_us")}  # of the snapshot before
         while figures(now := server.stats()) != figures(state["stats"]):  # an idle engine takes one more
             state = stream.next()
         text = server.call("GET", "/metrics")[1].decode()
@@ -87,17 +87,17 @@ class StreamTest(serving.TestCase):
     def test_nothing_is_done_without_subscribers(self):
         server = self.serve("--max-seq", "4")
         ask_many(server, 3)
-        self.assertEqual(server.wait_idle()["n_picture"], 0)
+        self.assertEqual(server.wait_idle()["n_snapshot"], 0)
         stream = self.watch(server)
         stream.next()
         stream.close()
         before = -1
-        while (now := server.stats()["n_picture"]) != before:  # until the server has seen it go
+        while (now := server.stats()["n_snapshot"]) != before:  # until the server has seen it go
             before = now
             ask(server)
         self.assertGreater(now, 0)
         ask_many(server, 3)
-        self.assertEqual(server.stats()["n_picture"], now)
+        self.assertEqual(server.stats()["n_snapshot"], now)
 
     def test_no_text_is_in_it(self):
         server = self.serve("--max-seq", "2")

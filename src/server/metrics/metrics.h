@@ -1,7 +1,7 @@
 // metrics.h - what /metrics shows: one table of counters, gauges and histograms.
 //
 // A page is made in two steps. FIGURES gather every value as plain data: the engine's own
-// statistics, the process as the system sees it, and the counts of this shelf. The TABLE then says
+// statistics, the process as the system sees it, and the counts of this folder. The TABLE then says
 // for each metric its name, its labels, and where in the figures its values are. So a new metric
 // is a field and a row.
 //

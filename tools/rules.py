@@ -1,4 +1,4 @@
-"""law.py - the house's law in tables: which shelf may include which, which files call which, and the exempt names.
+"""rules.py - the house's rules in tables: which folder may include which, which files call which, and the exempt names.
 
 check_layers and check_calls enforce the first part, check_names the last. An entry that nothing needs any more is an
 offence too, so the tables stay true.
@@ -7,16 +7,16 @@ offence too, so the tables stay true.
 ERROR = "include/flexinfer/error.h"
 ROWS = "include/flexinfer/snapshot_rows.h"  # plain data that a KV manager fills
 
-# Every folder of src/ and include/ that holds sources is a shelf, and must stand here. A file may include what lies on
-# its own shelf and what its shelf lists:
+# Every folder of src/, include/ and lab/ that holds sources must stand here. A file may include what lies in its own
+# folder and what its folder lists:
 #     "base"               the files of that folder, not of folders inside it
 #     "format/vocab/..."   that folder and everything inside it
 #     "kernels/kv_view.h"  one header
-# Calls follow the same law: a file uses a symbol of another shelf only if a header that names the symbol is allowed.
+# Calls follow the same rules: a file uses a symbol of another folder only if a header that names the symbol is allowed.
 PORT = ["include/vtensor/vmm.h", "include/vtensor/status.h"]
 VOCAB_FLOOR = ["format/vocab/lookup", "format/vocab.h", "format/show.h", "base/...", ERROR]
 
-LAW = {
+RULES = {
     "include/vtensor": [],
     "include/flexinfer": [],
 
@@ -71,7 +71,7 @@ LAW = {
     "kernels/cpu/body": ["kernels", "base/...", ERROR],
     "kernels/cuda": ["kernels/ref/mathf_text.h", "kernels", "base/...", ERROR],
 
-    # KV managers over one port: a file or a shelf each, and the pool that some of them share.
+    # KV managers over one port: a file or a folder each, and the pool that some of them share.
     "kv": ["kernels/kv_view.h", "include/flexinfer/counters.h", "include/vtensor", ROWS, "base/...", ERROR],
     "kv/paged": ["kv", "kernels/kv_view.h", *PORT, ROWS, "base/...", ERROR],
     # The model: a plan as data and the device that runs it (model); the host as a device; the loading
@@ -132,7 +132,7 @@ LAW = {
             "format/gguf/gguf_made.h", "format", *PORT, "base/...", "include/flexinfer"],
 }
 
-# Headers of other libraries, and the shelves that may use them. Those of the C library may be used everywhere.
+# Headers of other libraries, and the folders that may use them. Those of the C library may be used everywhere.
 SYSTEM = {
     "gnutls/gnutls.h": ["server/http"],
     "curses.h": ["cli/top"],
@@ -142,7 +142,7 @@ SYSTEM = {
     "utf8proc.h": ["format/vocab/...", "format/jinja/..."],
 }
 
-# Files of a room, highest first: a file never uses a symbol of one above it, neither directly nor through files that
+# Files of a module, highest first: a file never uses a symbol of one above it, neither directly nor through files that
 # are not listed.
 ORDER = {
     "engine": ["engine", "api", "engine_snapshot", "iteration", "plan", "admit", "forward", "commit", "sample", "output",
@@ -150,8 +150,8 @@ ORDER = {
                "request", "request_check", "seq", "record", "draft_control", "ngram"],
 }
 
-# Files that may call each other in a circle: (files, reason).
-CIRCLES = []
+# Files that may call each other in a cycle: (files, reason).
+CYCLES = []
 
 # Global functions that need no second word after the prefix: known terms.
 GLOBAL_TERMS = {"fxi_fail", "fxi_expf", "fxi_tanhf", "fxi_erff", "fxi_exp", "fxi_philox", "fxi_sigmoid"}
