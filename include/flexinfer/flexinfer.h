@@ -76,7 +76,7 @@ typedef struct fx_options {
     // Budget of the KV cache, of all devices together; 0: half of the memory that the machine, or
     // its cgroup, has free once the model is loaded; of GPUs nine tenths.
     uint64_t kv_memory_bytes;
-    const char *kv_manager; // who manages the KV cache, see fx_kv_manager_name; NULL: the first
+    const char *kv_manager; // of the KV cache's memory, see fx_kv_manager_name; NULL: the first
     const struct fxi_kv_ops *kv_ops; // one of the caller's own instead (src/kv/kv.h); NULL: none
     int kv_block_tok;      // tokens in a unit of its memory, at least; 0: the manager's choice
     const char *kv_type;   // element type of the KV cache: "f16", "bf16", "f32", or "q8_0" (head
@@ -515,8 +515,8 @@ typedef struct fx_request {
     uint64_t client;    // whose it is: clients that wait with the same priority take turns, those
                         // that have been served least first (tokens computed and generated, arXiv
                         // 2401.00588); and one that has less than an eighth of the queue finds
-                        // room when others have filled it. 0: everybody who gives none, together
-                        // one client, and there is no such room
+                        // room when others have filled it. 0: all requests without one, together,
+                        // are one client, and there is no such room
     const char *tenant; // shares prefixes only with requests of an equal string; NULL: ""
     bool no_speculate;  // nothing is drafted for it
     bool no_cache;      // shares no prefix with other requests and records none

@@ -18,8 +18,8 @@ typedef enum fxi_probe_run {
     FXI_PROBE_N_RUN
 } fxi_probe_run;
 
-// All loops answer a number above 0, which depends on all they computed: who compares it with 0
-// keeps it in use.
+// All loops return a number above 0 that depends on all they computed: comparing it with 0 keeps
+// the loop from being optimized away.
 typedef struct fxi_probe_int8 {
     float (*run)(int zero, int n_round); // zero: 0
     double op;                           // products and sums of a round; roundings do not count

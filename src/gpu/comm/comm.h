@@ -5,7 +5,8 @@
 // here, which is one group of NCCL's.
 //
 // Order of sums: with two ranks the sum is a + b whatever the library does. With three or more, the
-// order of NCCL's sums depends on the machine and on n. Who needs one order gathers, and adds.
+// order of NCCL's sums depends on the machine and on n. A caller that needs one order
+// gathers and adds.
 //
 // They are refused by a build without NCCL (FX_NCCL=OFF), and where libnccl.so.2 is missing.
 //

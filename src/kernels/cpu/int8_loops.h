@@ -1,6 +1,7 @@
 // int8_loops.h - the loops that measure integer products alone, and with the roundings that the
 // runs of a block need. Written once for every vector unit with VPDPBUSD (cpu.h).
-// Needs: what body_quant.h does, behind it; PROBE_SUMS, how many sums hide a product's latency.
+// Needs: what body_quant.h does, included before; PROBE_SUMS, how many sums hide a product's
+// latency.
 //
 // All is done in registers and no code is unpacked, so no layer is faster on the same machine. The
 // codes are zeros, which the compiler does not know: each sum stays where it starts, near the float

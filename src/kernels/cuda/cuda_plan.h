@@ -19,7 +19,7 @@ typedef struct fxi_cuda_plan {
 // Appends the tiles of the last n_want tokens of sequence i to tile, at most one per token.
 void fxi_cuda_plan_add(fxi_cuda_plan *p, const fxi_cuda_seq *seq, int i, int n_want,
                        fxi_cuda_tile *tile);
-// Moves wide tiles behind the others, and divides the tiles' segments among blocks.
+// Moves wide tiles after the others, and divides the tiles' segments among blocks.
 void fxi_cuda_plan_end(fxi_cuda_plan *p, fxi_cuda_tile *tile);
 
 // Blocks per tile: groups of up to FXI_CUDA_TILE_ROW query heads of one KV head.

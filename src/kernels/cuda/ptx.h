@@ -79,7 +79,7 @@ FXI_DEVICE uint32_t ptx_bf16x2_of_f32(float lo, float hi)
 
 // ---- registers
 
-// v itself, but the compiler does not know that: what follows from it is computed behind this call
+// v itself, but the compiler does not know that: what follows from it is computed after this call
 // and not kept in registers from before, as what does not change in a loop otherwise is.
 FXI_DEVICE int ptx_anew(int v)
 {
@@ -243,7 +243,7 @@ FXI_DEVICE void ptx_async_commit(void)
 }
 
 // Until at most N groups of this thread's copies are not done. What other threads copied is there
-// after a barrier behind their wait.
+// after a barrier that follows their wait.
 template <int N> FXI_DEVICE void ptx_async_wait(void)
 {
 #ifdef __CUDACC__

@@ -12,7 +12,7 @@ typedef struct fxi_call {
     fx_engine *eng;
     const fxi_limits *lim;
     int64_t created_s; // when the server started, by the clock
-    const char *tail;  // the path behind the route's own
+    const char *tail;  // the path after the route's own
     const char *body;  // [n_body]
     size_t n_body;
 } fxi_call;

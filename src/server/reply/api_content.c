@@ -25,7 +25,7 @@ bool fxi_content_init(fxi_reply *r, fxi_choice *c)
     return c->answer != NULL;
 }
 
-// A mark has fewer bytes than LAST_TOKENS tokens, white space behind it included.
+// A mark has fewer bytes than LAST_TOKENS tokens, white space after it included.
 bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok)
 {
     enum { LAST_TOKENS = 24 };

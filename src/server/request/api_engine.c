@@ -148,7 +148,7 @@ size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng)
     return (size_t)(par->api == FXI_API_EMBEDDINGS && m->embeds ? m->embd_tok : m->ctx_tok);
 }
 
-// BOS, prompt, suffix, each behind its mark, and the mark of what is to come.
+// BOS, prompt, suffix, each after its mark, and the mark of what is to come.
 static fx_status encode_around(const fxi_params *par, const fx_engine *eng, const fxi_prompt *p,
                                size_t max_tok, fx_tokens *out, fx_error *err)
 {

@@ -197,8 +197,8 @@ static bool check_name(fxi_parse *p, size_t i, const fxi_json *tool)
                          MAX_TOOL_NAME);
 }
 
-// Where calls must be made, a plain list can say what the model's format cannot. Who counts tokens
-// gets no calls.
+// Where calls must be made, a plain list can say what the model's format cannot. Counting
+// tokens makes no calls.
 static bool check_sayable(fxi_parse *p, size_t i, const fxi_json *tool)
 {
     char why[160];

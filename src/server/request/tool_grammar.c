@@ -180,7 +180,7 @@ static bool takes_apart(const fxi_call_format *f)
 
 // ---- what can be said ---------------------------------------------------------------------------
 
-// Of an object that is written member by member. Those behind `required` say nothing of a value.
+// Of an object that is written member by member. Those after `required` say nothing of a value.
 static bool is_sayable_keyword(const char *key)
 {
     static const char *const words[] = {"type",     "properties", "additionalProperties",
@@ -345,20 +345,20 @@ static void add_any_tags(grammar_builder *b, part_list *l)
 
 // ---- Python -------------------------------------------------------------------------------------
 
-// The first required parameter has no comma; those in front of it have theirs behind. Where none is
-// required, the last may be missing behind a comma, as Python allows.
+// The first required parameter has no comma; those before it end with theirs. Where none is
+// required, the last may be missing after a comma, as Python allows.
 static void add_keywords(grammar_builder *b, part_list *l, const fxi_json *tool)
 {
     const fxi_json *params = params_of(tool), *all = fxi_json_get(params, "properties");
     size_t i = 0;
-    bool behind = false;
+    bool follows = false;
     for (fxi_json_iter it = fxi_json_members(all); fxi_json_next(&it);) {
         const bool must = is_required(params, it.key), is_last = ++i == fxi_json_object_size(all);
-        const fx_part one = argument_part(b, behind ? ", " : NULL, part_text(it.key), "=",
+        const fx_part one = argument_part(b, follows ? ", " : NULL, part_text(it.key), "=",
                                           member_part(b, FX_PART_SCHEMA, params, it.key),
-                                          behind || must || is_last ? NULL : ", ");
+                                          follows || must || is_last ? NULL : ", ");
         append_part(b, l, must ? one : part_maybe(b, one));
-        behind |= must;
+        follows |= must;
     }
 }
 
@@ -534,7 +534,7 @@ static void add_marked_answer(grammar_builder *b, part_list *l)
     append_part(b, l, part_repeat(b, part_seq(&section), 0, FX_PART_NO_MAX));
 }
 
-// Text does not begin as calls do, nor as reasoning, behind which calls might stand.
+// Text does not begin as calls do, nor as reasoning, after which calls might come.
 static void add_bare_answer(grammar_builder *b, part_list *l)
 {
     const fxi_call_format *f = b->calls;

@@ -161,7 +161,7 @@ static void ask_request(fx_engine *eng, int i, bits_answer *out)
     bits_ask(eng, &req, out);
 }
 
-// Two requests run; one of the launches of their pass fails. Both end with one line; who comes then
+// Two requests run; one of the launches of their pass fails. Both end with one line; the next
 // gets what it would have got.
 FX_TEST(test_a_failed_call_ends_the_requests_it_hit)
 {

@@ -116,7 +116,7 @@ FX_TEST(test_a_flood_does_not_hold_up_others)
     unthreaded_close(eng);
 }
 
-// Without numbers everybody is one client: who comes first goes first.
+// Without numbers all requests are one client's: first come, first served.
 FX_TEST(test_without_numbers_the_first_goes_first)
 {
     fx_engine *eng = open_here((fx_options){.max_seq = 1});
@@ -162,7 +162,7 @@ FX_TEST(test_nobody_saves_up)
     unthreaded_close(eng);
 }
 
-// Who has just left is remembered: leaving between two requests buys no iteration.
+// A client that has just left is remembered: leaving between two requests buys no iteration.
 FX_TEST(test_leaving_does_not_help)
 {
     fx_engine *eng = open_here((fx_options){.max_seq = 1});
@@ -177,8 +177,8 @@ FX_TEST(test_leaving_does_not_help)
     unthreaded_close(eng);
 }
 
-// Who has had much waits until the others have had as much. Clients that have never been there come
-// one after the other, and hold it up no longer than that.
+// A client that has had much waits until the others have had as much. Clients that have never been
+// there come one after the other, and hold it up no longer than that.
 FX_TEST(test_a_chain_of_new_clients_holds_nobody_up)
 {
     fx_engine *eng = open_here((fx_options){.max_seq = 1});
@@ -228,7 +228,7 @@ FX_TEST(test_who_has_passed_keeps_the_place)
 
 // ---- the queue ----------------------------------------------------------------------------------
 
-// Of 16 places one client may have all; who has at most two finds two more.
+// Of 16 places one client may have all; one that has at most two finds two more.
 FX_TEST(test_no_client_fills_the_queue)
 {
     fx_engine *eng = open_here((fx_options){.max_seq = 8, .max_queue = 8});

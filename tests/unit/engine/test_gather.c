@@ -113,7 +113,7 @@ FX_TEST(test_what_is_cached_does_not_count)
     close_here(eng, 1);
 }
 
-// ---- who does not wait -------------------------------------------------------------------------
+// ---- what does not wait -------------------------------------------------------------------------
 
 FX_TEST(test_nobody_waits_where_others_run)
 {
