@@ -61,7 +61,10 @@ enum { // bits in the `commands` of an option's row
     FXI_CMD_CONVERT = 64,
     FXI_CMD_QUANTIZE = 128,
     FXI_CMD_TOP = 256,
-    FXI_CMD_LAB = 512, // commands of flexinfer-lab that run a model; the next bits are its own
+    FXI_CMD_LAB = 512, // commands of flexinfer-lab that run a model; the next two bits are its own
+    FXI_CMD_PULL = 4096,
+    FXI_CMD_LIST = 8192,
+    FXI_CMD_RM = 16384,
 };
 
 extern const fxi_cli_program fxi_cli_flexinfer;
@@ -100,6 +103,21 @@ extern const fxi_opt_table fxi_cli_table;
 // The options before parsing: the defaults, which are zero but for a random seed.
 fxi_cli_options fxi_cli_options_start(void);
 
+// ---- models.c -----------------------------------------------------------------------------------
+
+enum { FXI_CLI_MAX_PATH = 4 };
+
+typedef struct fxi_cli_paths { // all zero: empty
+    char *path[FXI_CLI_MAX_PATH];
+} fxi_cli_paths;
+
+// Replaces every model that is given by a name of the hub, or a URL, by its path, and fetches what
+// is not here; with --check-config it does not. Returns 0, or the exit status after an error line.
+// fxi_cli_paths_free in any case, once the options are no longer used.
+int fxi_cli_find_models(fxi_cli_options *o, const fxi_cli_command *cmd, fxi_opt_rest *rest,
+                        fxi_cli_paths *out);
+void fxi_cli_paths_free(fxi_cli_paths *p);
+
 // ---- cmd_*.c, load.c ----------------------------------------------------------------------------
 
 int fxi_cmd_serve(const fxi_cli_options *o, const fxi_opt_rest *rest);
@@ -110,6 +128,9 @@ int fxi_cmd_convert(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_quantize(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_top(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_pull(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_list(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_rm(const fxi_cli_options *o, const fxi_opt_rest *rest);
 
 // cmd_serve.c: the server's options as given here; texts are borrowed, and names of hosts and
 // origins point into *o.
