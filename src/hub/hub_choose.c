@@ -127,13 +127,39 @@ static bool choose_preferred(const fxi_hub_listing *l, size_t *at)
     return false;
 }
 
+// How many bytes all models' names begin with alike, up to a mark that ends a word.
+static size_t common_bytes(const fxi_hub_listing *l)
+{
+    const char *first = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        const char *name = l->file[i].name;
+        if (!fxi_hub_is_gguf(name)) continue;
+        if (!first) n = strlen(first = name);
+        for (size_t k = 0; k < n; k++)
+            if (name[k] != first[k]) n = k;
+    }
+    while (n && !strchr("-./", first[n - 1])) n--;
+    return n;
+}
+
+// Names the other models by what tells them apart, which is mostly their type.
 static fx_status name_others(const fxi_hub_listing *l, size_t chosen, fxi_hub_choice *out,
                              fx_error *err)
 {
-    for (size_t i = 0; i < l->n; i++)
-        if (i != chosen && fxi_hub_is_gguf(l->file[i].name) &&
-            !fxi_buf_fmt(&out->others, "%s%s", out->others.n ? ", " : "", l->file[i].name))
+    const size_t n_common = common_bytes(l);
+    for (size_t i = 0; i < l->n; i++) {
+        const char *name = l->file[i].name;
+        unsigned no, count;
+        size_t digits;
+        if (i == chosen || !fxi_hub_is_gguf(name)) continue;
+        size_t end = strlen(name) - (sizeof ".gguf" - 1);
+        if (fxi_hub_part_read(name, &no, &count, &digits)) end = digits - 1;
+        const size_t from = n_common < end ? n_common : 0;
+        if (!fxi_buf_fmt(&out->others, "%s%.*s", out->others.n ? ", " : "", (int)(end - from),
+                         name + from))
             return fxi_fail_memory(err);
+    }
     return FX_OK;
 }
 

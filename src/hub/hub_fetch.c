@@ -9,6 +9,8 @@
 //
 //     PATH.flexinfer.incomplete   | the file's bytes, with holes where some miss | journal | mark |
 //
+// Meanwhile the caller's thread hashes the pieces from the first one on as they come.
+//
 // The journal has a byte per piece, 1 once the piece is written. It is cut off when all are there
 // and the hash is right, and then the file is renamed to PATH. So a process may be killed at any
 // moment: the next one reads the journal and goes on. A journal that says too much, after the
@@ -27,7 +29,7 @@
 #include <unistd.h>
 
 enum {
-    PIECE_BYTES = 1 << 20,
+    PIECE_BYTES = 1 << 20, // a file of 40 GB has a journal of 40 KB
     N_THREAD = 4,
     MIN_RUN = 16, // pieces
     MAX_RUN = 256,
@@ -52,7 +54,10 @@ typedef struct fetch_job {
     int n_active;             // runs
     bool takes_ranges;        // the server has answered one
     int n_ended;              // threads
-    fx_status st;             // the first failure, which ends all
+    // The caller's thread alone:
+    fxi_hub_hash hash; // of the first n_hashed pieces
+    size_t n_hashed;
+    fx_status st; // the first failure, which ends all
     fx_error err;
 } fetch_job;
 
@@ -333,39 +338,62 @@ static uint64_t count_done_bytes(const fetch_job *j)
     return j->src->done_before + (bytes < j->src->n_bytes ? bytes : j->src->n_bytes);
 }
 
-// Shows how far it is until all threads have ended.
-static fx_status run_threads(fetch_job *j, fx_error *err)
+// Hashes pieces that are there until the moment `until_s`; false: the next one is not. With the
+// lock taken, which is given back meanwhile.
+static bool hash_pieces(fetch_job *j, double until_s)
+{
+    fx_error err;
+    while (j->st == FX_OK && j->n_hashed < j->n_piece && j->piece[j->n_hashed] == PIECE_DONE) {
+        if (fxi_now_s() >= until_s) return true;
+        pthread_mutex_unlock(&j->mu);
+        const size_t i = j->n_hashed++;
+        const fx_status st = j->hash.of ? fxi_hub_hash_add(&j->hash, j->fd, piece_start(j, i),
+                                                           piece_start(j, i + 1), &err)
+                                        : FX_OK;
+        if (st != FX_OK) fail_fetch(j, &err);
+        pthread_mutex_lock(&j->mu);
+    }
+    return false;
+}
+
+// Hashes, and shows how far it is, until all threads have ended and the hash is done.
+static void watch_threads(fetch_job *j, int n_thread)
 {
     const fxi_hub_watch *w = j->net->watch;
-    pthread_t thread[N_THREAD];
-    const size_t n_run = (j->n_piece - j->n_done) / MIN_RUN + 1;
-    int n = 0;
-    for (; n < N_THREAD && (size_t)n < n_run; n++)
-        if (pthread_create(&thread[n], NULL, run_thread, j)) break;
-    if (!n) return fxi_fail(err, FX_EIO, "no thread can be started");
-    pthread_mutex_lock(&j->mu);
-    while (j->n_ended < n) {
+    for (bool more = true; more;) {
+        const double until_s = fxi_now_s() + DRAW_S;
+        pthread_mutex_lock(&j->mu);
+        const bool hashes = hash_pieces(j, until_s);
         const struct timespec until = fxi_clock_after(DRAW_S);
+        if (!hashes && j->n_ended < n_thread) pthread_cond_timedwait(&j->changed, &j->mu, &until);
+        more = j->n_ended < n_thread || (j->st == FX_OK && j->n_hashed < j->n_piece);
         const uint64_t done = count_done_bytes(j);
         pthread_mutex_unlock(&j->mu);
         w->on_bytes(w->ud, j->src->name, done, j->src->total);
-        pthread_mutex_lock(&j->mu);
-        if (j->n_ended < n) pthread_cond_timedwait(&j->changed, &j->mu, &until);
+        if (hashes && fxi_hub_net_is_stopped(j->net))
+            fail_fetch(j, &(fx_error){FX_EIO, "interrupted"});
     }
-    pthread_mutex_unlock(&j->mu);
+}
+
+static fx_status run_threads(fetch_job *j, fx_error *err)
+{
+    pthread_t thread[N_THREAD];
+    const size_t n_run = (j->n_piece - j->n_done + MIN_RUN - 1) / MIN_RUN;
+    int n = 0;
+    for (; n < N_THREAD && (size_t)n < n_run; n++)
+        if (pthread_create(&thread[n], NULL, run_thread, j)) break;
+    if (!n && n_run) return fxi_fail(err, FX_EIO, "no thread can be started");
+    watch_threads(j, n);
     for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
-    w->on_bytes(w->ud, j->src->name, count_done_bytes(j), j->src->total);
     return j->st == FX_OK ? FX_OK : fxi_fail(err, j->st, "%s", j->err.text);
 }
 
 // ---- the whole ----------------------------------------------------------------------------------
 
-static fx_status finish_file(const fetch_job *j, const char *part, const char *path, fx_error *err)
+static fx_status finish_file(fetch_job *j, const char *part, const char *path, fx_error *err)
 {
     const fxi_hub_source *src = j->src;
-    bool same = !src->hash[0];
-    if (!same) FX_TRY(fxi_hub_hash_file(j->fd, src->n_bytes, src->hash, j->net, &same, err));
-    if (!same) {
+    if (src->hash[0] && !fxi_hub_hash_end(&j->hash)) {
         unlink(part);
         return fxi_fail(err, FX_EIO,
                         "%s: what came does not have the hash %.12s.. that the hub states, and was "
@@ -386,8 +414,10 @@ fx_status fxi_hub_fetch(const fxi_hub_net *net, const fxi_hub_source *src, const
     pthread_mutex_init(&j.mu, NULL);
     fxi_cond_init(&j.changed);
     fx_status st = open_job(&j, part, err);
-    if (st == FX_OK && j.n_done < j.n_piece) st = run_threads(&j, err);
+    if (st == FX_OK && src->hash[0]) st = fxi_hub_hash_begin(&j.hash, src->hash, src->n_bytes, err);
+    if (st == FX_OK) st = run_threads(&j, err);
     if (st == FX_OK) st = finish_file(&j, part, path, err);
+    fxi_hub_hash_end(&j.hash); // after a failure
     if (j.fd >= 0) close(j.fd);
     pthread_cond_destroy(&j.changed);
     pthread_mutex_destroy(&j.mu);

@@ -11,54 +11,58 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCK_BYTES = 1 << 20, MAX_DIGEST_BYTES = 32, STOP_BLOCKS = 64 };
+enum { BLOCK_BYTES = 1 << 18, MAX_DIGEST_BYTES = 32 };
 
 static void write_hex(const unsigned char *digest, size_t n, char *text)
 {
     for (size_t i = 0; i < n; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
 }
 
-static fx_status hash_bytes(gnutls_hash_hd_t hash, int fd, uint64_t n_bytes, const fxi_hub_net *net,
-                            fx_error *err)
+static gnutls_digest_algorithm_t digest_kind(const char *wanted)
+{
+    return strlen(wanted) == FXI_HUB_COMMIT_DIGITS ? GNUTLS_DIG_SHA1 : GNUTLS_DIG_SHA256;
+}
+
+fx_status fxi_hub_hash_begin(fxi_hub_hash *h, const char *wanted, uint64_t n_bytes, fx_error *err)
+{
+    char head[40];
+    *h = (fxi_hub_hash){.wanted = wanted};
+    if (gnutls_hash_init(&h->of, digest_kind(wanted)) < 0) return fxi_fail_memory(err);
+    if (digest_kind(wanted) != GNUTLS_DIG_SHA1) return FX_OK;
+    const int n = snprintf(head, sizeof head, "blob %llu", (unsigned long long)n_bytes) + 1;
+    return gnutls_hash(h->of, head, (size_t)n) < 0 ? fxi_fail_memory(err) : FX_OK;
+}
+
+fx_status fxi_hub_hash_add(fxi_hub_hash *h, int fd, uint64_t from, uint64_t to, fx_error *err)
 {
     fx_status st = FX_OK;
     char *block = malloc(BLOCK_BYTES);
     if (!block) return fxi_fail_memory(err);
-    for (uint64_t at = 0; st == FX_OK && at < n_bytes;) {
-        const uint64_t left = n_bytes - at;
-        const ssize_t n = pread(fd, block, left < BLOCK_BYTES ? left : BLOCK_BYTES, (off_t)at);
+    while (st == FX_OK && from < to) {
+        const uint64_t left = to - from;
+        const ssize_t n = pread(fd, block, left < BLOCK_BYTES ? left : BLOCK_BYTES, (off_t)from);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0)
             st = fxi_fail(err, FX_EIO, "%s", n < 0 ? strerror(errno) : "the file is cut off");
-        else if (gnutls_hash(hash, block, (size_t)n) < 0)
+        else if (gnutls_hash(h->of, block, (size_t)n) < 0)
             st = fxi_fail_memory(err);
-        else if (at / BLOCK_BYTES % STOP_BLOCKS == 0 && fxi_hub_net_is_stopped(net))
-            st = fxi_fail(err, FX_EIO, "interrupted");
         else
-            at += (uint64_t)n;
+            from += (uint64_t)n;
     }
     free(block);
     return st;
 }
 
-fx_status fxi_hub_hash_file(int fd, uint64_t n_bytes, const char *hash, const fxi_hub_net *net,
-                            bool *same, fx_error *err)
+bool fxi_hub_hash_end(fxi_hub_hash *h)
 {
-    gnutls_hash_hd_t h;
-    unsigned char digest[MAX_DIGEST_BYTES];
-    char text[2 * MAX_DIGEST_BYTES + 1] = "", head[40];
-    const bool is_git = strlen(hash) == FXI_HUB_COMMIT_DIGITS;
-    const gnutls_digest_algorithm_t of = is_git ? GNUTLS_DIG_SHA1 : GNUTLS_DIG_SHA256;
-    *same = false;
-    if (gnutls_hash_init(&h, of) < 0) return fxi_fail_memory(err);
-    const int n_head = snprintf(head, sizeof head, "blob %llu", (unsigned long long)n_bytes) + 1;
-    fx_status st = FX_OK;
-    if (is_git && gnutls_hash(h, head, (size_t)n_head) < 0) st = fxi_fail_memory(err);
-    if (st == FX_OK) st = hash_bytes(h, fd, n_bytes, net, err);
-    gnutls_hash_deinit(h, digest);
-    write_hex(digest, gnutls_hash_get_len(of), text);
-    *same = st == FX_OK && !strcmp(text, hash);
-    return st;
+    unsigned char digest[MAX_DIGEST_BYTES] = {0};
+    char text[2 * MAX_DIGEST_BYTES + 1] = "";
+    const char *wanted = h->wanted;
+    if (!h->of) return false;
+    gnutls_hash_deinit(h->of, digest);
+    *h = (fxi_hub_hash){0};
+    write_hex(digest, gnutls_hash_get_len(digest_kind(wanted)), text);
+    return !strcmp(text, wanted);
 }
 
 fx_status fxi_hub_hash_text(fxi_str text, char hash[FXI_HUB_HASH_ROOM], fx_error *err)

@@ -58,7 +58,7 @@ typedef struct fxi_hub_choice { // all zero: empty
     size_t *at;                 // [n] of the listing, in the order in which to fetch them
     size_t n;
     bool is_folder; // the model is the snapshot's folder; else the first file
-    fxi_buf others; // names of what could have been chosen, ", " between
+    fxi_buf others; // what tells other models apart, like "Q8_0, F16"
 } fxi_hub_choice;
 
 // Errors: FX_EINVAL (no such file or type, or no model that can be read), FX_ENOMEM.
@@ -129,10 +129,17 @@ uint64_t fxi_hub_fetch_missing(const char *path, uint64_t n_bytes);
 
 // ---- hub_hash.c ---------------------------------------------------------------------------------
 
-// Whether the first n_bytes of a file have this hash, sha256 or git's sha1 by its length.
-// Errors: FX_EIO, FX_ENOMEM.
-fx_status fxi_hub_hash_file(int fd, uint64_t n_bytes, const char *hash, const fxi_hub_net *net,
-                            bool *same, fx_error *err);
+typedef struct fxi_hub_hash { // all zero: none
+    struct hash_hd_st *of;    // GnuTLS's
+    const char *wanted;
+} fxi_hub_hash;
+
+// Of a file of n_bytes, to be compared with `wanted`, which is borrowed: sha256 or git's sha1, by
+// its length. Error: FX_ENOMEM.
+fx_status fxi_hub_hash_begin(fxi_hub_hash *h, const char *wanted, uint64_t n_bytes, fx_error *err);
+// Adds the file's bytes [from, to), in order. Errors: FX_EIO, FX_ENOMEM.
+fx_status fxi_hub_hash_add(fxi_hub_hash *h, int fd, uint64_t from, uint64_t to, fx_error *err);
+bool fxi_hub_hash_end(fxi_hub_hash *h); // whether it is as wanted; none again
 // The first digits of a text's sha256. Error: FX_ENOMEM.
 fx_status fxi_hub_hash_text(fxi_str text, char hash[FXI_HUB_HASH_ROOM], fx_error *err);
 

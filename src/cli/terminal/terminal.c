@@ -113,7 +113,7 @@ void fxi_progress_draw_rate(fxi_progress *p, const char *what, uint64_t done, ui
     if (!p->visible || total < RATE_FROM_BYTES || done > total) return;
     measure_rate(p, done, now_s);
     p->shown = (int)((double)done / (double)total * 100.0);
-    char bar[BAR_WIDTH + 1], rate[FXI_SIZE_TEXT_BYTES], size[FXI_SIZE_TEXT_BYTES], left[48] = "";
+    char bar[BAR_WIDTH + 1], rate[FXI_SIZE_TEXT_BYTES], size[FXI_SIZE_TEXT_BYTES], left[96] = "";
     const double left_s = p->rate > 0 ? (double)(total - done) / p->rate : -1;
     if (left_s >= 0 && left_s < 360000)
         snprintf(left, sizeof left, ", %s/s, %d:%02d:%02d left",
