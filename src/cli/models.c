@@ -34,7 +34,8 @@ static void print_note(void *ud, const char *line)
 }
 
 // The path of a model. Returns 0, or the program's exit status after an error line.
-static int find_by_name(const char *name, fxi_hub_how how, bool is_quiet, char **path)
+static int find_by_name(const char *name, fxi_hub_how how, fxi_hub_need need, bool is_quiet,
+                        char **path)
 {
     fx_error err = {0};
     fxi_hub *h;
@@ -43,7 +44,7 @@ static int find_by_name(const char *name, fxi_hub_how how, bool is_quiet, char *
     transfer_view view = {fxi_progress_begin(""), is_quiet};
     const fxi_hub_watch watch = {fxi_signals_fd(), draw_bytes, print_note, &view};
     fx_status st = fxi_hub_open(&watch, &h, &err);
-    if (st == FX_OK) st = fxi_hub_find(h, name, how, path, &err);
+    if (st == FX_OK) st = fxi_hub_find(h, name, how, need, path, &err);
     fxi_progress_end(&view.bar);
     fxi_hub_close(h);
     const int signal_number = fxi_signals_stop();
@@ -63,16 +64,23 @@ int fxi_cli_find_models(fxi_cli_options *o, const fxi_cli_command *cmd, fxi_opt_
 {
     enum { FIRST_IS_MODEL = FXI_CMD_INSPECT | FXI_CMD_CONVERT | FXI_CMD_QUANTIZE };
     const bool is_quiet = o->log_format && !strcmp(o->log_format, "json");
-    const char **const place[FXI_CLI_MAX_PATH] = {&o->engine.model_path, &o->engine.tokenizer_path,
-                                                  &o->engine.draft_path,
-                                                  cmd->bit & FIRST_IS_MODEL ? &rest->arg[0] : NULL};
+    const fxi_hub_how how = o->check_config ? FXI_HUB_LOCAL : FXI_HUB_ASK;
+    const struct {
+        const char **name;
+        fxi_hub_need need;
+    } want[FXI_CLI_MAX_PATH] = {
+        {&o->engine.model_path, cmd->bit == FXI_CMD_TOKENIZE ? FXI_HUB_VOCAB : FXI_HUB_MODEL},
+        {&o->engine.tokenizer_path, FXI_HUB_VOCAB},
+        {&o->engine.draft_path, FXI_HUB_MODEL},
+        {cmd->bit & FIRST_IS_MODEL ? &rest->arg[0] : NULL, FXI_HUB_MODEL},
+    };
     *out = (fxi_cli_paths){0};
     for (int i = 0; i < FXI_CLI_MAX_PATH; i++) {
-        if (!place[i] || !*place[i] || !fxi_hub_is_name(*place[i])) continue;
-        const int rc = find_by_name(*place[i], o->check_config ? FXI_HUB_LOCAL : FXI_HUB_ASK,
-                                    is_quiet, &out->path[i]);
+        const char **name = want[i].name;
+        if (!name || !*name || !fxi_hub_is_name(*name)) continue;
+        const int rc = find_by_name(*name, how, want[i].need, is_quiet, &out->path[i]);
         if (rc) return rc;
-        *place[i] = out->path[i];
+        *name = out->path[i];
     }
     return 0;
 }
@@ -92,7 +100,7 @@ int fxi_cmd_pull(const fxi_cli_options *o, const fxi_opt_rest *rest)
     (void)o;
     if (!fxi_hub_is_name(name))
         return fxi_cli_fail("'%.200s' is not a model's name like hf:ORG/REPO, or a URL", name);
-    const int rc = find_by_name(name, FXI_HUB_FETCH, false, &path);
+    const int rc = find_by_name(name, FXI_HUB_FETCH, FXI_HUB_MODEL, false, &path);
     if (!rc) printf("%s\n", path);
     free(path);
     return rc;

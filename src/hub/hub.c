@@ -427,11 +427,13 @@ static fx_status find_wish(fxi_hub *h, hub_wish *w, fxi_hub_how how, char **path
     return FX_OK;
 }
 
-fx_status fxi_hub_find(fxi_hub *h, const char *name, fxi_hub_how how, char **path, fx_error *err)
+fx_status fxi_hub_find(fxi_hub *h, const char *name, fxi_hub_how how, fxi_hub_need need,
+                       char **path, fx_error *err)
 {
     hub_wish w;
     *path = NULL;
     fx_status st = read_wish(h, name, &w, err);
+    w.name.is_vocab = need == FXI_HUB_VOCAB;
     if (st == FX_OK && w.name.kind == FXI_HUB_PATH) {
         *path = strdup(name);
         st = *path ? FX_OK : fxi_fail_memory(err);

@@ -27,10 +27,11 @@ typedef enum fxi_hub_kind { FXI_HUB_PATH, FXI_HUB_REPO, FXI_HUB_URL } fxi_hub_ki
 
 typedef struct fxi_hub_name { // its parts point into the text
     fxi_hub_kind kind;
-    fxi_str repo; // "ORG/REPO"
-    fxi_str rev;  // n 0: none given
-    fxi_str type; // "Q4_K_M"; n 0: none given
-    fxi_str file; // n 0: none given
+    fxi_str repo;  // "ORG/REPO"
+    fxi_str rev;   // n 0: none given
+    fxi_str type;  // "Q4_K_M"; n 0: none given
+    fxi_str file;  // n 0: none given
+    bool is_vocab; // of a folder everything but the weights; set by fxi_hub_find
 } fxi_hub_name;
 
 // endpoint: the hub's URL without a slash at its end. Error: FX_EINVAL: the text begins like a name
@@ -61,10 +62,13 @@ typedef enum fxi_hub_how {
     FXI_HUB_FETCH, // the hub's, or an error
 } fxi_hub_how;
 
+typedef enum fxi_hub_need { FXI_HUB_MODEL, FXI_HUB_VOCAB } fxi_hub_need;
+
 // The path of a model by its name: a file, or a folder; *path is the caller's to free. A path stays
-// what it is. Errors: FX_EINVAL (the name), FX_EIO (the hub, the disk; nothing has its final name
-// that is not whole and checked), FX_ENOMEM.
-fx_status fxi_hub_find(fxi_hub *h, const char *name, fxi_hub_how how, char **path, fx_error *err);
+// what it is. FXI_HUB_VOCAB: a folder's weights need not be there. Errors: FX_EINVAL (the name),
+// FX_EIO (the hub, the disk; nothing has its final name that is not whole and checked), FX_ENOMEM.
+fx_status fxi_hub_find(fxi_hub *h, const char *name, fxi_hub_how how, fxi_hub_need need,
+                       char **path, fx_error *err);
 
 typedef struct fxi_hub_model {
     const char *name; // that fxi_hub_find takes

@@ -183,13 +183,15 @@ static bool is_weight(const char *name, bool has_index)
            strcmp(name, SINGLE_NAME) != 0 && strncmp(name, "consolidated", 12) != 0;
 }
 
-static fx_status choose_folder(const fxi_hub_listing *l, fxi_hub_choice *out, fx_error *err)
+static fx_status choose_folder(const fxi_hub_listing *l, const fxi_hub_name *name,
+                               fxi_hub_choice *out, fx_error *err)
 {
     size_t at;
     const bool has_index = find_file(l, INDEX_NAME, &at);
     out->is_folder = true;
     for (size_t i = 0; i < l->n; i++)
         if (is_read(l->file[i].name)) out->at[out->n++] = i;
+    if (name->is_vocab && find_file(l, "tokenizer.json", &at)) return FX_OK;
     const size_t n_small = out->n;
     for (size_t i = 0; i < l->n; i++)
         if (is_weight(l->file[i].name, has_index) && is_first(l->file[i].name))
@@ -216,7 +218,7 @@ fx_status fxi_hub_choose(const fxi_hub_listing *l, const fxi_hub_name *name, fxi
         return add_whole(l, at, out, err);
     }
     if (name->type.n ? !choose_type(l, name->type, &at) : !choose_preferred(l, &at)) {
-        if (!name->type.n) return choose_folder(l, out, err);
+        if (!name->type.n) return choose_folder(l, name, out, err);
         FX_TRY(name_others(l, l->n, out, err));
         return fxi_fail(err, FX_EINVAL, "there is no GGUF file of type %.*s; it offers %.300s",
                         (int)name->type.n, name->type.p, out->others.n ? out->others.p : "none");

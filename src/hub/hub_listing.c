@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MAX_VALUES = 4000000, MAX_DEPTH = 16 };
+enum { MAX_VALUES = 4000000, MAX_DEPTH = 64 };
 
 static int compare_files(const void *a, const void *b)
 {

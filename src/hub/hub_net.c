@@ -15,6 +15,7 @@
 #define MAX_WAIT_S      300.0        // that a server may ask for
 #define FIRST_WAIT_S    0.5
 #define STALL_S         30.0
+#define ASK_STALL_S     10.0 // of what is short
 
 enum { MAX_HOP = 6, HEADER_ROOM = 600 };
 
@@ -81,7 +82,7 @@ static fx_status call_hop(const fxi_hub_net *net, fxi_http_client *c, const fxi_
                           .max_bytes = MAX_ASK_BYTES,
                           .on_body = get->on_body ? pass_body : NULL,
                           .ud = &filter,
-                          .stall_s = STALL_S,
+                          .stall_s = get->on_body ? STALL_S : ASK_STALL_S,
                           .keeps_head = true,
                           .by_proxy = true};
     if (get->has_range) {

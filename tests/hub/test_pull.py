@@ -93,13 +93,18 @@ class Names(PullTest):
             self.assertEqual((path.parent.parent / name).read_bytes(), data)
         self.refused("the file n-00002-of-00002.gguf is missing", "hf:org/repo/n-00001-of-00002.gguf")
 
-    def test_a_folder_runs(self):
+    @staticmethod
+    def folder_files():
         source = cli.PROJECT / "tests" / "vectors" / "folders" / "llama"
         files = {f.name: f.read_bytes() for f in source.iterdir()}
         files["tokenizer.json"] = json.dumps({
             "version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": None, "decoder": {"type": "Fuse"},
             "post_processor": None, "model": {"type": "BPE", "vocab": {chr(33 + i): i for i in range(40)}, "merges": [],
                                               "unk_token": "!"}}).encode()
+        return files
+
+    def test_a_folder_runs(self):
+        files = self.folder_files()
         self.hub.add("org/repo", {**files, "pytorch_model.bin": LARGE, "onnx/model.onnx": LARGE, "README.md": b"x",
                                   "1_Pooling/config.json": b"{}"})
         run = ("run", "-p", "5+7=", "-n", "8", "--temperature", "0", "--ignore-eos", "-m")
@@ -110,6 +115,17 @@ class Names(PullTest):
         self.assertRegex(self.ok("inspect", path).stdout.decode(), r'(?m)^  general.name +str +"repo"$')
         small = next(p for p in path.iterdir() if p.name == "config.json")
         self.assertEqual(os.readlink(small), f"../../blobs/{git_sha1(small.read_bytes())}")
+
+    def test_a_vocabulary_alone(self):
+        """tokenize and --tokenizer need no weights of a folder."""
+        source = self.folder_files()
+        self.hub.add("org/repo", source)
+        self.ok("tokenize", "-m", "hf:org/repo", stdin=b"+7", env=self.vars)
+        self.assertEqual([p.name for p in self.repo.rglob("*.safetensors")], [])
+        self.fails(1, "it is not here as a whole", "run", "-m", "hf:org/repo", env={**self.vars, "HF_HUB_OFFLINE": "1"})
+        self.ok("tokenize", "-m", "hf:org/repo", stdin=b"+7", env={**self.vars, "HF_HUB_OFFLINE": "1"})
+        self.ok("inspect", "hf:org/repo", env=self.vars)
+        self.assertEqual([p.name for p in self.repo.rglob("*.safetensors")], ["model.safetensors"])
 
     def test_a_folder_in_parts(self):
         names = [f"model-{i:05}-of-00002.safetensors" for i in (1, 2)]

@@ -101,7 +101,7 @@ static fx_status look_around(fx_error *err)
     int n = 0;
     fx_status st = fxi_hub_open(&nobody, &h, err);
     for (size_t i = 0; st == FX_OK && i < sizeof names / sizeof *names; i++) {
-        st = fxi_hub_find(h, names[i], FXI_HUB_ASK, &path, err);
+        st = fxi_hub_find(h, names[i], FXI_HUB_ASK, FXI_HUB_MODEL, &path, err);
         free(path);
     }
     if (st == FX_OK) st = fxi_hub_list(h, count_model, &n, err);
