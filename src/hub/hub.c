@@ -446,18 +446,27 @@ fx_status fxi_hub_find(fxi_hub *h, const char *name, fxi_hub_how how, fxi_hub_ne
     return st;
 }
 
+// A revision in the name limits it to its commit, a file or type to that model.
 static fx_status remove_wish(const hub_wish *w, uint64_t *freed_bytes, fx_error *err)
 {
     fxi_hub_listing l = {0};
     fxi_hub_choice choice = {0};
+    fxi_hub_doomed what = {0};
     const char **file = NULL;
     fx_status st = FX_OK;
-    if (w->name.kind == FXI_HUB_REPO && (w->name.file.n || w->name.type.n)) {
+    const bool is_repo = w->name.kind == FXI_HUB_REPO;
+    const bool is_part = is_repo && (w->name.file.n || w->name.type.n);
+    if (is_part || (is_repo && w->name.rev.n)) {
         st = find_files(w, &l, &choice, err);
-        if (st == FX_OK && !(file = calloc(choice.n, sizeof *file))) st = fxi_fail_memory(err);
-        for (size_t i = 0; st == FX_OK && i < choice.n; i++) file[i] = l.file[choice.at[i]].name;
+        if (w->name.rev.n) what.commit = l.commit;
     }
-    if (st == FX_OK) st = fxi_hub_place_remove(&w->place, file, choice.n, freed_bytes, err);
+    if (st == FX_OK && is_part) {
+        if (!(file = calloc(choice.n, sizeof *file))) st = fxi_fail_memory(err);
+        for (size_t i = 0; st == FX_OK && i < choice.n; i++) file[i] = l.file[choice.at[i]].name;
+        what.file = file;
+        what.n = choice.n;
+    }
+    if (st == FX_OK) st = fxi_hub_place_remove(&w->place, &what, freed_bytes, err);
     free(file);
     fxi_hub_choice_free(&choice);
     fxi_hub_listing_free(&l);

@@ -82,8 +82,9 @@ typedef struct fxi_hub_model {
 fx_status fxi_hub_list(fxi_hub *h, void (*on_model)(void *ud, const fxi_hub_model *m), void *ud,
                        fx_error *err);
 
-// Removes a model: a repository or URL as a whole, or one file of it, with its other parts. Blobs
-// that other names need stay. Errors: FX_EINVAL (it is not here, or a path), FX_EIO, FX_ENOMEM.
+// Removes a model: a repository or URL as a whole, a revision of it, or a file, with its other
+// parts: without a revision of every commit. Blobs that other names need stay. Errors: FX_EINVAL
+// (it is not here, or a path), FX_EIO, FX_ENOMEM.
 fx_status fxi_hub_remove(fxi_hub *h, const char *name, uint64_t *freed_bytes, fx_error *err);
 
 #endif

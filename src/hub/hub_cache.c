@@ -238,11 +238,16 @@ static bool read_blob(const char *path, char blob[256])
     return snprintf(blob, 256, "%s", slash ? slash + 1 : target) < 256;
 }
 
-static bool is_one_of(const char *name, const char *const *file, size_t n)
+// Of an entry COMMIT/FILE.
+static bool is_doomed(const fxi_hub_doomed *d, const char *entry)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(file[i], name)) return true;
-    return false;
+    const char *file = strchr(entry, '/') + 1;
+    const size_t n_commit = (size_t)(file - 1 - entry);
+    if (d->commit && (strlen(d->commit) != n_commit || memcmp(d->commit, entry, n_commit) != 0))
+        return false;
+    for (size_t i = 0; i < d->n; i++)
+        if (!strcmp(d->file[i], file)) return true;
+    return !d->n;
 }
 
 typedef struct removal {
@@ -253,17 +258,16 @@ typedef struct removal {
     size_t n_left;  // entries
 } removal;
 
-// Finds the entries of these files, and sorts the blobs.
-static fx_status find_entries(removal *r, const char *const *file, size_t n, fx_error *err)
+// Finds the entries that go, and sorts the blobs.
+static fx_status find_entries(removal *r, const fxi_hub_doomed *what, fx_error *err)
 {
     FTS *walk = open_walk(r->root, FTS_PHYSICAL);
     if (!walk) return fxi_fail_memory(err);
     bool ok = true;
     for (FTSENT *e; ok && (e = fts_read(walk));) {
         char blob[256];
-        const char *name = e->fts_level > 1 ? strchr(e->fts_path + strlen(r->root) + 1, '/') : NULL;
-        if (e->fts_info == FTS_D || e->fts_info == FTS_DP || !name) continue;
-        const bool goes = is_one_of(name + 1, file, n);
+        if (e->fts_info == FTS_D || e->fts_info == FTS_DP || e->fts_level < 2) continue;
+        const bool goes = is_doomed(what, e->fts_path + strlen(r->root) + 1);
         r->n_left += !goes;
         if (read_blob(e->fts_path, blob))
             ok = fxi_buf_fmt(goes ? &r->gone : &r->kept, "%s\n", blob);
@@ -315,16 +319,34 @@ static fx_status unlink_doomed(removal *r, uint64_t *freed_bytes, fx_error *err)
     return FX_OK;
 }
 
-fx_status fxi_hub_place_remove(const fxi_hub_place *p, const char *const *file, size_t n,
+// Drops revisions whose snapshots have gone. One that stays does no harm: it leads to nothing.
+static void drop_refs(const fxi_hub_place *p)
+{
+    char commit[FXI_HUB_COMMIT_DIGITS + 2], *root = fxi_hub_place_path(p, "refs");
+    FTS *walk = root ? open_walk(root, FTS_PHYSICAL) : NULL;
+    for (FTSENT *e; walk && (e = fts_read(walk));) {
+        if (e->fts_info != FTS_F || !fxi_hub_read_text(e->fts_path, commit, sizeof commit))
+            continue;
+        char *snapshot = fxi_hub_place_path(p, "snapshots/%s", commit);
+        if (snapshot && access(snapshot, F_OK)) (void)unlink(e->fts_path);
+        free(snapshot);
+    }
+    if (walk) fts_close(walk);
+    free(root);
+}
+
+fx_status fxi_hub_place_remove(const fxi_hub_place *p, const fxi_hub_doomed *what,
                                uint64_t *freed_bytes, fx_error *err)
 {
+    const bool is_whole = !what->commit && !what->n;
     removal r = {.root = fxi_hub_place_path(p, "snapshots")};
     char *whole = fxi_hub_place_path(p, "%s", "");
     fx_status st = r.root && whole ? FX_OK : fxi_fail_memory(err);
-    if (st == FX_OK && n) st = find_entries(&r, file, n, err);
+    if (st == FX_OK && !is_whole) st = find_entries(&r, what, err);
     if (st == FX_OK) st = find_blobs(p, &r, err);
     if (st == FX_OK) st = unlink_doomed(&r, freed_bytes, err);
     if (st == FX_OK && !r.n_left) st = remove_tree(whole, freed_bytes, err);
+    if (st == FX_OK && r.n_left) drop_refs(p);
     free(whole);
     free(r.root);
     fxi_buf_free(&r.doomed);

@@ -172,9 +172,15 @@ fx_status fxi_hub_place_link(const fxi_hub_place *p, const char *commit, const c
 // Errors: FX_EIO, FX_ENOMEM.
 fx_status fxi_hub_place_lock(const fxi_hub_place *p, const char *blob, const fxi_hub_net *net,
                              const char *what, int *fd, fx_error *err);
-// Removes the snapshots' files of these names, of every commit, and blobs that no snapshot names.
-// n 0: the repository as a whole. Adds to *freed_bytes. Errors: FX_EIO, FX_ENOMEM.
-fx_status fxi_hub_place_remove(const fxi_hub_place *p, const char *const *file, size_t n,
+typedef struct fxi_hub_doomed { // all zero: the repository as a whole
+    const char *commit;         // NULL: every one
+    const char *const *file;    // [n]; n 0: every one
+    size_t n;
+} fxi_hub_doomed;
+
+// Removes files of snapshots, then blobs and revisions that lead to none. Adds to *freed_bytes.
+// Errors: FX_EIO, FX_ENOMEM.
+fx_status fxi_hub_place_remove(const fxi_hub_place *p, const fxi_hub_doomed *what,
                                uint64_t *freed_bytes, fx_error *err);
 
 #endif

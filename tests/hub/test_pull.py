@@ -503,10 +503,30 @@ class Stored(PullTest):
         self.assertEqual(self.listed(), ["5.4 MiB hf:org/repo@dev/again.gguf", "2.0 MiB hf:org/weights"])
         self.ok("rm", "hf:org/repo", env=self.vars)
         self.assertFalse(self.repo.exists())
+        self.assertEqual(self.listed(), ["2.0 MiB hf:org/weights"])
         self.ok("rm", "hf:org/weights", env=self.vars)
         self.assertEqual(self.listed(), [])
         self.fails(1, "hf:org/repo: it is not here", "rm", "hf:org/repo", env=self.vars)
         self.fails(1, "is a path", "rm", "/etc/passwd", env=self.vars)
+
+    def test_a_revision_goes_alone(self):
+        old = self.hub.add("org/repo", {"m.gguf": STORY[:MIB], "same.gguf": STORY})
+        for name in ("m.gguf", "same.gguf"):
+            self.pull(f"hf:org/repo/{name}")
+        self.hub.add("org/repo", {"m.gguf": STORY[:3 * MIB], "same.gguf": STORY})
+        self.hub.add("org/repo", {"m.gguf": STORY[:4 * MIB]}, rev="dev")
+        for name in ("hf:org/repo/m.gguf", "hf:org/repo/same.gguf", "hf:org/repo@dev"):
+            self.pull(name)
+        self.assertEqual(set(self.listed()), {
+            f"1.0 MiB hf:org/repo@{old}/m.gguf", f"5.4 MiB hf:org/repo@{old}/same.gguf", "3.0 MiB hf:org/repo/m.gguf",
+            "5.4 MiB hf:org/repo/same.gguf", "4.0 MiB hf:org/repo@dev/m.gguf"})
+        done = self.ok("rm", f"hf:org/repo@{old}/m.gguf", env=self.vars)
+        self.assertEqual(done.stdout.decode(), f"removed hf:org/repo@{old}/m.gguf: 1.0 MiB\n")
+        self.assertEqual(self.ok("rm", f"hf:org/repo@{old}", env=self.vars).stdout.decode(),
+                         f"removed hf:org/repo@{old}: 0 B\n")
+        self.ok("rm", "hf:org/repo@dev", env=self.vars)
+        self.assertEqual(set(self.listed()), {"3.0 MiB hf:org/repo/m.gguf", "5.4 MiB hf:org/repo/same.gguf"})
+        self.assertEqual([p.name for p in (self.repo / "refs").iterdir()], ["main"])
 
     def test_urls(self):
         self.hub.plain = {"/files/m.gguf": STORY, "/p/m-00001-of-00002.gguf": STORY[:MIB],
