@@ -242,15 +242,18 @@ static bool begin_body(piece_run *r, const fxi_http_answer *a)
     return !r->wrong;
 }
 
-static bool end_piece(fetch_job *j, size_t i)
+// False: it cannot be written, or another thread has failed.
+static bool end_piece(piece_run *r, size_t i)
 {
     static const char done = PIECE_DONE;
+    fetch_job *j = r->job;
     if (!write_at(j->fd, &done, 1, j->src->n_bytes + i)) return false;
     pthread_mutex_lock(&j->mu);
     j->n_done += j->piece[i] != PIECE_DONE;
     j->piece[i] = PIECE_DONE;
+    if (j->st != FX_OK) r->wrong = "given up";
     pthread_mutex_unlock(&j->mu);
-    return true;
+    return !r->wrong;
 }
 
 static bool take_content(void *ud, const fxi_http_answer *a, const char *p, size_t n)
@@ -265,8 +268,8 @@ static bool take_content(void *ud, const fxi_http_answer *a, const char *p, size
     size_t i = (size_t)(r->at / PIECE_BYTES);
     bool ok = write_at(j->fd, p, n, r->at);
     r->at += n;
-    for (; ok && i < r->end && r->at >= piece_start(j, i + 1); i++) ok = end_piece(j, i);
-    if (!ok) r->io_errno = errno;
+    for (; ok && i < r->end && r->at >= piece_start(j, i + 1); i++) ok = end_piece(r, i);
+    if (!ok && !r->wrong) r->io_errno = errno;
     return ok;
 }
 
