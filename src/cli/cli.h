@@ -105,18 +105,9 @@ fxi_cli_options fxi_cli_options_start(void);
 
 // ---- models.c -----------------------------------------------------------------------------------
 
-enum { FXI_CLI_MAX_PATH = 4 };
-
-typedef struct fxi_cli_paths { // all zero: empty
-    char *path[FXI_CLI_MAX_PATH];
-} fxi_cli_paths;
-
-// Replaces every model that is given by a name of the hub, or a URL, by its path, and fetches what
-// is not here; with --check-config it does not. Returns 0, or the exit status after an error line.
-// fxi_cli_paths_free in any case, once the options are no longer used.
-int fxi_cli_find_models(fxi_cli_options *o, const fxi_cli_command *cmd, fxi_opt_rest *rest,
-                        fxi_cli_paths *out);
-void fxi_cli_paths_free(fxi_cli_paths *p);
+// Calls the command with the path of every model that is given by a name of the hub, or a URL;
+// what is not here is fetched, but not with --check-config. Returns the exit status.
+int fxi_cli_call(const fxi_cli_command *cmd, fxi_cli_options *o, fxi_opt_rest *rest);
 
 // ---- cmd_*.c, load.c ----------------------------------------------------------------------------
 

@@ -59,8 +59,9 @@ static int find_by_name(const char *name, fxi_hub_how how, fxi_hub_need need, bo
 
 // ---- for every command --------------------------------------------------------------------------
 
-int fxi_cli_find_models(fxi_cli_options *o, const fxi_cli_command *cmd, fxi_opt_rest *rest,
-                        fxi_cli_paths *out)
+enum { MAX_MODEL = 4 };
+
+int fxi_cli_call(const fxi_cli_command *cmd, fxi_cli_options *o, fxi_opt_rest *rest)
 {
     enum { FIRST_IS_MODEL = FXI_CMD_INSPECT | FXI_CMD_CONVERT | FXI_CMD_QUANTIZE };
     const bool is_quiet = o->log_format && !strcmp(o->log_format, "json");
@@ -68,27 +69,23 @@ int fxi_cli_find_models(fxi_cli_options *o, const fxi_cli_command *cmd, fxi_opt_
     const struct {
         const char **name;
         fxi_hub_need need;
-    } want[FXI_CLI_MAX_PATH] = {
+    } want[MAX_MODEL] = {
         {&o->engine.model_path, cmd->bit == FXI_CMD_TOKENIZE ? FXI_HUB_VOCAB : FXI_HUB_MODEL},
         {&o->engine.tokenizer_path, FXI_HUB_VOCAB},
         {&o->engine.draft_path, FXI_HUB_MODEL},
         {cmd->bit & FIRST_IS_MODEL ? &rest->arg[0] : NULL, FXI_HUB_MODEL},
     };
-    *out = (fxi_cli_paths){0};
-    for (int i = 0; i < FXI_CLI_MAX_PATH; i++) {
+    char *path[MAX_MODEL] = {NULL};
+    int rc = 0;
+    for (int i = 0; !rc && i < MAX_MODEL; i++) {
         const char **name = want[i].name;
         if (!name || !*name || !fxi_hub_is_name(*name)) continue;
-        const int rc = find_by_name(*name, how, want[i].need, is_quiet, &out->path[i]);
-        if (rc) return rc;
-        *name = out->path[i];
+        rc = find_by_name(*name, how, want[i].need, is_quiet, &path[i]);
+        if (!rc) *name = path[i];
     }
-    return 0;
-}
-
-void fxi_cli_paths_free(fxi_cli_paths *p)
-{
-    for (int i = 0; i < FXI_CLI_MAX_PATH; i++) free(p->path[i]);
-    *p = (fxi_cli_paths){0};
+    if (!rc) rc = cmd->call(o, rest);
+    for (int i = 0; i < MAX_MODEL; i++) free(path[i]);
+    return rc;
 }
 
 // ---- pull, list, rm -----------------------------------------------------------------------------

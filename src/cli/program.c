@@ -151,15 +151,6 @@ static int run_complete(const fxi_cli_program *p, int n, char **word)
 
 // ---- one command --------------------------------------------------------------------------------
 
-static int call_command(const fxi_cli_command *cmd, fxi_cli_options *o, fxi_opt_rest *rest)
-{
-    fxi_cli_paths paths;
-    int rc = fxi_cli_find_models(o, cmd, rest, &paths);
-    if (!rc) rc = cmd->call(o, rest);
-    fxi_cli_paths_free(&paths);
-    return rc;
-}
-
 static int run_command(const fxi_cli_program *p, const fxi_cli_command *cmd, int argc, char **argv,
                        fxi_cli_options *o)
 {
@@ -186,7 +177,7 @@ static int run_command(const fxi_cli_program *p, const fxi_cli_command *cmd, int
             if (fxi_opt_note(p->options, &rest, i, note, sizeof note))
                 fprintf(stderr, "note: %s\n", note);
         if (cmd->call)
-            rc = call_command(cmd, o, &rest);
+            rc = fxi_cli_call(cmd, o, &rest);
         else if (rest.n == 0)
             print_overview(p, stdout);
         else
