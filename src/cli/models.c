@@ -113,7 +113,7 @@ static void print_model(void *ud, const fxi_hub_model *m)
 {
     char size[FXI_SIZE_TEXT_BYTES], date[16] = "";
     struct tm day;
-    (void)ud;
+    *(bool *)ud = true;
     if (localtime_r(&m->since, &day)) strftime(date, sizeof date, "%Y-%m-%d", &day);
     printf("%10s  %-10s  %s\n", fxi_cli_size(m->n_bytes, size), date, m->name);
 }
@@ -122,10 +122,13 @@ int fxi_cmd_list(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
     fx_error err = {0};
     fxi_hub *h;
+    bool has_some = false;
     (void)o, (void)rest;
     fx_status st = open_quiet(&h, &err);
-    if (st == FX_OK) st = fxi_hub_list(h, print_model, NULL, &err);
+    if (st == FX_OK) st = fxi_hub_list(h, print_model, &has_some, &err);
     fxi_hub_close(h);
+    if (st == FX_OK && !has_some)
+        fprintf(stderr, "none was fetched yet: flexinfer pull hf:ORG/REPO\n");
     return st == FX_OK ? 0 : fxi_cli_fail("%s", err.text);
 }
 

@@ -343,18 +343,22 @@ static fx_status fetch_file(const fxi_hub *h, const hub_wish *w, const fxi_hub_l
     return st;
 }
 
-// refs/REV, and for a URL its text.
+// For a URL its text, then refs/REV; nothing where it says so already, as in a cache that cannot be
+// written.
 static fx_status write_refs(const hub_wish *w, const fxi_hub_listing *l, fx_error *err)
 {
+    char commit[FXI_HUB_COMMIT_DIGITS + 2];
     const fxi_str rev = rev_of(w);
     if (is_commit(rev)) return FX_OK;
-    char *path = fxi_hub_place_path(&w->place, "refs/%.*s", (int)rev.n, rev.p);
-    fx_status st = path ? fxi_hub_write_text(path, l->commit, err) : fxi_fail_memory(err);
-    free(path);
-    if (st != FX_OK || w->name.kind != FXI_HUB_URL) return st;
-    path = fxi_hub_place_path(&w->place, "url");
-    st = path ? fxi_hub_write_text(path, w->text, err) : fxi_fail_memory(err);
-    free(path);
+    FX_TRY(fxi_hub_place_commit(&w->place, rev, commit, err));
+    if (!strcmp(commit, l->commit)) return FX_OK;
+    char *ref = fxi_hub_place_path(&w->place, "refs/%.*s", (int)rev.n, rev.p);
+    char *url = fxi_hub_place_path(&w->place, "url");
+    fx_status st = ref && url ? FX_OK : fxi_fail_memory(err);
+    if (st == FX_OK && w->name.kind == FXI_HUB_URL) st = fxi_hub_write_text(url, w->text, err);
+    if (st == FX_OK) st = fxi_hub_write_text(ref, l->commit, err);
+    free(ref);
+    free(url);
     return st;
 }
 

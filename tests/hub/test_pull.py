@@ -60,9 +60,10 @@ class Names(PullTest):
         self.assertEqual(done.stderr.decode(),
                          "hf:org/repo: m-Q4_K_M.gguf was chosen; there are also: Q8_0\n")
         self.assertEqual(self.partial(), [])
-        n = len(self.hub.log)
+        n, ref = len(self.hub.log), (self.repo / "refs" / "main").stat()
         self.assertEqual(self.pull(), path)
         self.assertEqual(len(self.hub.log), n + 1, "only the list of files is asked for again")
+        self.assertEqual((self.repo / "refs" / "main").stat(), ref, "nothing is written")
 
     def test_types_files_and_revisions(self):
         tiny = STORY[:MIB // 2]
@@ -482,6 +483,7 @@ class Stored(PullTest):
 
     def test_list_and_rm(self):
         self.assertEqual(self.listed(), [])
+        self.assertIn(b"none was fetched yet", self.ok("list", env=self.vars).stderr)
         self.hub.add("org/repo", {"a-Q8_0.gguf": STORY, "b-Q4_0.gguf": LARGE, "p-00001-of-00002.gguf": STORY[:MIB],
                                   "p-00002-of-00002.gguf": STORY[:MIB + 1]})
         self.hub.add("org/repo", {"again.gguf": STORY}, rev="dev")
