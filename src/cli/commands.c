@@ -33,6 +33,10 @@ static const char names_note[] =
     "hub's\n"
     "own programs, which share the files.\n";
 
+static const char rm_note[] =
+    "NAME: as 'flexinfer list' shows it. hf:ORG/REPO removes all of a repository, with @REV one\n"
+    "revision of it. Files that other names need stay.\n";
+
 static const fxi_cli_command commands[] = {
     {"serve", FXI_CMD_SERVE, 0, 0, true, "-m FILE [options]",
      "answer OpenAI-compatible requests over HTTP", NULL, fxi_cmd_serve},
@@ -52,8 +56,7 @@ static const fxi_cli_command commands[] = {
      fxi_cmd_pull},
     {"list", FXI_CMD_LIST, 0, 0, false, "", "show the models that were fetched", NULL,
      fxi_cmd_list},
-    {"rm", FXI_CMD_RM, 1, 1, false, "NAME", "remove a model that was fetched", names_note,
-     fxi_cmd_rm},
+    {"rm", FXI_CMD_RM, 1, 1, false, "NAME", "remove a model that was fetched", rm_note, fxi_cmd_rm},
     {"top", FXI_CMD_TOP, 0, 1, false, "[URL] [options]",
      "watch a server's requests and memory on the terminal", top_note, fxi_cmd_top},
     {"help", FXI_CMD_HELP, 0, 1, false, "[COMMAND]", "show the commands, or a command's options",
