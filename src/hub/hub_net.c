@@ -16,6 +16,7 @@
 #define FIRST_WAIT_S    0.5
 #define STALL_S         30.0
 #define ASK_STALL_S     10.0 // of what is short
+#define MAX_ASK_S       120.0
 
 enum { MAX_HOP = 6, HEADER_ROOM = 600 };
 
@@ -79,6 +80,7 @@ static fx_status call_hop(const fxi_hub_net *net, fxi_http_client *c, const fxi_
     body_filter filter = {.get = get};
     fxi_http_call call = {.url = url,
                           .header = header,
+                          .timeout_s = get->on_body ? 0 : MAX_ASK_S,
                           .max_bytes = MAX_ASK_BYTES,
                           .on_body = get->on_body ? pass_body : NULL,
                           .ud = &filter,
