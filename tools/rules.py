@@ -39,6 +39,9 @@ RULES = {
     # HTTP and TLS as a client.
     "base/net": ["base/text", "base", ERROR],
 
+    # Models by name: the hub, and what of it is on the disk.
+    "hub": ["base/...", ERROR],
+
     # Grammars: front ends (syntax) make a grammar as data; the automaton runs it over bytes.
     "grammar/syntax": ["base/...", ERROR],
     "grammar/automaton": ["grammar/syntax", "base/...", ERROR],
@@ -126,7 +129,7 @@ RULES = {
     "cli/terminal": ["include/flexinfer/error.h"],
     # `top`: what is known of a server, and how it is shown; without network or screen but for two files.
     "cli/top": ["cli/terminal", "base/...", "include/flexinfer"],
-    "cli": ["cli/top", "cli/terminal", "server/server.h", "server/guard/origin.h", "server/log/log.h",
+    "cli": ["cli/top", "cli/terminal", "hub/hub.h", "server/server.h", "server/guard/origin.h", "server/log/log.h",
             "server/trace/chrome_trace.h", "format", "base/...", "include/flexinfer"],
     "lab": ["cli", "cli/terminal", "engine/engine.h", "engine/iteration.h", "kv/kv.h", "kv/kv_snapshot.h", "kv/kv_pool.h", "model/model.h",
             "format/gguf/gguf_made.h", "format", *PORT, "base/...", "include/flexinfer"],
@@ -134,7 +137,8 @@ RULES = {
 
 # Headers of other libraries, and the folders that may use them. Those of the C library may be used everywhere.
 SYSTEM = {
-    "gnutls/gnutls.h": ["server/http"],
+    "gnutls/gnutls.h": ["server/http", "hub"],
+    "gnutls/crypto.h": ["hub"],
     "curses.h": ["cli/top"],
     "curl/curl.h": ["base/net"],
     "yyjson.h": ["base/json"],

@@ -61,7 +61,10 @@ enum { // bits in the `commands` of an option's row
     FXI_CMD_CONVERT = 64,
     FXI_CMD_QUANTIZE = 128,
     FXI_CMD_TOP = 256,
-    FXI_CMD_LAB = 512, // commands of flexinfer-lab that run a model; the next bits are its own
+    FXI_CMD_LAB = 512, // commands of flexinfer-lab that run a model; the next two bits are its own
+    FXI_CMD_PULL = 4096,
+    FXI_CMD_LIST = 8192,
+    FXI_CMD_RM = 16384,
 };
 
 extern const fxi_cli_program fxi_cli_flexinfer;
@@ -100,6 +103,12 @@ extern const fxi_opt_table fxi_cli_table;
 // The options before parsing: the defaults, which are zero but for a random seed.
 fxi_cli_options fxi_cli_options_start(void);
 
+// ---- models.c -----------------------------------------------------------------------------------
+
+// Calls the command with the path of every model that is given by a name of the hub, or a URL;
+// what is not here is fetched, but not with --check-config. Returns the exit status.
+int fxi_cli_call(const fxi_cli_command *cmd, fxi_cli_options *o, fxi_opt_rest *rest);
+
 // ---- cmd_*.c, load.c ----------------------------------------------------------------------------
 
 int fxi_cmd_serve(const fxi_cli_options *o, const fxi_opt_rest *rest);
@@ -110,6 +119,9 @@ int fxi_cmd_convert(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_quantize(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_top(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_pull(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_list(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_rm(const fxi_cli_options *o, const fxi_opt_rest *rest);
 
 // cmd_serve.c: the server's options as given here; texts are borrowed, and names of hosts and
 // origins point into *o.

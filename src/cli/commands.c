@@ -19,6 +19,24 @@ static const char top_note[] =
     "ssh -L 8080:127.0.0.1:8080 HOST. A server with keys wants an admin's. The key ? explains the\n"
     "letters. NO_COLOR turns colours off.\n";
 
+static const char names_note[] =
+    "Names:\n\n"
+    "  hf:ORG/REPO            of the Hugging Face hub: its GGUF file, Q4_K_M if there is one,\n"
+    "                         or its folder with safetensors\n"
+    "  hf:ORG/REPO:Q8_0       the GGUF file of this type\n"
+    "  hf:ORG/REPO/FILE       this file\n"
+    "  hf:ORG/REPO@REV        of a branch, tag or commit; :TYPE or /FILE may follow\n"
+    "  https://HOST/PATH      a file from elsewhere\n\n"
+    "They stand for a model wherever one is named: flexinfer serve -m hf:ORG/REPO fetches it "
+    "first.\n"
+    "HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE mean what they do to the "
+    "hub's\n"
+    "own programs, which share the files.\n";
+
+static const char rm_note[] =
+    "NAME: as 'flexinfer list' shows it. hf:ORG/REPO removes all of a repository, with @REV one\n"
+    "revision of it. Files that other names need stay.\n";
+
 static const fxi_cli_command commands[] = {
     {"serve", FXI_CMD_SERVE, 0, 0, true, "-m FILE [options]",
      "answer OpenAI-compatible requests over HTTP", NULL, fxi_cmd_serve},
@@ -34,6 +52,11 @@ static const fxi_cli_command commands[] = {
      "a model to a GGUF file of smaller numbers", types_note, fxi_cmd_quantize},
     {"bench", FXI_CMD_BENCH, 0, 0, true, "-m FILE [options]",
      "measure prompt and decode speed against the machine's limits", bench_note, fxi_cmd_bench},
+    {"pull", FXI_CMD_PULL, 1, 1, false, "NAME", "fetch a model by its name", names_note,
+     fxi_cmd_pull},
+    {"list", FXI_CMD_LIST, 0, 0, false, "", "show the models that were fetched", NULL,
+     fxi_cmd_list},
+    {"rm", FXI_CMD_RM, 1, 1, false, "NAME", "remove a model that was fetched", rm_note, fxi_cmd_rm},
     {"top", FXI_CMD_TOP, 0, 1, false, "[URL] [options]",
      "watch a server's requests and memory on the terminal", top_note, fxi_cmd_top},
     {"help", FXI_CMD_HELP, 0, 1, false, "[COMMAND]", "show the commands, or a command's options",

@@ -177,7 +177,7 @@ static int run_command(const fxi_cli_program *p, const fxi_cli_command *cmd, int
             if (fxi_opt_note(p->options, &rest, i, note, sizeof note))
                 fprintf(stderr, "note: %s\n", note);
         if (cmd->call)
-            rc = cmd->call(o, &rest);
+            rc = fxi_cli_call(cmd, o, &rest);
         else if (rest.n == 0)
             print_overview(p, stdout);
         else

@@ -12,7 +12,7 @@ import cli
 
 SCRIPTS = cli.PROJECT / "dist" / "completion"
 ENVIRONMENT = {**os.environ, "PATH": f"{cli.BIN}:{os.environ['PATH']}"}  # the scripts ask the program
-COMMANDS = {"serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "top", "help"}
+COMMANDS = {"serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "pull", "list", "rm", "top", "help"}
 
 
 def needs(shell):

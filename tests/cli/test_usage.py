@@ -5,7 +5,7 @@ import subprocess
 
 import cli
 
-COMMANDS = ["serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "top", "help"]
+COMMANDS = ["serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "pull", "list", "rm", "top", "help"]
 
 
 class Usage(cli.TestCase):

@@ -41,7 +41,7 @@ class Package(unittest.TestCase):
         self.assertIn("Package: flexinfer\n", text)
         self.assertIn(f"Version: {VERSION}\n", text)
         needs = re.search(r"^Depends: (.*)$", text, re.MULTILINE).group(1)
-        for library in ("libc6", "libcurl3-gnutls", "libgnutls30", "libpcre2-8-0", "libutf8proc", "passwd"):
+        for library in ("libc6", "libcurl3-gnutls", "libgnutls30", "libpcre2-8-0", "libutf8proc", "passwd", "ca-certificates"):
             self.assertIn(library, needs)
         self.assertNotIn("-dev", needs)
 

@@ -11,7 +11,8 @@
 
 #include "base/fail.h" // defines: fxi_fail, FX_TRY
 
-#define CONNECT_S 5l
+#define CONNECT_S      5l
+#define MAX_HEAD_BYTES 65536u
 
 struct fxi_http_client {
     CURLM *multi;
@@ -23,9 +24,10 @@ struct fxi_http_client {
 
 // Where the bytes of an answer go.
 typedef struct answer_sink {
-    fxi_buf *body;
-    size_t max_bytes;
-    bool is_full, has_no_memory;
+    const fxi_http_call *call;
+    fxi_http_answer *answer;
+    CURL *easy;
+    bool is_full, has_no_memory, is_refused;
 } answer_sink;
 
 fx_status fxi_http_url_check(const char *url, fx_error *err)
@@ -82,13 +84,40 @@ void fxi_http_client_close(fxi_http_client *c)
 
 // ---- one call ----------------------------------------------------------------------------------
 
+void fxi_http_answer_free(fxi_http_answer *a)
+{
+    fxi_buf_free(&a->body);
+    fxi_buf_free(&a->head);
+    fxi_buf_free(&a->location);
+    *a = (fxi_http_answer){0};
+}
+
+static bool keep_answer(answer_sink *to, fxi_buf *b, size_t max_bytes, const char *p, size_t n)
+{
+    to->is_full = b->n + n > max_bytes;
+    if (to->is_full) return false;
+    to->has_no_memory = !fxi_buf_add(b, p, n);
+    return !to->has_no_memory;
+}
+
 static size_t take_body_bytes(char *p, size_t size, size_t n, void *ud)
 {
     answer_sink *to = ud;
-    to->is_full = to->body->n + size * n > to->max_bytes;
-    if (to->is_full) return 0;
-    to->has_no_memory = !fxi_buf_add(to->body, p, size * n);
-    return to->has_no_memory ? 0 : size * n;
+    long status = 0;
+    if (!to->call->on_body)
+        return keep_answer(to, &to->answer->body, to->call->max_bytes, p, size * n) ? size * n : 0;
+    curl_easy_getinfo(to->easy, CURLINFO_RESPONSE_CODE, &status);
+    to->answer->status = (int)status;
+    to->is_refused = !to->call->on_body(to->call->ud, to->answer, p, size * n);
+    return to->is_refused ? 0 : size * n;
+}
+
+// Of several heads, like that of 100 Continue, the last one stays.
+static size_t take_head_line(char *p, size_t size, size_t n, void *ud)
+{
+    answer_sink *to = ud;
+    if (size * n > 5 && !memcmp(p, "HTTP/", 5)) fxi_buf_clear(&to->answer->head);
+    return keep_answer(to, &to->answer->head, MAX_HEAD_BYTES, p, size * n) ? size * n : 0;
 }
 
 static void set_call_options(fxi_http_client *c, const fxi_http_call *call,
@@ -97,7 +126,7 @@ static void set_call_options(fxi_http_client *c, const fxi_http_call *call,
     CURL *e = c->easy;
     curl_easy_reset(e);
     curl_easy_setopt(e, CURLOPT_URL, call->url);
-    curl_easy_setopt(e, CURLOPT_PROXY, "");
+    if (!call->by_proxy) curl_easy_setopt(e, CURLOPT_PROXY, "");
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1l);
 #if LIBCURL_VERSION_NUM >= 0x075700
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1l); // an end does not wait for the resolver
@@ -110,6 +139,15 @@ static void set_call_options(fxi_http_client *c, const fxi_http_call *call,
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->reason);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_body_bytes);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, to);
+    if (call->on_body) curl_easy_setopt(e, CURLOPT_BUFFERSIZE, 256l << 10);
+    if (call->stall_s > 0) {
+        curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1l);
+        curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)call->stall_s);
+    }
+    if (call->keeps_head) {
+        curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, take_head_line);
+        curl_easy_setopt(e, CURLOPT_HEADERDATA, to);
+    }
     if (c->ca_file) curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_file);
     if (!call->body) return;
     curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body->n);
@@ -142,6 +180,7 @@ static fx_status fail_transfer(fxi_http_client *c, CURLcode rc, const answer_sin
     if (to->has_no_memory || rc == CURLE_OUT_OF_MEMORY)
         return fxi_fail(err, FX_ENOMEM, "out of memory");
     if (to->is_full) return fxi_fail(err, FX_EIO, "its answer is too long");
+    if (to->is_refused) return fxi_fail(err, FX_EIO, "its answer is not what was asked for");
     if (rc == CURLE_ABORTED_BY_CALLBACK) return fxi_fail(err, FX_EIO, "given up");
     if (rc == CURLE_OPERATION_TIMEDOUT) return fxi_fail(err, FX_EIO, "no answer in time");
     if (rc == CURLE_COULDNT_CONNECT && os_errno)
@@ -154,11 +193,21 @@ static fx_status fail_transfer(fxi_http_client *c, CURLcode rc, const answer_sin
     return fxi_fail(err, FX_EIO, "%.200s", reason);
 }
 
+static void read_outcome(CURL *easy, fxi_http_answer *out)
+{
+    long status = 0;
+    curl_off_t retry_after_s = 0;
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &retry_after_s);
+    out->status = (int)status;
+    out->retry_after_s = retry_after_s > 0 && retry_after_s < 86400 ? (int)retry_after_s : 0;
+}
+
 fx_status fxi_http_client_call(fxi_http_client *c, const fxi_http_call *call, fxi_http_answer *out,
                                fx_error *err)
 {
     *out = (fxi_http_answer){0};
-    answer_sink to = {.body = &out->body, .max_bytes = call->max_bytes};
+    answer_sink to = {.call = call, .answer = out, .easy = c->easy};
     // libcurl would wait for "100 Continue" before a large body.
     struct curl_slist *headers = curl_slist_append(NULL, "Expect:"), *more = headers;
     for (int i = 0; more && i < call->n_header; i++)
@@ -170,14 +219,16 @@ fx_status fxi_http_client_call(fxi_http_client *c, const fxi_http_call *call, fx
     c->reason[0] = 0;
     set_call_options(c, call, headers, &to);
     const CURLcode rc = run_transfer(c);
-    const fx_status st = rc ? fail_transfer(c, rc, &to, err) : FX_OK;
-    long status = 0;
-    curl_off_t retry_after_s = 0;
-    curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
-    out->status = (int)status;
-    out->retry_after_s = retry_after_s > 0 && retry_after_s < 86400 ? (int)retry_after_s : 0;
+    fx_status st = rc ? fail_transfer(c, rc, &to, err) : FX_OK;
+    const char *location = NULL;
+    read_outcome(c->easy, out);
+    if (st == FX_OK && call->keeps_head &&
+        !curl_easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &location) && location &&
+        !fxi_buf_str(&out->location, location))
+        st = fxi_fail(err, FX_ENOMEM, "out of memory");
     curl_slist_free_all(headers);
-    if (st != FX_OK) fxi_buf_free(&out->body);
+    if (st == FX_OK) return st;
+    fxi_buf_free(&out->body);
+    fxi_buf_free(&out->location);
     return st;
 }

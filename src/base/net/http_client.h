@@ -1,5 +1,5 @@
 // http_client.h - HTTP and TLS as a client, by libcurl: one request at a time over a connection
-// that is kept. Redirects are not followed, and no proxy is used.
+// that is kept. Redirects are not followed, and no proxy is used unless a call asks for it.
 #ifndef FXI_BASE_HTTP_CLIENT_H
 #define FXI_BASE_HTTP_CLIENT_H
 
@@ -18,20 +18,33 @@ fx_status fxi_http_client_open(const char *ca_file, int stop_fd, fxi_http_client
                                fx_error *err);
 void fxi_http_client_close(fxi_http_client *c); // NULL is allowed
 
+typedef struct fxi_http_answer { // fxi_http_answer_free
+    int status;
+    int retry_after_s; // 0: the answer does not say
+    fxi_buf body;
+    // Only where the call keeps heads:
+    fxi_buf head;     // the status line and the fields, as they came
+    fxi_buf location; // of a redirect: its URL, absolute
+} fxi_http_answer;
+
+void fxi_http_answer_free(fxi_http_answer *a); // all zero again
+
+// Takes bytes of a body as they come; `a` has status and head. False ends the call with FX_EIO.
+typedef bool fxi_http_body(void *ud, const fxi_http_answer *a, const char *p, size_t n_bytes);
+
 typedef struct fxi_http_call {
     const char *url;
     const char *const *header; // [n_header] "Name: value", further ones
     int n_header;
-    const fxi_buf *body; // what to POST; NULL: GET
-    double timeout_s;    // for all of it
-    size_t max_bytes;    // of the answer's body
+    const fxi_buf *body;    // what to POST; NULL: GET
+    double timeout_s;       // for all of it; 0: none
+    size_t max_bytes;       // of the answer's body, if it is kept
+    fxi_http_body *on_body; // takes a body of any length; NULL: it is kept
+    void *ud;               // for on_body
+    double stall_s;         // ends the call after so long without a byte; 0: no limit
+    bool keeps_head;
+    bool by_proxy; // that http_proxy, https_proxy, no_proxy or all_proxy in the environment name
 } fxi_http_call;
-
-typedef struct fxi_http_answer { // free body
-    int status;
-    int retry_after_s; // 0: the answer does not say
-    fxi_buf body;
-} fxi_http_answer;
 
 // Any status is FX_OK. Errors: FX_EIO, with the reason in one line: there is no connection, the
 // server is not trusted, does not speak HTTP, takes too long, or answers too much; FX_ENOMEM.

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -65,9 +66,22 @@ const char *fxi_cli_count(uint64_t n, char text[FXI_SIZE_TEXT_BYTES])
 #define BAR_FROM_BYTES (64ull << 20) // less is done before anyone could read a bar
 #define BAR_WIDTH      40
 
+#define RATE_FROM_BYTES (1ull << 20)
+#define RATE_BAR_WIDTH  20
+#define NAME_WIDTH      28  // of a file, its end
+#define RATE_S          0.5 // between two measurements
+#define RATE_SHARE      0.2 // of a new one
+
+static const char *draw_bar(char bar[BAR_WIDTH + 1], int width, int percent)
+{
+    for (int i = 0; i < width; i++) bar[i] = i * 100 < percent * width ? '#' : '.';
+    bar[width] = 0;
+    return bar;
+}
+
 fxi_progress fxi_progress_begin(const char *what)
 {
-    return (fxi_progress){what, -1, isatty(STDERR_FILENO)};
+    return (fxi_progress){.what = what, .shown = -1, .visible = isatty(STDERR_FILENO)};
 }
 
 void fxi_progress_draw(fxi_progress *p, uint64_t done, uint64_t total)
@@ -77,9 +91,37 @@ void fxi_progress_draw(fxi_progress *p, uint64_t done, uint64_t total)
     if (now == p->shown) return;
     p->shown = now;
     char bar[BAR_WIDTH + 1];
-    for (int i = 0; i < BAR_WIDTH; i++) bar[i] = i * 100 < now * BAR_WIDTH ? '#' : '.';
-    bar[BAR_WIDTH] = 0;
-    fprintf(stderr, "\r%s [%s] %3d %%", p->what, bar, now);
+    fprintf(stderr, "\r%s [%s] %3d %%", p->what, draw_bar(bar, BAR_WIDTH, now), now);
+}
+
+// The rate is smoothed over some seconds; what was there before the first drawing does not count.
+static void measure_rate(fxi_progress *p, uint64_t done, double now_s)
+{
+    const double s = now_s - p->last_s;
+    if (p->last_s > 0 && s < RATE_S) return;
+    if (p->last_s > 0 && done >= p->last_bytes) {
+        const double now = (double)(done - p->last_bytes) / s;
+        p->rate = p->rate > 0 ? p->rate + RATE_SHARE * (now - p->rate) : now;
+    }
+    p->last_s = now_s;
+    p->last_bytes = done;
+}
+
+void fxi_progress_draw_rate(fxi_progress *p, const char *what, uint64_t done, uint64_t total,
+                            double now_s)
+{
+    if (!p->visible || total < RATE_FROM_BYTES || done > total) return;
+    measure_rate(p, done, now_s);
+    p->shown = (int)((double)done / (double)total * 100.0);
+    char bar[BAR_WIDTH + 1], rate[FXI_SIZE_TEXT_BYTES], size[FXI_SIZE_TEXT_BYTES], left[96] = "";
+    const double left_s = p->rate > 0 ? (double)(total - done) / p->rate : -1;
+    if (left_s >= 0 && left_s < 360000)
+        snprintf(left, sizeof left, ", %s/s, %d:%02d:%02d left",
+                 fxi_cli_size((uint64_t)p->rate, rate), (int)left_s / 3600, (int)left_s / 60 % 60,
+                 (int)left_s % 60);
+    const size_t n = strlen(what), n_cut = n > NAME_WIDTH ? n - NAME_WIDTH : 0;
+    fprintf(stderr, "\r%s%s [%s] %3d %% of %s%s\033[K", n_cut ? ".." : "", what + n_cut,
+            draw_bar(bar, RATE_BAR_WIDTH, p->shown), p->shown, fxi_cli_size(total, size), left);
 }
 
 void fxi_progress_end(fxi_progress *p)
@@ -128,7 +170,7 @@ static void set_handler(int number, void (*handler)(int))
 
 bool fxi_signals_catch(void)
 {
-    wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (wake_fd < 0) wake_fd = eventfd(0, EFD_CLOEXEC);
     if (wake_fd < 0) return false;
     set_handler(SIGINT, on_signal);
     set_handler(SIGTERM, on_signal);

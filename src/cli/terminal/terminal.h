@@ -33,10 +33,16 @@ typedef struct fxi_progress {
     const char *what; // "loading"
     int shown;        // percentage on the screen; -1: none
     bool visible;
+    // Of a transfer, once drawn: the last moment that counted, what was done then, and bytes/s
+    double last_s, rate;
+    uint64_t last_bytes;
 } fxi_progress;
 
 fxi_progress fxi_progress_begin(const char *what);
 void fxi_progress_draw(fxi_progress *p, uint64_t done_bytes, uint64_t total_bytes);
+// The same of a transfer, with its rate and the time left. now_s: of any clock.
+void fxi_progress_draw_rate(fxi_progress *p, const char *what, uint64_t done_bytes,
+                            uint64_t total_bytes, double now_s);
 void fxi_progress_end(fxi_progress *p); // removes the bar
 
 // ---- signals: with the program's name the only state of the process that is not in a struct -----

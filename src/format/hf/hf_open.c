@@ -247,6 +247,20 @@ static void write_file_type(const fxi_folder *f)
     fxi_gguf_write_u32(f->w, "general.file_type", number);
 }
 
+// The folder's own name: GGUF files are often renamed. A snapshot in the hub's cache,
+// models--ORG--NAME/snapshots/COMMIT, has that of its repository. Cuts the path.
+static const char *folder_name(char *path)
+{
+    char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    const size_t n = slash ? (size_t)(slash - path) : 0, n_tail = sizeof "/snapshots" - 1;
+    if (n < n_tail || memcmp(slash - n_tail, "/snapshots", n_tail) != 0) return name;
+    slash[-(ptrdiff_t)n_tail] = 0;
+    const char *dashes = NULL;
+    for (const char *p = path; (p = strstr(p, "--")); p += 2) dashes = p;
+    return dashes && !strchr(dashes, '/') ? dashes + 2 : name;
+}
+
 static fx_status translate_folder(fxi_folder *f)
 {
     FX_TRY(fxi_config_open(f->path, "config.json", FXI_CONFIG_MUST, &f->whole, f->err));
@@ -255,11 +269,10 @@ static fx_status translate_folder(fxi_folder *f)
     FX_TRY(fxi_hf_read_numbers(f));
     FX_TRY(fxi_hf_write_keys(f));
     FX_TRY(write_pooling(f));
-    // The folder's own name: GGUF files are often renamed.
     char *path = realpath(f->path, NULL);
     if (!path && errno == ENOMEM) return fxi_fail_memory(f->err);
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    if (slash && slash[1]) fxi_gguf_write_str(f->w, "general.name", slash + 1);
+    const char *name = path ? folder_name(path) : "";
+    if (name[0]) fxi_gguf_write_str(f->w, "general.name", name);
     free(path);
     FX_TRY(write_tokenizer(f));
     FX_TRY(fxi_hf_plan_tensors(f));

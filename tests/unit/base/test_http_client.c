@@ -205,4 +205,66 @@ FX_TEST(test_a_file_of_authorities_is_there)
     fxi_http_client_close(NULL);
 }
 
+// ---- bodies that are taken as they come, and heads ----------------------------------------------
+
+typedef struct taker {
+    size_t n, max; // bytes; more than max are refused
+    int status;
+    char head[200];
+} taker;
+
+static bool take_some(void *ud, const fxi_http_answer *a, const char *p, size_t n)
+{
+    taker *t = ud;
+    t->status = a->status;
+    snprintf(t->head, sizeof t->head, "%s", a->head.p);
+    t->n += n;
+    return t->n <= t->max;
+}
+
+static fx_status take_answer(const char *text, taker *t, fxi_http_answer *a, fx_error *err)
+{
+    small_server s;
+    fxi_http_client *c;
+    start_small(&s, text);
+    const fxi_http_call call = {.url = s.url, .on_body = take_some, .ud = t, .keeps_head = true};
+    assert_int_equal(fxi_http_client_open(NULL, -1, &c, err), FX_OK);
+    const fx_status st = fxi_http_client_call(c, &call, a, err);
+    fxi_http_client_close(c);
+    stop_small(&s);
+    return st;
+}
+
+FX_TEST(test_a_body_is_taken_as_it_comes)
+{
+    taker t = {.max = 5};
+    fxi_http_answer a;
+    fx_error err;
+    static const char text[] = "HTTP/1.1 100 Continue\r\nOld: 1\r\n\r\nHTTP/1.1 206 Part\r\n"
+                               "New: 2\r\nContent-Length: 5\r\n\r\nhello";
+    if (take_answer(text, &t, &a, &err) != FX_OK) fail_msg("%s", err.text);
+    assert_int_equal(t.n, 5);
+    assert_int_equal(t.status, 206);
+    assert_int_equal(a.body.n, 0);
+    assert_string_equal(t.head, "HTTP/1.1 206 Part\r\nNew: 2\r\nContent-Length: 5\r\n\r\n");
+    fxi_http_answer_free(&a);
+    t = (taker){.max = 4};
+    assert_int_equal(take_answer(text, &t, &a, &err), FX_EIO);
+    assert_string_equal(err.text, "its answer is not what was asked for");
+    fxi_http_answer_free(&a);
+}
+
+FX_TEST(test_where_a_redirect_leads)
+{
+    taker t = {0};
+    fxi_http_answer a;
+    fx_error err;
+    static const char text[] = "HTTP/1.1 302 Found\r\nLocation: /y?z\r\nContent-Length: 0\r\n\r\n";
+    if (take_answer(text, &t, &a, &err) != FX_OK) fail_msg("%s", err.text);
+    assert_int_equal(a.status, 302);
+    if (strncmp(a.location.p, "http://127.0.0.1:", 17) || !strstr(a.location.p, "/y?z"))
+        fail_msg("%s", a.location.p);
+    fxi_http_answer_free(&a);
+}
+
 FX_RUN(test_http_client)
