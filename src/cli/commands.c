@@ -20,11 +20,11 @@ static const char top_note[] =
     "letters. NO_COLOR turns colours off.\n";
 
 static const fxi_cli_command commands[] = {
-    {"serve", FXI_CMD_SERVE, 0, 0, true, "-m FILE [options]",
+    {"serve", FXI_CMD_SERVE, 0, 0, true, "MODEL [options]",
      "answer OpenAI-compatible requests over HTTP", NULL, fxi_cmd_serve},
-    {"run", FXI_CMD_RUN, 0, 0, true, "-m FILE [-p TEXT] [options]",
-     "complete a text; without -p, chat in the terminal", NULL, fxi_cmd_run},
-    {"tokenize", FXI_CMD_TOKENIZE, 0, 0, true, "-m FILE [--decode] < TEXT",
+    {"run", FXI_CMD_RUN, 0, 1, true, "MODEL [MESSAGE] [options]",
+     "answer a message, complete a text (-p), or chat in the terminal", NULL, fxi_cmd_run},
+    {"tokenize", FXI_CMD_TOKENIZE, 0, 0, true, "MODEL [--decode] < TEXT",
      "text on stdin to token ids on one line, or back", NULL, fxi_cmd_tokenize},
     {"inspect", FXI_CMD_INSPECT, 1, 1, false, "MODEL",
      "show what a model is, whether it runs, and what its cache costs", NULL, fxi_cmd_inspect},
@@ -32,7 +32,7 @@ static const fxi_cli_command commands[] = {
      "a Hugging Face folder to a GGUF file", types_note, fxi_cmd_convert},
     {"quantize", FXI_CMD_QUANTIZE, 3, 3, false, "MODEL FILE TYPE",
      "a model to a GGUF file of smaller numbers", types_note, fxi_cmd_quantize},
-    {"bench", FXI_CMD_BENCH, 0, 0, true, "-m FILE [options]",
+    {"bench", FXI_CMD_BENCH, 0, 0, true, "MODEL [options]",
      "measure prompt and decode speed against the machine's limits", bench_note, fxi_cmd_bench},
     {"top", FXI_CMD_TOP, 0, 1, false, "[URL] [options]",
      "watch a server's requests and memory on the terminal", top_note, fxi_cmd_top},

@@ -1,4 +1,5 @@
-// load.c - opens the engine that the options describe; writes what it did last as a Chrome trace.
+// load.c - opens the engine that the options describe, reads texts from files, and writes what the
+// engine did last as a Chrome trace.
 #include "base/fail.h"
 #include "cli/cli.h"
 #include "cli/terminal/terminal.h"
@@ -66,6 +67,29 @@ fx_status fxi_cli_open_generator(const fxi_cli_options *o, fx_engine **out, fx_e
                     "%s embeds texts and generates none: start 'flexinfer serve' with it and ask "
                     "/v1/embeddings",
                     o->engine.model_path);
+}
+
+// ---- texts -------------------------------------------------------------------------------------
+
+fx_status fxi_cli_read_text(const char *path, fxi_buf *text, fx_error *err)
+{
+    FILE *from = strcmp(path, "-") == 0 ? stdin : fopen(path, "rbe");
+    fx_status st = FX_OK;
+    if (!from) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
+    for (size_t n = 1; st == FX_OK && n;) {
+        if (!fxi_buf_reserve(text, 1 << 16)) {
+            st = fxi_fail(err, FX_ENOMEM, "out of memory for the text");
+            break;
+        }
+        n = fread(text->p + text->n, 1, 1 << 16, from);
+        text->n += n;
+        text->p[text->n] = 0;
+    }
+    if (st == FX_OK && ferror(from))
+        st = fxi_fail(err, FX_EIO, "cannot read %s: %s", from == stdin ? "stdin" : path,
+                      strerror(errno));
+    if (from != stdin) fclose(from);
+    return st;
 }
 
 // ---- --trace -----------------------------------------------------------------------------------

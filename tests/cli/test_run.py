@@ -113,6 +113,32 @@ class Run(cli.TestCase):
                          (1, b"flexinfer: cannot write to stdout: No space left on device\n"))
 
 
+class Message(cli.TestCase):
+    """`run MODEL MESSAGE` answers once, as the chat would; -f completes a file's text, as -p does."""
+    HOW = ("--temp", 0, "--ignore-eos", "-n", 8)
+
+    def test_one_message_is_a_chat_of_one(self):
+        chat = self.ok("run", "-m", cli.tiny_model(), *self.HOW, stdin=b"hello\n").stdout
+        for args in (("run", cli.tiny_model(), "hello"), ("run", "-m", cli.tiny_model(), "hello"),
+                     ("run", "--ctx-size", 64, cli.tiny_model(), "hello")):
+            done = self.ok(*args, *self.HOW)
+            self.assertEqual(done.stdout, chat)
+            self.assertIn(b"8 tokens at", done.stderr)
+        self.fails(1, "context", "run", cli.tiny_model(), "word " * 400)
+
+    def test_file(self):
+        plain = self.ok("run", cli.tiny_model(), "-p", "Once upon", *self.HOW).stdout
+        path = cli.scratch("prompt.txt")
+        for text in ("Once upon", "Once upon\n"):  # the last line's end does not count
+            path.write_text(text)
+            self.assertEqual(self.ok("run", cli.tiny_model(), "-f", path, *self.HOW).stdout, plain)
+        self.assertEqual(self.ok("run", cli.tiny_model(), "--file", "-", *self.HOW, stdin=b"Once upon").stdout, plain)
+        path.write_text("Once upon\n\n")
+        self.assertNotEqual(self.ok("run", cli.tiny_model(), "-f", path, *self.HOW).stdout, plain)
+        self.fails(1, "nowhere.txt: No such file or directory", "run", cli.tiny_model(), "-f", "nowhere.txt")
+        self.fails(1, "cannot read /: Is a directory", "run", cli.tiny_model(), "-f", "/")
+
+
 class Chat(cli.TestCase):
     def chat(self, *lines, options=("-n", "8")):
         text = "".join(line + "\n" for line in lines).encode()
