@@ -159,21 +159,56 @@ static void drop_messages_from(conversation *c, size_t n_msg)
     while (c->n_msg > n_msg) free((char *)c->msg[--c->n_msg].content);
 }
 
+// ---- its commands -------------------------------------------------------------------------------
+
+static void end_chat(conversation *c)
+{
+    c->over = true;
+}
+
+static void clear_chat(conversation *c)
+{
+    drop_messages_from(c, 0);
+    fprintf(stderr, "a new conversation\n");
+}
+
+static void print_chat_help(conversation *c);
+
+static const struct chat_command {
+    const char *names; // the first is shown first; the others are what users of other chats type
+    const char *about;
+    void (*call)(conversation *c);
+} chat_commands[] = {
+    {"/clear /reset /new", "start a new conversation", clear_chat},
+    {"/exit /quit /bye /q", "leave (or Ctrl-D)", end_chat},
+    {"/help /?", "this list", print_chat_help},
+};
+
+enum { N_CHAT_COMMAND = sizeof chat_commands / sizeof chat_commands[0] };
+
+static void print_chat_help(conversation *c)
+{
+    (void)c;
+    for (int i = 0; i < N_CHAT_COMMAND; i++)
+        fprintf(stderr, "%-20s  %s\n", chat_commands[i].names, chat_commands[i].about);
+    fprintf(stderr, "%-20s  %s\n", "Ctrl-C", "stop an answer");
+}
+
 static void run_chat_command(conversation *c, const char *line)
 {
-    if (strcmp(line, "/quit") == 0) {
-        c->over = true;
-    } else if (strcmp(line, "/reset") == 0) {
-        drop_messages_from(c, 0);
-        fprintf(stderr, "a new conversation\n");
-    } else if (strcmp(line, "/help") == 0) {
-        fprintf(stderr, "/reset  start a new conversation\n"
-                        "/quit   leave (or Ctrl-D)\n"
-                        "/help   this list\n"
-                        "Ctrl-C  stop an answer\n");
-    } else {
-        fprintf(stderr, "no such command: %s (see /help)\n", line);
-    }
+    const fxi_str word = {line, strcspn(line, " \t\r")};
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", word.n < sizeof name ? (int)word.n : 0, word.p);
+    for (int i = 0; i < N_CHAT_COMMAND; i++)
+        if (fxi_list_has(chat_commands[i].names, " ", name)) {
+            chat_commands[i].call(c);
+            return;
+        }
+    fprintf(stderr, "no command %.*s; there are", word.n < 60 ? (int)word.n : 60, word.p);
+    for (int i = 0; i < N_CHAT_COMMAND; i++)
+        fprintf(stderr, "%s %.*s", i ? "," : "", (int)strcspn(chat_commands[i].names, " "),
+                chat_commands[i].names);
+    fprintf(stderr, "\n");
 }
 
 // ---- messages -----------------------------------------------------------------------------------
@@ -220,7 +255,7 @@ static bool read_line(conversation *c, char **line, size_t *cap, size_t *n_bytes
     if (c->terminal) fprintf(stderr, "> ");
     if (!fxi_signals_wait_input(STDIN_FILENO)) {
         take_signal(c);
-        if (!c->over) fprintf(stderr, "\n(/quit or Ctrl-D ends)\n");
+        if (!c->over) fprintf(stderr, "\n(/exit or Ctrl-D ends)\n");
         return !c->over;
     }
     ssize_t n = getline(line, cap, stdin);
@@ -230,6 +265,14 @@ static bool read_line(conversation *c, char **line, size_t *cap, size_t *n_bytes
     return true;
 }
 
+static void warn_of_base_model(const fx_engine *eng, const fxi_cli_options *o)
+{
+    if (fx_engine_info(eng)->has_chat_template || o->engine.chat_template) return;
+    fprintf(stderr,
+            "warning: the model has no chat template: a base model continues a text (-p) and "
+            "was not taught to answer (--chat-template names a form)\n");
+}
+
 static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
 {
     conversation c = {.eng = eng, .o = o, .terminal = isatty(STDIN_FILENO)};
@@ -237,6 +280,7 @@ static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
     char *line = NULL;
     size_t cap = 0, n = 0;
     fx_error err;
+    warn_of_base_model(eng, o);
     setvbuf(stdin, NULL, _IONBF, 0); // poll must see what has not been read yet
     if (c.terminal) fprintf(stderr, "%s: /help lists the commands\n", fx_engine_info(eng)->name);
     while (!c.over && read_line(&c, &line, &cap, &n)) {
@@ -248,7 +292,7 @@ static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
         const fx_status st = answer_message(&c, line, n, &err);
         take_signal(&c);
         if (st == FX_OK) continue;
-        fxi_cli_fail(st == FX_ECONTEXT ? "%s (/reset starts a new conversation)" : "%s", err.text);
+        fxi_cli_fail(st == FX_ECONTEXT ? "%s (/clear starts a new conversation)" : "%s", err.text);
         c.rc = FXI_EXIT_FAILURE;
         c.over = c.over || !c.terminal || st == FX_EIO;
     }
@@ -282,6 +326,7 @@ static int answer_once(fx_engine *eng, const fxi_cli_options *o, const char *mes
 {
     conversation c = {.eng = eng, .o = o, .shows_figures = true};
     fx_error err;
+    warn_of_base_model(eng, o);
     const fx_status st = answer_message(&c, message, strlen(message), &err);
     if (st != FX_OK) c.rc = fxi_cli_fail("%s", err.text);
     take_signal(&c);

@@ -14,10 +14,9 @@ static const char types_note[] =
     "The _m types are mixtures: tensors whose errors cost most get more bits.\n";
 
 static const char top_note[] =
-    "URL: the server's, http://127.0.0.1:8080 if none is given. For another machine, forward a "
-    "port:\n"
-    "ssh -L 8080:127.0.0.1:8080 HOST. A server with keys wants an admin's. The key ? explains the\n"
-    "letters. NO_COLOR turns colours off.\n";
+    "URL: the server's, http://127.0.0.1:8080 if none is given; http:// can be left out. For\n"
+    "another machine, forward a port: ssh -L 8080:127.0.0.1:8080 HOST. A server with keys wants\n"
+    "an admin's. The key ? explains the letters. NO_COLOR turns colours off.\n";
 
 static const fxi_cli_command commands[] = {
     {"serve", FXI_CMD_SERVE, 0, 0, true, "MODEL [options]",

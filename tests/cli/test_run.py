@@ -124,7 +124,7 @@ class Message(cli.TestCase):
             done = self.ok(*args, *self.HOW)
             self.assertEqual(done.stdout, chat)
             self.assertIn(b"8 tokens at", done.stderr)
-        self.fails(1, "context", "run", cli.tiny_model(), "word " * 400)
+        self.fails(1, "context", "run", cli.tiny_model(), "word " * 400, "--chat-template", "plain")
 
     def test_file(self):
         plain = self.ok("run", cli.tiny_model(), "-p", "Once upon", *self.HOW).stdout
@@ -157,19 +157,35 @@ class Chat(cli.TestCase):
         self.assertNotEqual(kept, one + one)
 
     def test_commands(self):
-        done = self.chat("/help", "/nonsense", "/quit", "hello")
+        done = self.chat("/help", "/nonsense", "/nonsense of mine", "/exit", "hello")
         self.assertEqual(done.stdout, b"")
-        self.assertIn(b"/reset", done.stderr)
-        self.assertIn(b"no such command: /nonsense", done.stderr)
+        self.assertIn(b"/clear /reset /new    start a new conversation\n", done.stderr)
+        self.assertEqual(done.stderr.count(b"no command /nonsense; there are /clear, /exit, /help\n"), 2)
+        self.assertEqual(self.chat("/?", "/q").stderr.count(b"start a new conversation"), 1)
+        for word in ("/exit", "/quit", "/bye", "/q", "/EXIT", "/exit now"):
+            self.assertEqual(self.chat(word, "hello").stdout, b"", word)
+        one = self.chat("hello").stdout
+        for word in ("/clear", "/reset", "/new"):
+            self.assertEqual(self.chat("hello", word, "hello").stdout, one + one, word)
+
+    def test_a_base_model_warns(self):
+        warning = b"warning: the model has no chat template: "
+        self.assertEqual(self.chat("hello", "more").stderr.count(warning), 1)
+        self.assertIn(warning, self.ok("run", cli.tiny_model(), "hello", "-n", 4).stderr)
+        self.assertNotIn(warning, self.ok("run", cli.tiny_model(), "-p", "hello", "-n", 4).stderr)
+        for name in ("plain", "chatml"):  # as was asked for
+            self.assertEqual(self.chat("hello", options=("-n", 4, "--chat-template", name)).stderr, b"")
+        taught = cli.with_chat_template(cli.tiny_model(), "{{ messages[0].content }}")
+        self.assertNotIn(warning, self.ok("run", taught, "hello", "-n", 4).stderr)
 
     def test_no_input(self):
         self.assertEqual(self.chat().stdout, b"")
         self.assertEqual(self.chat("", "").stdout, b"")
 
     def test_context_full(self):
-        done = cli.run("run", "-m", cli.tiny_model(), stdin=b"word " * 500 + b"\n")
+        done = cli.run("run", "-m", cli.tiny_model(), "--chat-template", "plain", stdin=b"word " * 500 + b"\n")
         self.assertEqual((done.returncode, done.stdout, done.stderr.count(b"\n")), (1, b"", 1), done.stderr)
-        self.assertIn(b"/reset starts a new conversation", done.stderr)
+        self.assertIn(b"/clear starts a new conversation", done.stderr)
 
 
 class Template(cli.TestCase):
