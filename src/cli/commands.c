@@ -7,7 +7,8 @@ static const char bench_note[] =
     "  prompt  the longer of: operations of the linear layers at the arithmetic peak (int8\n"
     "          where the kernels use it for most weights, else f32); weights read once\n"
     "  decode  the longer of, for a step: weights and KV cache read; operations at the peak\n\n"
-    "Peaks and memory bandwidth are measured before and after the runs; the larger counts.\n";
+    "Peaks and memory bandwidth are measured before and after the runs; the larger counts. Rows\n"
+    "come as they are measured; CSV and JSON come at the end.\n";
 
 static const char types_note[] =
     "Types: f32, f16, bf16; quantized: q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0.\n"
