@@ -32,6 +32,21 @@ fx_options fxi_cli_engine_options(const fxi_cli_options *o)
     return opt;
 }
 
+static void warn_of_short_context(const fx_engine *eng, int wanted_tok)
+{
+    const fx_model_info *m = fx_engine_info(eng);
+    fx_stats st;
+    char budget[FXI_SIZE_TEXT_BYTES], whole[FXI_SIZE_TEXT_BYTES];
+    if (m->ctx_tok >= wanted_tok) return;
+    fx_engine_stats(eng, &st);
+    fprintf(
+        stderr,
+        "warning: the context is cut to %d tokens, which %s of KV memory hold; all %d need about "
+        "%s (--kv-memory)\n",
+        m->ctx_tok, fxi_cli_size(st.kv_budget_bytes, budget), wanted_tok,
+        fxi_cli_size((uint64_t)wanted_tok * m->kv_bytes_per_tok, whole));
+}
+
 // A model answers worse beyond the context that it was trained with; the budget may hold less.
 fx_status fxi_cli_open_engine(fx_options opt, fx_engine **out, fx_error *err)
 {
@@ -51,9 +66,8 @@ fx_status fxi_cli_open_engine(fx_options opt, fx_engine **out, fx_error *err)
         fprintf(stderr,
                 "warning: --ctx %d is beyond the %d tokens that the model was trained with\n",
                 opt.ctx_tok, m->train_ctx_tok);
-    if (opt.ctx_tok > m->ctx_tok)
-        fprintf(stderr, "warning: --ctx %d: the KV cache's memory holds %d tokens (--kv-memory)\n",
-                opt.ctx_tok, m->ctx_tok);
+    if (opt.ctx_tok || opt.kv_memory_bytes)
+        warn_of_short_context(*out, opt.ctx_tok ? opt.ctx_tok : m->train_ctx_tok);
     return FX_OK;
 }
 

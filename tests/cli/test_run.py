@@ -84,6 +84,18 @@ class Run(cli.TestCase):
     def test_budget_too_small(self):
         self.fails(1, "", "run", "-m", cli.tiny_model(), "-p", "x", "--kv-memory", "1")
 
+    def test_a_context_that_the_memory_cuts(self):
+        """One line says to how many tokens, and what memory the whole of it needs; with a bit more than that nothing."""
+        model = cli.tiny_model(ctx=100000)
+        for wanted, options in ((100000, ()), (50000, ("--ctx", 50000))):
+            err = self.ok("run", model, "-p", "x", "-n", 1, "--kv-memory", "1M", *options).stderr.decode()
+            found = re.match(r"warning: the context is cut to (\d+) tokens, which 1.0 MiB of KV memory hold; "
+                             rf"all {wanted} need about ([\d.]+) MiB \(--kv-memory\)\n", err)
+            self.assertTrue(found, err)
+            self.assertLessEqual(int(found.group(1)), 1 << 12)
+            enough = f"{float(found.group(2)) * 1.25:.1f}M"
+            self.assertNotIn(b"warning", self.ok("run", model, "-p", "x", "-n", 1, "--kv-memory", enough, *options).stderr)
+
     def test_context_beyond_all_bounds(self):
         done = cli.run("run", "-m", cli.tiny_model(), "-p", "x", "-n", "4", "--ctx", "2147483647")
         if done.returncode:
