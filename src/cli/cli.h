@@ -86,6 +86,7 @@ struct fxi_cli_options { // texts are NULL where they are not given
     bool no_bos, decode;
     // convert, quantize
     const char *output, *type, *imatrix;
+    bool allow_requantize;
     // bench
     int n_gen, n_repeat;
     fxi_opt_ints batch, prompts, contexts; // the last two: none given

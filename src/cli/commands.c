@@ -11,8 +11,9 @@ static const char bench_note[] =
     "come as they are measured; CSV and JSON come at the end.\n";
 
 static const char types_note[] =
-    "Types: f32, f16, bf16; quantized: q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0.\n"
-    "The _m types are mixtures: tensors whose errors cost most get more bits.\n";
+    "Types: f32, f16, bf16; quantized: q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s,\n"
+    "q4_1, q4_0, q3_k_l, q3_k_m, q3_k_s. Those that end in _s, _m and _l are mixtures: tensors\n"
+    "whose errors cost most get more bits, in _l the most.\n";
 
 static const char top_note[] =
     "URL: the server's, http://127.0.0.1:8080 if none is given; http:// can be left out. For\n"

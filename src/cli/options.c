@@ -73,6 +73,7 @@ static const fxi_opt rows[] = {
     {"output", 'o', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(output), FXI_CMD_CONVERT, "the GGUF file to write"},
     {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, NULL, AT(type), FXI_CMD_CONVERT, "type of the matrices (default: as stored)"},
     {"imatrix", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(imatrix), FXI_CMD_QUANTIZE, "importance matrix, as llama-imatrix writes it"},
+    {"allow-requantize", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(allow_requantize), FXI_CMD_CONVERT | FXI_CMD_QUANTIZE, "quantize weights that are quantized already: what both roundings lose adds up"},
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(engine.n_thread), FXI_CMD_CONVERT | FXI_CMD_QUANTIZE, "threads that convert (default: one per core)"},
 
     {"batch", 0, "LIST", FXI_OPT_INTS, 1, 1024, "1,8", AT(batch), FXI_CMD_BENCH, "batch sizes: sequences at once"},
