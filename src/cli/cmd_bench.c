@@ -244,7 +244,7 @@ static void print_table_head(const bench *b)
 {
     const fx_model_info *m = &b->model;
     char params[FXI_SIZE_TEXT_BYTES], size[FXI_SIZE_TEXT_BYTES];
-    printf("model    %s, %s, %s parameters, %s\n", m->name, m->type,
+    printf("model    %s, %s, %s parameters, %s\n", m->name, m->file_type,
            fxi_cli_count(m->n_param, params), fxi_cli_size(m->file_bytes, size));
     printf("run      %d tokens generated after each prompt, median of %d, flexinfer %s\n",
            b->o->n_gen, b->o->n_repeat, fx_version());

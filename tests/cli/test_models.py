@@ -231,6 +231,7 @@ class Models(TestCase):
             done = self.ok("quantize", model, file, kind)
             self.assertEqual(done.stderr, b"")
             self.assertRegex(self.inspect(file), rf"blk.0.ffn_gate.weight +{stored} ")
+            self.assertIn(f" parameters, weights in {kind.upper()}\n", self.inspect(file))  # not one tensor's type
             self.complete_tiny(file)
 
     def complete_tiny(self, file):
