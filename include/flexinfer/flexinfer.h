@@ -580,6 +580,8 @@ const char *fx_kv_manager_name(int i);
     X(n_draft, "drafts that sequences computed so far")                                    \
     X(n_draft_tok, "tokens of these drafts")                                               \
     X(n_accepted_tok, "tokens of these drafts that were accepted")                         \
+    X(draft_saved_us, "microseconds that drafts saved so far, by estimate")                \
+    X(draft_lost_us, "microseconds that drafts cost beyond what they saved, by estimate")  \
     X(n_step, "forward passes so far")                                                     \
     X(n_failed_step, "forward passes that the device failed, so far")                      \
     X(device_is_lost, "1: the device failed for good, and requests end with an error")     \

@@ -5,6 +5,7 @@
 #include "cli/terminal/terminal.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 // their text is printed.
 
 typedef struct completion {
+    fx_stats before;    // of the engine
     fxi_buf text;       // written
     pthread_mutex_t mu; // guards what follows, until the request has ended
     fxi_buf pending;    // text not yet written
@@ -95,6 +97,7 @@ static fx_status run_completion(fx_engine *eng, const fxi_cli_options *o, const 
     req.on_event = add_event_text;
     req.ud = out;
     uint64_t id;
+    fx_engine_stats(eng, &out->before);
     fx_status st = fx_submit(eng, &req, &id, err);
     if (st == FX_OK) st = write_until_end(out, eng, id, err);
     if (st == FX_OK && out->finish == FX_FINISH_ERROR)
@@ -104,6 +107,19 @@ static fx_status run_completion(fx_engine *eng, const fxi_cli_options *o, const 
     fxi_buf_free(&out->pending);
     pthread_mutex_destroy(&out->mu);
     return st;
+}
+
+// What drafts brought since `before`: how many tokens, and how much time by the engine's estimate.
+static void print_drafts(const fx_stats *before, const fx_stats *now)
+{
+    const double n_draft = (double)(now->n_draft - before->n_draft);
+    const double n_accepted = (double)(now->n_accepted_tok - before->n_accepted_tok);
+    const double saved_us = (double)(now->draft_saved_us - before->draft_saved_us) -
+                            (double)(now->draft_lost_us - before->draft_lost_us);
+    if (n_draft <= 0) return;
+    fprintf(stderr, "[drafts: %.0f of %.0f tokens accepted, %.1f per draft, about %.2f s %s]\n",
+            n_accepted, (double)(now->n_draft_tok - before->n_draft_tok), n_accepted / n_draft,
+            fabs(saved_us) / 1e6, saved_us < 0 ? "lost" : "saved");
 }
 
 static void print_figures(const fx_engine *eng, const completion *a)
@@ -120,6 +136,7 @@ static void print_figures(const fx_engine *eng, const completion *a)
             "[%d prompt tokens, first token after %.0f ms, %d tokens at %.1f tokens/s, KV cache at "
             "most %s mapped for %s live]\n",
             a->n_prompt, first_s * 1e3, a->n_generated, rate, mapped, live);
+    print_drafts(&a->before, &st);
 }
 
 // ---- chat --------------------------------------------------------------------------------------

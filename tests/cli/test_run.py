@@ -45,6 +45,13 @@ class Run(cli.TestCase):
                 self.assertEqual(self.text(*how, *options, n=200), plain, options)
         self.fails(1, "vocabulary", "run", "-m", cli.tiny_model(), "-p", "x", "--draft", cli.STORYTELLER)
 
+    def test_what_drafts_brought_is_told(self):
+        """A last line, if the engine found drafts worth computing; never where there are none."""
+        figures = rb"\[\d+ prompt tokens, .* live\]\n"
+        drafts = rb"\[drafts: \d+ of \d+ tokens accepted, \d+\.\d per draft, about \d+\.\d\d s (?:saved|lost)\]\n"
+        self.assertRegex(self.complete("--temperature", "0", n=200).stderr, rb"^" + figures + rb"(?:" + drafts + rb")?$")
+        self.assertRegex(self.complete("--temperature", "0", "--speculate", "off", n=200).stderr, rb"^" + figures + rb"$")
+
     def test_top_k_of_one_is_greedy(self):
         greedy = self.text("--temperature", "0")
         self.assertEqual(self.text("--top-k", "1", "--temperature", "2"), greedy)

@@ -8,6 +8,7 @@
 //   model    what the draft model samples
 #include "engine/draft/drafting.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -257,5 +258,9 @@ void fxi_drafting_commit(fxi_drafting *x, uint64_t us)
                                                          .n_tok = (uint32_t)all.n_tok,
                                                          .n = (uint32_t)all.n_accepted});
     }
-    fxi_draft_note_pass(&x->control, &x->pass, (double)us, &all);
+    const double saved_us = fxi_draft_note_pass(&x->control, &x->pass, (double)us, &all);
+    fxi_statistics *stats = x->memory->stats;
+    if (saved_us != 0)
+        fxi_stats_add(stats, saved_us > 0 ? &stats->now.draft_saved_us : &stats->now.draft_lost_us,
+                      (uint64_t)fabs(saved_us));
 }
