@@ -354,10 +354,11 @@ static void begin_run(fxi_draft_model *m, fxi_draft_wish *w, int n)
     }
 }
 
-double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n)
+double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n, double *read_us)
 {
     double sum_us = 0;
     int n_read;
+    *read_us = 0;
     begin_run(m, w, n);
     for (fxi_batch b; (b = next_batch(m, w, n, &n_read)).n_seq > 0;) {
         const uint64_t start_us = fxi_draft_clock_us(&m->opt.clock);
@@ -369,6 +370,7 @@ double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n)
         apply_rows(m, &b);
         const double us = (double)(fxi_draft_clock_us(&m->opt.clock) - start_us);
         sum_us += us * (b.n_tok - n_read) / b.n_tok;
+        *read_us += us * n_read / b.n_tok;
     }
     return sum_us;
 }

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MODEL_WEIGHT 0.2 // of a new measurement of the draft model
+#define MODEL_WEIGHT 0.2  // of a new measurement of the draft model
+#define READ_SHARE   0.01 // of the time, for what it reads to be tried
 
 enum { MIDDLE_SAME = 5, LONG_SAME = 12, ASK_EVERY_TOK = 16 };
 
@@ -139,22 +140,27 @@ static void offer_draft(fxi_drafting *x, fxi_seq *s)
         x->wish[x->n_wish++] = (fxi_draft_wish){.s = s, .most = most, .tok = s->draft->tok};
 }
 
+// The draft model is asked where it is likely to pay. Then what it reads before, at the start of an
+// answer, is paid by what follows. For a try that is mostly lost, and a cache is the further behind
+// the rarer tries are: so the next try waits until reading was 1 % of the time.
 static void offer_model_drafts(fxi_drafting *x)
 {
     int n = 0, n_tok = 0;
-    // The draft model is asked where it is likely to pay.
+    bool is_try = false;
     for (int i = 0; i < x->n_wish; i++) {
         fxi_draft_wish w = x->wish[i];
         w.s->draft->kind = FXI_DRAFT_MODEL;
         if (!x->hooks->takes_all) {
             fxi_draft_offer o = offer_of(w.s, w.most);
             fxi_draft_choose(&x->control, &o, 1, &x->pass, o.n, x->model_us);
-            w.most = o.n_proposed;
+            w.most = x->control.is_try && x->model_wait_us > 0 ? 0 : o.n_proposed;
+            is_try |= x->control.is_try && w.most;
         }
         if (w.most) x->wish[n++] = w;
     }
     if (!n) return;
-    x->draft_us = fxi_draft_model_run(x->model, x->wish, n);
+    x->draft_us = fxi_draft_model_run(x->model, x->wish, n, &x->read_us);
+    if (is_try) x->model_wait_us = x->read_us / READ_SHARE;
     for (int i = 0; i < n; i++) {
         const fxi_draft_wish *w = &x->wish[i];
         if (w->n_tok) add_offer(x, w->s, w->n_tok);
@@ -211,7 +217,7 @@ static int grow_caches(fxi_drafting *x)
 int fxi_drafting_plan(fxi_drafting *x, int n_tok, int max_row)
 {
     x->pass = (fxi_draft_pass){.n_row = n_tok};
-    x->draft_us = 0; // except for a model, drafts cost next to nothing
+    x->draft_us = x->read_us = 0; // except for a model, drafts cost next to nothing
     if (max_row > x->step_tok - n_tok) max_row = x->step_tok - n_tok;
     collect_offers(x, max_row > 0);
     if (x->hooks->drafter || x->hooks->takes_all) {
@@ -258,7 +264,9 @@ void fxi_drafting_commit(fxi_drafting *x, uint64_t us)
                                                          .n_tok = (uint32_t)all.n_tok,
                                                          .n = (uint32_t)all.n_accepted});
     }
-    const double saved_us = fxi_draft_note_pass(&x->control, &x->pass, (double)us, &all);
+    const double noted_us = fxi_draft_note_pass(&x->control, &x->pass, (double)us, &all);
+    const double saved_us = noted_us - x->read_us;
+    if (x->model_wait_us > 0) x->model_wait_us -= (double)us;
     fxi_statistics *stats = x->memory->stats;
     if (saved_us != 0)
         fxi_stats_add(stats, saved_us > 0 ? &stats->now.draft_saved_us : &stats->now.draft_lost_us,

@@ -66,7 +66,9 @@ typedef struct fxi_drafting {
     int n_wish;
     fxi_draft_wish *wish; // [max_seq] sequences that the draft model is asked for
     double model_us;      // measured time of a token that it drafts; 0: not yet
-    double draft_us;      // time that its drafts for this pass took
+    double draft_us;      // time that its drafts for this pass took,
+    double read_us;       // and time that it read for before
+    double model_wait_us; // time of passes until it may read for a try again
 } fxi_drafting;
 
 // Whether `name` is one of those that fx_options.speculate takes; *sources: what it means.

@@ -7,6 +7,7 @@
 #include "unit/engine/support/bits.h"
 #include "unit/engine/support/unthreaded.h"
 
+#include <math.h>
 #include <string.h>
 
 #define VECTORS  FX_SOURCE_DIR "/tests/vectors/"
@@ -225,6 +226,35 @@ FX_TEST(test_little_memory_and_small_steps)
     ask_together(eng, N_CLIENT, false);
     expect_same(eng, N_CLIENT);
     assert_true(eng->stats.now.n_draft > 10);
+    unthreaded_close(eng);
+}
+
+// ---- what is not worth it ----------------------------------------------------------------------
+
+// A draft model that is too slow is tried. What it reads for that is not read again before passes
+// took a hundred times as long.
+FX_TEST(test_a_slow_draft_model_reads_little)
+{
+    fx_engine *eng = open_with(TINY, TINY, (fx_options){.speculate = "off"});
+    fxi_drafting *x = eng->drafting;
+    x->model_us = 1e9; // a token never seems worth that
+    double wait_us = 0;
+    int n_try = 0;
+    for (int i = 0; i < 20; i++) {
+        const fx_request r = request_of(0, &got[0]);
+        (void)bits_submit(eng, &r);
+        for (bool runs = true; runs;) {
+            const uint64_t n_draft = eng->stats.now.n_draft;
+            const double before_us = x->model_wait_us;
+            runs = fxi_iteration_run(eng);
+            if (eng->stats.now.n_draft == n_draft) continue;
+            assert_true(before_us <= 0); // no try while it waits
+            wait_us = fmax(wait_us, x->model_wait_us);
+            n_try++;
+        }
+    }
+    assert_in_range(n_try, 2, 20 * N_GEN / 10);
+    assert_true(wait_us > 50 * LOOK_US);
     unthreaded_close(eng);
 }
 
