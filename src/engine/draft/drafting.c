@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define MODEL_WEIGHT 0.2  // of a new measurement of the draft model
-#define READ_SHARE   0.01 // of the time, for what it reads to be tried
+#define READ_SHARE   0.01 // of a pass's time, for what it reads
+#define MOST_CREDIT  50.0 // passes
 
 enum { MIDDLE_SAME = 5, LONG_SAME = 12, ASK_EVERY_TOK = 16 };
 
@@ -140,27 +141,25 @@ static void offer_draft(fxi_drafting *x, fxi_seq *s)
         x->wish[x->n_wish++] = (fxi_draft_wish){.s = s, .most = most, .tok = s->draft->tok};
 }
 
-// The draft model is asked where it is likely to pay. Then what it reads before, at the start of an
-// answer, is paid by what follows. For a try that is mostly lost, and a cache is the further behind
-// the rarer tries are: so the next try waits until reading was 1 % of the time.
+// The draft model is asked where it is likely to pay. What it reads before, the prompt of a
+// sequence or what others drafted meanwhile, is beyond that: it has a credit of its own, of what
+// its drafts have saved and 1 % of the time, and reads while that is not overdrawn.
 static void offer_model_drafts(fxi_drafting *x)
 {
+    const bool may_read = x->hooks->takes_all || x->model_credit_us >= 0;
     int n = 0, n_tok = 0;
-    bool is_try = false;
     for (int i = 0; i < x->n_wish; i++) {
         fxi_draft_wish w = x->wish[i];
         w.s->draft->kind = FXI_DRAFT_MODEL;
         if (!x->hooks->takes_all) {
             fxi_draft_offer o = offer_of(w.s, w.most);
             fxi_draft_choose(&x->control, &o, 1, &x->pass, o.n, x->model_us);
-            w.most = x->control.is_try && x->model_wait_us > 0 ? 0 : o.n_proposed;
-            is_try |= x->control.is_try && w.most;
+            w.most = o.n_proposed;
         }
         if (w.most) x->wish[n++] = w;
     }
     if (!n) return;
-    x->draft_us = fxi_draft_model_run(x->model, x->wish, n, &x->read_us);
-    if (is_try) x->model_wait_us = x->read_us / READ_SHARE;
+    x->draft_us = fxi_draft_model_run(x->model, x->wish, n, may_read, &x->read_us);
     for (int i = 0; i < n; i++) {
         const fxi_draft_wish *w = &x->wish[i];
         if (w->n_tok) add_offer(x, w->s, w->n_tok);
@@ -246,7 +245,7 @@ bool fxi_drafting_is_accepted(const fxi_seq *s, int i)
 void fxi_drafting_commit(fxi_drafting *x, uint64_t us)
 {
     fxi_draft_result all = {.us = x->draft_us};
-    int n_accepted[FXI_ALLOC_BATCH];
+    int n_accepted[FXI_ALLOC_BATCH], n_model_tok = 0;
     for (int i = 0; i < x->n_offer; i++) {
         fxi_seq *s = x->seq[i];
         fxi_draft *d = s->draft;
@@ -254,6 +253,7 @@ void fxi_drafting_commit(fxi_drafting *x, uint64_t us)
         if (d->n_accepted < s->n_draft) fxi_cache_cut(x->memory, s);
         const int n_judged = s->finish == FX_FINISH_NONE ? s->n_draft : d->n_accepted;
         fxi_draft_note(&x->control, &d->odds, d->kind, n_judged, d->n_accepted);
+        n_model_tok += d->kind == FXI_DRAFT_MODEL ? s->n_draft : 0;
         all.n_tok += s->n_draft;
         all.n_accepted += d->n_accepted;
         s->n_draft = 0;
@@ -266,7 +266,9 @@ void fxi_drafting_commit(fxi_drafting *x, uint64_t us)
     }
     const double noted_us = fxi_draft_note_pass(&x->control, &x->pass, (double)us, &all);
     const double saved_us = noted_us - x->read_us;
-    if (x->model_wait_us > 0) x->model_wait_us -= (double)us;
+    const double by_model_us = n_model_tok ? fmax(noted_us, 0) * n_model_tok / all.n_tok : 0;
+    x->model_credit_us += by_model_us + READ_SHARE * (double)us - x->read_us;
+    x->model_credit_us = fmin(x->model_credit_us, MOST_CREDIT * (double)us);
     fxi_statistics *stats = x->memory->stats;
     if (saved_us != 0)
         fxi_stats_add(stats, saved_us > 0 ? &stats->now.draft_saved_us : &stats->now.draft_lost_us,
