@@ -12,7 +12,7 @@
 
 // ---- quantize/mixture.c: what types a file has --------------------------------------------------
 
-// A mixture of types by name: "F16", "Q4_K_M". NULL: unknown.
+// A mixture of types by name: "F16", "Q4_K_M", or "Q4_K" for short. NULL: unknown.
 typedef struct fxi_mixture fxi_mixture;
 const fxi_mixture *fxi_mixture_find(const char *name); // in upper or lower case
 const char *fxi_mixture_names(void);                   // all of them, for errors; static

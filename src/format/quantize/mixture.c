@@ -77,10 +77,15 @@ static const fxi_mixture mixtures[] = {
 
 enum { N_MIXTURE = sizeof mixtures / sizeof *mixtures };
 
+// "Q4_K" is Q4_K_M.
 const fxi_mixture *fxi_mixture_find(const char *name)
 {
-    for (size_t i = 0; i < N_MIXTURE; i++)
-        if (mixtures[i].is_written && !strcasecmp(mixtures[i].name, name)) return &mixtures[i];
+    char medium[16];
+    snprintf(medium, sizeof medium, "%.8s_M", name);
+    for (size_t i = 0; i < N_MIXTURE; i++) {
+        const fxi_mixture *m = &mixtures[i];
+        if (m->is_written && (!strcasecmp(m->name, name) || !strcasecmp(m->name, medium))) return m;
+    }
     return NULL;
 }
 

@@ -130,7 +130,9 @@ FX_TEST(test_vectors_and_tied_outputs)
     assert_string_equal(fxi_mixture_type(m, &model, &t)->name, "F16");
     assert_ptr_equal(fxi_mixture_type(NULL, &model, &t), t.type);
     assert_null(fxi_mixture_find("q2_k")); // known by name alone
-    assert_null(fxi_mixture_find("q3_k"));
+    assert_ptr_equal(fxi_mixture_find("q3_k"), fxi_mixture_find("q3_k_m"));
+    static const char *const none[] = {"", "q3", "q3_k_", "q3_k_m_m", "q6_k_m", "q8_0_m"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_null(fxi_mixture_find(none[i]));
     char names[200], *rest = names;
     snprintf(names, sizeof names, "%s", fxi_mixture_names());
     for (char *name; (name = strsep(&rest, ", ")) != NULL;)
