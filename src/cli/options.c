@@ -167,6 +167,7 @@ static const fxi_opt_alias aliases[] = {
     {"-cnv --conversation -i --interactive", NULL, "'run' without --prompt is a chat"},
     {"-no-cnv --no-conversation", NULL, "--prompt completes its text without a chat template"},
     {"-e --escape --no-escape", NULL, "texts are taken as they are; in a shell, $'one\\ntwo' holds a new line"},
+    {"--repeat-penalty --presence-penalty --frequency-penalty", NULL, "penalties are fields of requests to 'serve'"},
     {"--no-display-prompt", NULL, "standard output holds the answer alone"},
     {"--embedding --embeddings", NULL, "/v1/embeddings needs no option"},
     {"--metrics", NULL, "/metrics needs no option"},
