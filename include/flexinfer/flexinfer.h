@@ -132,6 +132,7 @@ typedef struct fx_model_info {
     char name[128];       // general.name, or the name of the file without its extension
     char arch[32];        // general.architecture
     char type[16];        // type that most weights are stored in, e.g. "Q8_0"
+    char file_type[16];   // what the file calls its mixture of types, e.g. "Q4_K_M"; else type
     char device[72];      // "cpu", "cuda:0", "cuda:0,cuda:1"; "" of a model that was only inspected
     char kernel_path[32]; // "avx512-vnni", "avx512", "avx2-vnni", "avx2", "ref"; of a GPU its
                           // architecture and the kind of arithmetic: "sm_90 exact"
@@ -579,6 +580,8 @@ const char *fx_kv_manager_name(int i);
     X(n_draft, "drafts that sequences computed so far")                                    \
     X(n_draft_tok, "tokens of these drafts")                                               \
     X(n_accepted_tok, "tokens of these drafts that were accepted")                         \
+    X(draft_saved_us, "microseconds that drafts saved so far, by estimate")                \
+    X(draft_lost_us, "microseconds that drafts cost beyond what they saved, by estimate")  \
     X(n_step, "forward passes so far")                                                     \
     X(n_failed_step, "forward passes that the device failed, so far")                      \
     X(device_is_lost, "1: the device failed for good, and requests end with an error")     \

@@ -182,7 +182,7 @@ static void print_runs(const char *path)
     char n[FXI_SIZE_TEXT_BYTES];
     if (fx_model_inspect(path, NULL, &info, &err) == FX_OK) {
         printf("\nruns: %s, %s parameters, weights in %s\n", info.arch,
-               fxi_cli_count(info.n_param, n), info.type);
+               fxi_cli_count(info.n_param, n), info.file_type);
         if (info.embeds)
             printf("  embeds texts of up to %d tokens: %d numbers, pooling %s\n", info.embd_tok,
                    info.n_embd, info.pooling);

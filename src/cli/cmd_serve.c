@@ -112,7 +112,7 @@ static void say_model(const serve_run *r, const fx_model_info *m, const fx_stats
     const size_t tok_bytes = m->kv_bytes_per_tok;
     char size[FXI_SIZE_TEXT_BYTES], n[FXI_SIZE_TEXT_BYTES];
     if (!r->opt.log_json) {
-        say_text(r, "model      %s (%s, %s, %s parameters, %s)", m->name, m->arch, m->type,
+        say_text(r, "model      %s (%s, %s, %s parameters, %s)", m->name, m->arch, m->file_type,
                  fxi_cli_count(m->n_param, n), fxi_cli_size(m->file_bytes, size));
         say_text(r, "kernels    %s, %d threads", m->kernel_path, m->n_thread);
         say_text(r, "context    %d tokens", m->ctx_tok);
@@ -129,7 +129,7 @@ static void say_model(const serve_run *r, const fx_model_info *m, const fx_stats
     fxi_line_str(&l, "version", fx_version());
     fxi_line_str(&l, "model", m->name);
     fxi_line_str(&l, "arch", m->arch);
-    fxi_line_str(&l, "type", m->type);
+    fxi_line_str(&l, "type", m->file_type);
     fxi_line_int(&l, "parameters", (long long)m->n_param);
     fxi_line_str(&l, "kernels", m->kernel_path);
     fxi_line_int(&l, "threads", m->n_thread);

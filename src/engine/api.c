@@ -3,6 +3,7 @@
 #include "base/system/clock.h"
 #include "engine/engine.h"
 #include "format/gguf.h"
+#include "format/quantize.h" // defines: fxi_file_type_name
 #include "format/vocab.h"
 #include "kernels/probe.h"
 #include "model/pooling.h"
@@ -334,6 +335,8 @@ void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, c
     snprintf(info->name, sizeof info->name, "%.*s", name.n < 127 ? (int)name.n : 127, name.p);
     snprintf(info->arch, sizeof info->arch, "%.*s", arch.n < 31 ? (int)arch.n : 31, arch.p);
     snprintf(info->type, sizeof info->type, "%s", s->type->name);
+    const char *file_type = fxi_file_type_name(g);
+    snprintf(info->file_type, sizeof info->file_type, "%s", file_type ? file_type : info->type);
     snprintf(info->kernel_path, sizeof info->kernel_path, "%s", m->path);
     snprintf(info->kv_type, sizeof info->kv_type, "%s", fxi_dtype_find(m->kv_type)->name);
     info->file_bytes = fxi_gguf_size(g);

@@ -41,6 +41,11 @@ class Start(cli.TestCase):
         self.assertEqual(lines[3], "KV cache   256 bytes per token, budget 32.0 MiB (as given): 131 K tokens")
         self.assertEqual(server.call("/health")[0], 200)
 
+    def test_the_type_is_the_files(self):
+        file = cli.scratch("mixture.gguf")
+        self.ok("quantize", cli.tiny_model(), file, "q4_k_m")
+        self.assertIn("llama, Q4_K_M, ", self.serve(model=file).lines[0])
+
     def test_default_budget_is_told(self):
         lines = self.serve().lines
         self.assertEqual(len(lines), 4)

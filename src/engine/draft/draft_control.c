@@ -206,11 +206,12 @@ static double saved_us(const fxi_draft_control *c, const fxi_draft_pass *p, doub
     return d->n_accepted * plain / p->n_decode - took_us - d->us;
 }
 
-void fxi_draft_note_pass(fxi_draft_control *c, const fxi_draft_pass *p, double us,
-                         const fxi_draft_result *d)
+double fxi_draft_note_pass(fxi_draft_control *c, const fxi_draft_pass *p, double us,
+                           const fxi_draft_result *d)
 {
     const int n_row = p->n_row + d->n_tok;
-    if (p->n_row <= 0) return;
+    double saved = 0;
+    if (p->n_row <= 0) return 0;
     if (p->n_row == p->n_decode) {
         note_decodes(c, p, d->n_tok, us);
     } else if (n_row >= LEAST_PROMPT_ROWS) {
@@ -219,7 +220,8 @@ void fxi_draft_note_pass(fxi_draft_control *c, const fxi_draft_pass *p, double u
         c->prompt_rows += part * (n_row - c->prompt_rows);
     }
     if (p->n_decode > 0) {
-        const double plain = pass_us(c, p->n_decode), saved = saved_us(c, p, us, d);
+        const double plain = pass_us(c, p->n_decode);
+        saved = saved_us(c, p, us, d);
         if (!c->is_open) c->account_us = plain;
         c->is_open = plain > 0;
         if (c->has_offers) c->wait_us -= plain;
@@ -232,4 +234,5 @@ void fxi_draft_note_pass(fxi_draft_control *c, const fxi_draft_pass *p, double u
         }
     }
     c->has_offers = c->is_try = false;
+    return c->is_open ? saved : 0;
 }

@@ -93,9 +93,11 @@ typedef struct fxi_draft_result {
 // tokens takes where the drafts have yet to be made.
 void fxi_draft_choose(fxi_draft_control *c, fxi_draft_offer *o, int n, const fxi_draft_pass *pass,
                       int max_row, double cost_us);
-// A pass with these drafts took us, without the time for drafting them.
-void fxi_draft_note_pass(fxi_draft_control *c, const fxi_draft_pass *pass, double us,
-                         const fxi_draft_result *drafts);
+// A pass with these drafts took us, without the time for drafting them. Returns the time that the
+// drafts saved, as the account has it: against passes without drafts for the same tokens; less than
+// 0: they cost more than they saved. 0 without drafts, and while nothing was measured.
+double fxi_draft_note_pass(fxi_draft_control *c, const fxi_draft_pass *pass, double us,
+                           const fxi_draft_result *drafts);
 // A draft of which n_proposed tokens were computed: the first n_accepted are accepted.
 void fxi_draft_note(fxi_draft_control *c, fxi_draft_odds *seq, fxi_draft_kind kind, int n_proposed,
                     int n_accepted);

@@ -19,7 +19,8 @@ typedef struct fxi_draft_slot {
     int n_base; // tokens of the sequence in the cache; after them
     int n_tail; // tokens that were drafted:
     int32_t tail[FX_MAX_DRAFT];
-    uint64_t used; // the run that used it last
+    uint64_t used;   // the run that used it last
+    bool is_reading; // it has begun, and is still behind
 } fxi_draft_slot;
 
 struct fxi_draft_model {
@@ -34,6 +35,7 @@ struct fxi_draft_model {
     float *logits;
     fxi_sample_scratch scratch; // for the vocabulary of both
     uint64_t n_run;
+    bool may_read; // in this run
 };
 
 uint64_t fxi_draft_clock_us(const fxi_draft_clock *c)
@@ -257,12 +259,13 @@ static bool batch_tokens(fxi_draft_model *m, fxi_batch *b, fxi_draft_wish *w, in
 static int tokens_for(const fxi_draft_model *m, fxi_draft_wish *w, int left, int *n_read)
 {
     int n = w->s->n_tok + w->n_tok - cached_tok(w->slot);
-    const bool reads = n > FX_MAX_DRAFT + 1;
-    if (n > left) n = left;
-    if (reads && left < m->opt.step_tok / 2) {
+    const bool reads = n > FX_MAX_DRAFT + 1, may_read = m->may_read || w->slot->is_reading;
+    if (reads && (!may_read || left < m->opt.step_tok / 2)) {
         w->most = w->n_tok;
         return 0;
     }
+    w->slot->is_reading = n > left;
+    if (n > left) n = left;
     if (reads) *n_read += n;
     return n;
 }
@@ -354,10 +357,13 @@ static void begin_run(fxi_draft_model *m, fxi_draft_wish *w, int n)
     }
 }
 
-double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n)
+double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n, bool may_read,
+                           double *read_us)
 {
     double sum_us = 0;
     int n_read;
+    *read_us = 0;
+    m->may_read = may_read;
     begin_run(m, w, n);
     for (fxi_batch b; (b = next_batch(m, w, n, &n_read)).n_seq > 0;) {
         const uint64_t start_us = fxi_draft_clock_us(&m->opt.clock);
@@ -369,6 +375,7 @@ double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n)
         apply_rows(m, &b);
         const double us = (double)(fxi_draft_clock_us(&m->opt.clock) - start_us);
         sum_us += us * (b.n_tok - n_read) / b.n_tok;
+        *read_us += us * n_read / b.n_tok;
     }
     return sum_us;
 }

@@ -65,10 +65,11 @@ fx_status fxi_draft_model_open_kv(fxi_draft_model *m, uint64_t budget_bytes, uin
                                   double *own_share, fx_error *err);
 void fxi_draft_model_close(fxi_draft_model *m); // NULL is allowed
 
-// Drafts for n sequences together, at most max_seq of them. Returns the time that the drafts took,
-// in us, without the time to read prompts. A sequence without memory, or whose cache is still
-// behind, gets none.
-double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n);
+// Drafts for n sequences together, at most max_seq of them. A cache that is far behind must read
+// before, which it begins only if it may. Returns the time that the drafts took, in us; *read_us
+// gets the time of reading. A sequence without memory, or whose cache is still behind, gets none.
+double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n, bool may_read,
+                           double *read_us);
 // The engine is idle: all caches end, and their memory is returned to the system bit by bit. Each
 // fxi_draft_model_step does a part, as each run does; so many bytes are still to be returned. m
 // NULL: no effect.

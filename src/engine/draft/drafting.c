@@ -8,10 +8,13 @@
 //   model    what the draft model samples
 #include "engine/draft/drafting.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MODEL_WEIGHT 0.2 // of a new measurement of the draft model
+#define MODEL_WEIGHT 0.2  // of a new measurement of the draft model
+#define READ_SHARE   0.01 // of a pass's time, for what it reads
+#define MOST_CREDIT  50.0 // passes
 
 enum { MIDDLE_SAME = 5, LONG_SAME = 12, ASK_EVERY_TOK = 16 };
 
@@ -138,10 +141,13 @@ static void offer_draft(fxi_drafting *x, fxi_seq *s)
         x->wish[x->n_wish++] = (fxi_draft_wish){.s = s, .most = most, .tok = s->draft->tok};
 }
 
+// The draft model is asked where it is likely to pay. What it reads before, the prompt of a
+// sequence or what others drafted meanwhile, is beyond that: it has a credit of its own, of what
+// its drafts have saved and 1 % of the time, and reads while that is not overdrawn.
 static void offer_model_drafts(fxi_drafting *x)
 {
+    const bool may_read = x->hooks->takes_all || x->model_credit_us >= 0;
     int n = 0, n_tok = 0;
-    // The draft model is asked where it is likely to pay.
     for (int i = 0; i < x->n_wish; i++) {
         fxi_draft_wish w = x->wish[i];
         w.s->draft->kind = FXI_DRAFT_MODEL;
@@ -153,7 +159,7 @@ static void offer_model_drafts(fxi_drafting *x)
         if (w.most) x->wish[n++] = w;
     }
     if (!n) return;
-    x->draft_us = fxi_draft_model_run(x->model, x->wish, n);
+    x->draft_us = fxi_draft_model_run(x->model, x->wish, n, may_read, &x->read_us);
     for (int i = 0; i < n; i++) {
         const fxi_draft_wish *w = &x->wish[i];
         if (w->n_tok) add_offer(x, w->s, w->n_tok);
@@ -210,7 +216,7 @@ static int grow_caches(fxi_drafting *x)
 int fxi_drafting_plan(fxi_drafting *x, int n_tok, int max_row)
 {
     x->pass = (fxi_draft_pass){.n_row = n_tok};
-    x->draft_us = 0; // except for a model, drafts cost next to nothing
+    x->draft_us = x->read_us = 0; // except for a model, drafts cost next to nothing
     if (max_row > x->step_tok - n_tok) max_row = x->step_tok - n_tok;
     collect_offers(x, max_row > 0);
     if (x->hooks->drafter || x->hooks->takes_all) {
@@ -239,7 +245,7 @@ bool fxi_drafting_is_accepted(const fxi_seq *s, int i)
 void fxi_drafting_commit(fxi_drafting *x, uint64_t us)
 {
     fxi_draft_result all = {.us = x->draft_us};
-    int n_accepted[FXI_ALLOC_BATCH];
+    int n_accepted[FXI_ALLOC_BATCH], n_model_tok = 0;
     for (int i = 0; i < x->n_offer; i++) {
         fxi_seq *s = x->seq[i];
         fxi_draft *d = s->draft;
@@ -247,6 +253,7 @@ void fxi_drafting_commit(fxi_drafting *x, uint64_t us)
         if (d->n_accepted < s->n_draft) fxi_cache_cut(x->memory, s);
         const int n_judged = s->finish == FX_FINISH_NONE ? s->n_draft : d->n_accepted;
         fxi_draft_note(&x->control, &d->odds, d->kind, n_judged, d->n_accepted);
+        n_model_tok += d->kind == FXI_DRAFT_MODEL ? s->n_draft : 0;
         all.n_tok += s->n_draft;
         all.n_accepted += d->n_accepted;
         s->n_draft = 0;
@@ -257,5 +264,13 @@ void fxi_drafting_commit(fxi_drafting *x, uint64_t us)
                                                          .n_tok = (uint32_t)all.n_tok,
                                                          .n = (uint32_t)all.n_accepted});
     }
-    fxi_draft_note_pass(&x->control, &x->pass, (double)us, &all);
+    const double noted_us = fxi_draft_note_pass(&x->control, &x->pass, (double)us, &all);
+    const double saved_us = noted_us - x->read_us;
+    const double by_model_us = n_model_tok ? fmax(noted_us, 0) * n_model_tok / all.n_tok : 0;
+    x->model_credit_us += by_model_us + READ_SHARE * (double)us - x->read_us;
+    x->model_credit_us = fmin(x->model_credit_us, MOST_CREDIT * (double)us);
+    fxi_statistics *stats = x->memory->stats;
+    if (saved_us != 0)
+        fxi_stats_add(stats, saved_us > 0 ? &stats->now.draft_saved_us : &stats->now.draft_lost_us,
+                      (uint64_t)fabs(saved_us));
 }

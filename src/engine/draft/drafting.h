@@ -64,9 +64,11 @@ typedef struct fxi_drafting {
     fxi_draft_offer *offer; // [max_seq] in the same memory, as seq and wish
     fxi_seq **seq;          // [max_seq] the sequence of each offer
     int n_wish;
-    fxi_draft_wish *wish; // [max_seq] sequences that the draft model is asked for
-    double model_us;      // measured time of a token that it drafts; 0: not yet
-    double draft_us;      // time that its drafts for this pass took
+    fxi_draft_wish *wish;   // [max_seq] sequences that the draft model is asked for
+    double model_us;        // measured time of a token that it drafts; 0: not yet
+    double draft_us;        // time that its drafts for this pass took,
+    double read_us;         // and time that it read for before
+    double model_credit_us; // what it has to read for, below 0: nothing
 } fxi_drafting;
 
 // Whether `name` is one of those that fx_options.speculate takes; *sources: what it means.

@@ -233,6 +233,8 @@ const fxi_metric fxi_metric_table[] = {
     {"spec_decode_num_drafts_total", ONE(FXI_COUNTER, engine.n_draft), "Drafts that sequences computed."},
     {"spec_decode_num_draft_tokens_total", ONE(FXI_COUNTER, engine.n_draft_tok), "Tokens of these drafts."},
     {"spec_decode_num_accepted_tokens_total", ONE(FXI_COUNTER, engine.n_accepted_tok), "Drafted tokens that were accepted."},
+    {"spec_decode_saved_seconds_total", FXI_COUNTER, false, IN(engine.draft_saved_us), 0, 1e-6, NULL, NULL, "Time that drafts saved, estimated from passes without drafts."},
+    {"spec_decode_lost_seconds_total", FXI_COUNTER, false, IN(engine.draft_lost_us), 0, 1e-6, NULL, NULL, "Time that other drafts cost beyond what they saved, by the same estimate."},
     {"spec_decode_num_accepted_tokens_per_pos_total", MANY(details.accepted_at, position_label), "Drafts whose token at this position, and all before it, were accepted."},
     {"iteration_tokens_total", HIST(details.step_tok, 1), "Tokens of a forward pass."},
 

@@ -7,6 +7,7 @@
 #include "unit/engine/support/bits.h"
 #include "unit/engine/support/unthreaded.h"
 
+#include <math.h>
 #include <string.h>
 
 #define VECTORS  FX_SOURCE_DIR "/tests/vectors/"
@@ -225,6 +226,35 @@ FX_TEST(test_little_memory_and_small_steps)
     ask_together(eng, N_CLIENT, false);
     expect_same(eng, N_CLIENT);
     assert_true(eng->stats.now.n_draft > 10);
+    unthreaded_close(eng);
+}
+
+// ---- what is not worth it ----------------------------------------------------------------------
+
+// A draft model that is too slow is tried. What it reads for that is paid by 1 % of the time: if
+// reading takes a hundred times as long as this clock says, it happens once in so many answers.
+FX_TEST(test_a_slow_draft_model_reads_little)
+{
+    fx_engine *eng = open_with(TINY, LIKE_IT, (fx_options){.speculate = "off"});
+    fxi_drafting *x = eng->drafting;
+    int n_read = 0, n_pass = 0;
+    for (int i = 0; i < 20; i++) {
+        const fx_request r = request_of(0, &got[0]);
+        (void)bits_submit(eng, &r);
+        for (bool runs = true; runs; n_pass++) {
+            const double before_us = x->model_credit_us;
+            x->model_us = 1e9; // no token seems worth that
+            runs = fxi_iteration_run(eng);
+            if (x->model_credit_us > before_us) x->model_credit_us = before_us + 0.01 * LOOK_US;
+            if (!runs || x->read_us <= 0) continue;
+            assert_true(before_us >= 0); // overdrawn, it reads nothing
+            x->model_credit_us -= 100 * x->read_us;
+            x->read_us = 0;
+            n_read++;
+        }
+    }
+    assert_true(n_pass > 400);
+    assert_int_equal(n_read, 1);
     unthreaded_close(eng);
 }
 

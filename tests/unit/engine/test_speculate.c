@@ -97,6 +97,7 @@ FX_TEST(test_repetition_takes_fewer_passes)
     assert_true(eng->stats.now.n_accepted_tok > 0);
     assert_int_equal(steps + eng->stats.now.n_accepted_tok, plain);
     assert_true(steps < plain * 2 / 3);
+    assert_true(eng->stats.now.draft_saved_us > 2 * eng->stats.now.draft_lost_us);
     unthreaded_close(eng);
 }
 
