@@ -52,6 +52,9 @@ typedef struct fxi_server_options {
     // How the model writes calls of tools and reasoning: the name of a format (output_parser.h),
     // "auto" (NULL): as its chat template says, "none": they stay in the text.
     const char *tool_parser, *reasoning_parser;
+    // JSON without the marks of that format is text, even if it names a tool and fits its schema;
+    // tool_parser "none" implies it.
+    bool marked_calls_only;
     const char *key_file, *api_key; // keys.h; both NULL: no key is needed
     fxi_isolation isolate;
     bool allow_priority;            // requests without a key may raise their priority

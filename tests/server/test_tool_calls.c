@@ -190,6 +190,63 @@ FX_TEST(test_a_streamed_call_that_breaks_goes_on_as_text)
         FIRST NAME(0) ARGS(0, "{\\\"a\\\":") ARGS(0, " ") TEXT("x}}") TEXT(" b") LAST("stop"));
 }
 
+// ---- calls without marks ------------------------------------------------------------------------
+
+#define FENCED(args) "```json\\n{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": " args "}\\n```"
+#define BARE(args)   "{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": " args "}"
+
+FX_TEST(test_json_that_names_a_tool_is_a_call)
+{
+    expect(SAY("Let me see.\\n" FENCED("{\\\"a\\\": 1}")) "," TOOLS "}",
+           MESSAGE("\"Let me see.\"") ",\"refusal\":null,\"tool_calls\":[" TOLD(
+               "call_1", "{\\\"a\\\": 1}") "]}," ENDS("tool_calls"));
+    expect(SAY("[" BARE("{}") ", " BARE("{\\\"a\\\": 2}") "]") "," TOOLS "}",
+           MESSAGE("null") ",\"refusal\":null,\"tool_calls\":[" TOLD("call_1", "{}") "," TOLD(
+               "call_1", "{\\\"a\\\": 2}") "]}," ENDS("tool_calls"));
+    expect(SAY(BARE("{}") "\\n" BARE("{}")) "," TOOLS ",\"parallel_tool_calls\":false}",
+           "\"tool_calls\":[" TOLD("call_1", "{}") "]}," ENDS("tool_calls"));
+}
+
+// It must fit the schema, the answer must be free to call, and the request must have tools.
+FX_TEST(test_other_json_is_text)
+{
+    expect(SAY(BARE("{\\\"a\\\": \\\"x\\\"}")) "," TOOLS "}", ENDS("stop"));
+    expect(SAY("{\\\"name\\\": \\\"g\\\", \\\"arguments\\\": {}}") "," TOOLS "}", ENDS("stop"));
+    expect(SAY(BARE("{}")) "}", ENDS("stop"));
+    expect(SAY(BARE("{}")) "," TOOLS ",\"tool_choice\":\"none\"}", ENDS("stop"));
+    expect(SAY(BARE("{}")) "," TOOLS ",\"response_format\":{\"type\":\"json_object\"}}",
+           ENDS("stop"));
+}
+
+FX_TEST(test_json_that_names_a_tool_is_streamed_as_a_call)
+{
+    expect_stream(SAY("Hm.\\n" FENCED("{\\\"a\\\": 1}")) "," TOOLS ",\"stream\":true}",
+                  FIRST TEXT("Hm.") NAME(0) ARGS(0, "{\\\"a\\\": 1}") LAST("tool_calls"));
+    // It is text as soon as it can be no call.
+    expect_stream(SAY("{\\\"name\\\": \\\"g\\\", b") "," TOOLS ",\"stream\":true}",
+                  FIRST TEXT("{\\\"name\\\": \\\"g\\\",") TEXT(" b") LAST("stop"));
+}
+
+FX_TEST(test_an_option_leaves_json_in_the_text)
+{
+    static const fxi_server_options off[] = {{.tool_parser = "hermes", .marked_calls_only = true},
+                                             {.tool_parser = "none"}};
+    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
+        fixture g = fixture_open(off[i]);
+        fixture_expect_in(&g, CHAT, SAY(BARE("{}")) "," TOOLS "}", 200, ENDS("stop"));
+        fixture_close(&g);
+    }
+}
+
+// The template of the fake model has no format: none is needed.
+FX_TEST(test_a_model_of_no_known_format_calls_in_json)
+{
+    fixture g = fixture_open((fxi_server_options){0});
+    fixture_expect_in(&g, CHAT, SAY(FENCED("{}")) "," TOOLS "}", 200,
+                      "\"tool_calls\":[" TOLD("call_1", "{}") "]}," ENDS("tool_calls"));
+    fixture_close(&g);
+}
+
 // ---- formats ------------------------------------------------------------------------------------
 
 FX_TEST(test_the_template_chooses_the_format)

@@ -206,6 +206,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
              (unsigned long long)m->n_param, (unsigned long long)m->file_bytes, m->kernel_path);
     snprintf(srv->fingerprint, sizeof srv->fingerprint, "fp_%012llx",
              (unsigned long long)(fxi_str_hash(fxi_str_of(text)) & 0xffffffffffffu));
+    const char *parser = srv->opt.tool_parser;
     fxi_formats_choose(&srv->formats, eng, srv->opt.tool_parser, srv->opt.reasoning_parser);
     srv->lim = (fxi_limits){.model_id = srv->model_id,
                             .alias = srv->alias,
@@ -218,7 +219,9 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .processed_logprobs = srv->opt.processed_logprobs,
                             .formats = &srv->formats,
                             .infill = fxi_infill_find(eng),
-                            .refuse_excess = srv->opt.refuse_excess};
+                            .refuse_excess = srv->opt.refuse_excess,
+                            .marked_calls_only =
+                                srv->opt.marked_calls_only || (parser && !strcmp(parser, "none"))};
     fx_engine_on_step(eng, send_after_step, srv);
     fx_engine_on_snapshot(eng, fxi_kv_stream_on_snapshot, srv);
     fxi_spans_watch(srv->spans, eng);

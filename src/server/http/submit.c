@@ -195,7 +195,8 @@ static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted
     // What the reply copies of the request: stop strings and ids, to name the one that ended a
     // choice; tools.
     size_t n_copied = par->stop_token.n * VALUE_BYTES;
-    if (fxi_params_calls(par)) n_copied += par->doc.held_bytes; // tools are a part of it
+    if (fxi_params_calls(par) || fxi_params_unmarked(par))
+        n_copied += par->doc.held_bytes; // tools are a part of it
     for (size_t i = 0; i < par->n_stop; i++) n_copied += VALUE_BYTES + strlen(par->stop[i]);
     const fxi_quota_result taken =
         fxi_charge_reserve(&job->charge, FXI_BYTES_ANSWER, n_copied); // to the end

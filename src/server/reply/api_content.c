@@ -14,13 +14,14 @@ static fxi_output_spec answer_spec(const fxi_reply *r)
                              .either = r->spec.either,
                              .has_tool = fxi_tools_has,
                              .param = fxi_tools_param,
+                             .fits = r->spec.unmarked_calls ? fxi_tools_fit : NULL,
                              .tools = (void *)r->spec.tools};
 }
 
 bool fxi_content_init(fxi_reply *r, fxi_choice *c)
 {
     const fxi_output_spec spec = answer_spec(r);
-    if (!spec.calls && !spec.reasoning && !r->writer->open_item) return true;
+    if (!spec.calls && !spec.reasoning && !spec.fits && !r->writer->open_item) return true;
     c->answer = fxi_output_parser_new(&spec);
     return c->answer != NULL;
 }
@@ -175,57 +176,6 @@ void fxi_content_free(fxi_choice *c)
     fxi_output_parser_free(c->answer);
 }
 
-// ---- what the tools of a request say ------------------------------------------------------------
-//
-// It decides whether text without marks is a call, and whether a value without quotes is text.
-
-static const fxi_json *find_function(const fxi_json *tools, const char *name, size_t n)
-{
-    for (fxi_json_iter it = fxi_json_items(tools); fxi_json_next(&it);) {
-        const fxi_json *f = fxi_json_get(it.value, "function");
-        const fxi_json *v = fxi_json_get(f, "name");
-        if (fxi_json_string(v).n == n && !memcmp(fxi_json_text(v), name, n)) return f;
-    }
-    return NULL;
-}
-
-bool fxi_tools_has(void *ud, const char *name, size_t n)
-{
-    return find_function(ud, name, n) != NULL;
-}
-
-// Of a list of types: text, if nothing that is written otherwise stands beside it.
-static fxi_param_kind kind_of_types(const fxi_json *types)
-{
-    fxi_param_kind kind = FXI_PARAM_UNKNOWN;
-    for (size_t i = 0; i < fxi_json_array_size(types); i++) {
-        const char *type = fxi_json_text(fxi_json_at(types, i));
-        if (!type || !strcmp(type, "null")) continue;
-        if (strcmp(type, "string") != 0) return FXI_PARAM_OTHER;
-        kind = FXI_PARAM_TEXT;
-    }
-    return kind;
-}
-
-static fxi_param_kind kind_of_schema(const fxi_json *schema)
-{
-    const fxi_json *type = fxi_json_get(schema, "type"), *words = fxi_json_get(schema, "enum");
-    if (fxi_json_is_array(type)) return kind_of_types(type);
-    if (fxi_json_is_string(type))
-        return strcmp(fxi_json_text(type), "string") ? FXI_PARAM_OTHER : FXI_PARAM_TEXT;
-    for (size_t i = 0; i < fxi_json_array_size(words); i++)
-        if (!fxi_json_is_string(fxi_json_at(words, i))) return FXI_PARAM_UNKNOWN;
-    return fxi_json_array_size(words) ? FXI_PARAM_TEXT : FXI_PARAM_UNKNOWN;
-}
-
-fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char *param,
-                               size_t n_param)
-{
-    const fxi_json *parameters = fxi_json_get(find_function(ud, name, n), "parameters");
-    const fxi_json *properties = fxi_json_get(parameters, "properties");
-    return kind_of_schema(fxi_json_getn(properties, param, n_param));
-}
-
 // ---- ids ----------------------------------------------------------------------------------------
 
 void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_output_event *ev, char *id)
@@ -236,7 +186,7 @@ void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_output_event 
     const fxi_str own = {ev->id, ev->n_id};
     if (own.n > 0 && own.n < FXI_CALL_ID_BYTES && fxi_str_is_plain(own, "_.:-"))
         snprintf(id, FXI_CALL_ID_BYTES, "%.*s", (int)ev->n_id, ev->id);
-    else if (r->spec.calls->short_ids) {
+    else if (r->spec.calls && r->spec.calls->short_ids) {
         for (int i = 0; i < 9; i++, v /= 62) id[i] = digit[v % 62];
         id[9] = 0;
     } else

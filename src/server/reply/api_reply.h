@@ -4,6 +4,7 @@
 //   api_reply.c     collects events
 //   api_body.c      each event of a stream as SSE text; a whole reply's body, at the end
 //   api_content.c   a choice's text, taken apart into reasoning, text and calls of tools
+//   tool_fit.c      what the request's tools say of a call
 //   api_parts.c     what both share, and logprobs, rendered as they come
 //   responses_out.c, messages_out.c   the same for the APIs that are dialects of chat
 #ifndef FXI_SERVER_API_REPLY_H
@@ -108,6 +109,7 @@ typedef struct fxi_reply_spec {
     const fxi_reason_format *reasoning;   // the same for reasoning,
     bool drop_reasoning;                  // which is not emitted
     bool either;                          // of fxi_output_spec
+    bool unmarked_calls;                  // JSON in the text that names a tool is a call
     bool one_call;                        // the first call ends an answer: the rest is dropped
     const fxi_json *tools;                // the request's, or NULL
     const char *mirror;                   // members that a response repeats: JSON; NULL: none
@@ -231,11 +233,14 @@ bool fxi_content_is_full(const fxi_reply *r, int k);
 size_t fxi_content_bytes(const fxi_choice *c); // of memory
 void fxi_content_free(fxi_choice *c);
 
-// ---- api_content.c: for fxi_output_spec; ud: the request's tools --------------------------------
+// ---- tool_fit.c: for fxi_output_spec; ud: the request's tools -----------------------------------
 
 bool fxi_tools_has(void *ud, const char *name, size_t n);
 fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char *param,
                                size_t n_param);
+fxi_args_fit fxi_tools_fit(void *ud, const char *name, size_t n, const char *args, size_t n_args);
+
+// ---- api_content.c ----------------------------------------------------------------------------
 
 // The id of the n-th call of choice k, into id[FXI_CALL_ID_BYTES]: the model's own, if it is a
 // plain word.

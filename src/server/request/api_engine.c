@@ -120,7 +120,8 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
     spec.either = par->form.field != NULL;
     spec.drop_reasoning = !par->include_reasoning;
     spec.one_call = !par->parallel_calls;
-    spec.tools = spec.calls ? par->tools : NULL;
+    spec.unmarked_calls = fxi_params_unmarked(par);
+    spec.tools = spec.calls || spec.unmarked_calls ? par->tools : NULL;
     spec.mirror = par->mirror.p;
     spec.n_prompt = (int)par->n_prompt;
     spec.n_per_prompt = (int)par->n;

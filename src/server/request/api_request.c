@@ -13,6 +13,7 @@ static fxi_params default_params(fxi_api api, const fxi_limits *lim)
     fxi_params par = {.api = api,
                       .charge = lim->charge,
                       .refuse_excess = lim->refuse_excess,
+                      .marked_calls_only = lim->marked_calls_only,
                       .formats = lim->formats,
                       .infill = lim->infill,
                       .request = fx_request_default(),
