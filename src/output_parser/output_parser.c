@@ -412,18 +412,28 @@ bool fxi_output_parser_add(fxi_output_parser *o, const char *p, size_t n, fxi_ou
     return !o->failed;
 }
 
-bool fxi_output_parser_end(fxi_output_parser *o, fxi_output_fn fn, void *ud)
+// Whether a section has been opened and is not complete.
+static bool is_opened(const fxi_output_parser *o)
+{
+    return o->state == STATE_FIRST || o->state == STATE_OPEN || o->state == STATE_CALL ||
+           o->state == STATE_HEADER;
+}
+
+// What waits at the end: a section that is not complete, or white space after a text.
+static void end_whole(fxi_output_parser *o)
+{
+    if (o->state != STATE_CALL && o->state != STATE_HEADER) o->at = o->mark;
+    run_states(o);
+    if (is_opened(o) && o->from < o->in.n) break_call(o, o->in.n);
+    const bool is_text = o->state == STATE_TEXT || o->state == STATE_START;
+    if (is_text && !o->has_called) fxi_emit_run(o, FXI_OUTPUT_TEXT, o->space.p, o->space.n);
+}
+
+bool fxi_output_parser_end(fxi_output_parser *o, bool is_cut, fxi_output_fn fn, void *ud)
 {
     listen_with(o, fn, ud);
     o->ending = true;
-    if (o->state != STATE_CALL && o->state != STATE_HEADER) o->at = o->mark;
-    run_states(o);
-    // What waits: a section that is not complete, or white space after a text.
-    const bool opened = o->state == STATE_FIRST || o->state == STATE_OPEN ||
-                        o->state == STATE_CALL || o->state == STATE_HEADER;
-    if (opened && o->from < o->in.n) break_call(o, o->in.n);
-    const bool is_text = o->state == STATE_TEXT || o->state == STATE_START;
-    if (is_text && !o->has_called) fxi_emit_run(o, FXI_OUTPUT_TEXT, o->space.p, o->space.n);
+    if (!is_cut || !(is_opened(o) || (o->spec.forced && o->state != STATE_REASON))) end_whole(o);
     fxi_emit_flush(o);
     if (o->unmarked && !o->failed) o->failed = !fxi_unmarked_end(o->unmarked);
     return !o->failed;

@@ -127,6 +127,7 @@ typedef struct fxi_output_spec {
     const fxi_call_format *calls;       // NULL: calls are text
     const fxi_reason_format *reasoning; // NULL: reasoning is text
     bool either; // the output is text, or calls after their mark: text is not searched for calls
+    bool forced; // a grammar makes the output calls, after reasoning
     // Whether there is a tool of this name, and what its parameter is. NULL: any name is a tool's,
     // every parameter is unknown.
     bool (*has_tool)(void *tools, const char *name, size_t n);
@@ -153,7 +154,10 @@ bool fxi_output_parser_opens_reasoning(const fxi_output_spec *spec, const char *
 // Takes the next bytes, or the end; calls `fn` for the events in them.
 bool fxi_output_parser_add(fxi_output_parser *o, const char *p, size_t n, fxi_output_fn fn,
                            void *ud);
-bool fxi_output_parser_end(fxi_output_parser *o, fxi_output_fn fn, void *ud);
+// is_cut: the output would have gone on. Then a call that has begun ends without FXI_OUTPUT_DONE,
+// and the marks of one that has not are no text, nor what may be the beginning of marks where calls
+// are forced.
+bool fxi_output_parser_end(fxi_output_parser *o, bool is_cut, fxi_output_fn fn, void *ud);
 // Whether the bytes so far end within reasoning.
 bool fxi_output_parser_is_reasoning(const fxi_output_parser *o);
 size_t fxi_output_parser_bytes(const fxi_output_parser *o); // of memory

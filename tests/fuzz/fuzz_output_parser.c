@@ -1,8 +1,8 @@
 // fuzz_output_parser.c - any text in any format: its events are the same however it is cut, names
 // are not empty, and the arguments of every complete call are one JSON object.
 //
-// The first two bytes choose the formats, the third how the text is cut, and whether JSON without
-// marks may be a call.
+// The first two bytes choose the formats, the third how the text is cut, whether JSON without
+// marks may be a call, and whether calls are forced and cut off.
 #include <string.h>
 
 #include "base/number/rng.h"
@@ -12,7 +12,7 @@
 
 FUZZ_TARGET(fuzz_output_parser);
 
-enum { UNMARKED = 128 };
+enum { UNMARKED = 128, FORCED = 64 };
 
 typedef struct heard {
     fxi_buf log, args;
@@ -75,7 +75,7 @@ static void hear_all(heard *h, const fxi_output_spec *spec, const uint8_t *p, si
         ok = fxi_output_parser_add(a, (const char *)p + i, piece, hear, h);
         i += piece;
     }
-    FUZZ_CHECK(ok && fxi_output_parser_end(a, hear, h));
+    FUZZ_CHECK(ok && fxi_output_parser_end(a, spec->forced, hear, h));
     fxi_output_parser_free(a);
 }
 
@@ -99,6 +99,7 @@ int fuzz_output_parser_run(const uint8_t *data, size_t n_bytes)
     fxi_output_spec spec = {.calls = fxi_call_format_at(data[0] % (count_calls() + 1)),
                             .reasoning = fxi_reason_format_at(data[1] % (count_reasonings() + 1)),
                             .param = any_param};
+    spec.forced = data[2] & FORCED;
     if (data[2] & UNMARKED) {
         spec.has_tool = has_any_tool;
         spec.fits = fits_any;

@@ -81,14 +81,53 @@ FX_TEST(test_what_is_no_call_is_text)
                                                                                                  "p"));
 }
 
-// The answer ends within the call: it is not one that could be made.
-FX_TEST(test_a_cut_call_is_text)
+// The answer ends within the call: what came of it is said, and that it was cut. Marks alone are no
+// text.
+FX_TEST(test_a_cut_call_leaves_no_marks)
 {
-    expect(SAY("<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {} }") ",\"max_tokens\":"
-                                                                               "4," TOOLS "}",
-           MESSAGE("\"<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {}\"") ",\"refusal\":"
-                                                                                     "null}," ENDS(
-                                                                                         "length"));
+    expect(
+        SAY("<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {\\\"a\\\": 1} }") ",\"max_"
+                                                                                        "tokens\":"
+                                                                                        "4," TOOLS
+                                                                                        "}",
+        MESSAGE("null") ",\"refusal\":null,\"tool_calls\":[" TOLD(
+            "call_1", "{\\\"a\\\":") "]}," ENDS("length"));
+    expect(SAY("Hm. <tool_call> {\\\"name\\\": \\\"f\\\"}") ",\"max_tokens\":3," TOOLS "}",
+           MESSAGE("\"Hm.\"") ",\"refusal\":null}," ENDS("length"));
+}
+
+// A model that must call repeats itself: the second of two equal calls ends the answer.
+FX_TEST(test_forced_calls_end_where_one_is_repeated)
+{
+#define MUST ",\"tool_choice\":\"required\""
+    expect(SAY(CALL("{\\\"a\\\": 1}") CALL("{\\\"a\\\": 12}") CALL("{\\\"a\\\": 1}")
+                   CALL("{\\\"a\\\": 3}")) "," TOOLS MUST "}",
+           "\"tool_calls\":[" TOLD("call_1", "{\\\"a\\\": 1}") "," TOLD(
+               "call_1", "{\\\"a\\\": 12}") "]}," ENDS("tool_calls"));
+    // A free answer may say the same twice.
+    expect(
+        SAY(CALL("{}") CALL("{}")) "," TOOLS "}",
+        "\"tool_calls\":[" TOLD("call_1", "{}") "," TOLD("call_1", "{}") "]}," ENDS("tool_calls"));
+    // One that breaks while it is held is text.
+    expect(
+        SAY(CALL(
+            "{\\\"a\\\": 1}") "<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {x") "," TOOLS
+            MUST "}",
+        MESSAGE("\"<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {x\"") ",\"refusal\":"
+                                                                                  "null,\"tool_"
+                                                                                  "calls\":[" TOLD(
+                                                                                      "call_1",
+                                                                                      "{\\\"a\\\": "
+                                                                                      "1}") "]}"
+                                                                                            "," ENDS("tool_calls"));
+}
+
+FX_TEST(test_a_named_function_is_called_once)
+{
+    expect(SAY(CALL("{}") CALL("{\\\"a\\\": 1}")) "," TOOLS
+                                                  ",\"tool_choice\":{\"type\":\"function\","
+                                                  "\"function\":{\"name\":\"f\"}}}",
+           "\"tool_calls\":[" TOLD("call_1", "{}") "]}," ENDS("tool_calls"));
 }
 
 // Nothing behind it is generated.
@@ -163,6 +202,14 @@ FX_TEST(test_streamed_calls)
     expect_stream(SAY("Hm. " CALL("{\\\"a\\\": 1}") CALL("{}")) "," TOOLS ",\"stream\":true}",
                   FIRST TEXT("Hm.") NAME(0) ARGS(0, "{\\\"a\\\":") ARGS(0, " 1}") NAME(1)
                       ARGS(1, "{}") LAST("tool_calls"));
+}
+
+FX_TEST(test_a_streamed_call_is_held_while_it_repeats_another)
+{
+    expect_stream(SAY(CALL("{\\\"a\\\": 1}") CALL("{\\\"a\\\": 2}")
+                          CALL("{\\\"a\\\": 2}") " b") "," TOOLS MUST ",\"stream\":true}",
+                  FIRST NAME(0) ARGS(0, "{\\\"a\\\":") ARGS(0, " 1}") NAME(1)
+                      ARGS(1, "{\\\"a\\\": 2}") LAST("tool_calls"));
 }
 
 FX_TEST(test_streamed_reasoning)

@@ -12,6 +12,7 @@ static fxi_output_spec answer_spec(const fxi_reply *r)
     return (fxi_output_spec){.calls = r->spec.calls,
                              .reasoning = r->spec.reasoning,
                              .either = r->spec.either,
+                             .forced = r->spec.forced_calls,
                              .has_tool = fxi_tools_has,
                              .param = fxi_tools_param,
                              .fits = r->spec.unmarked_calls ? fxi_tools_fit : NULL,
@@ -84,7 +85,7 @@ static bool keep_event(fxi_reply *r, int k, const fxi_output_event *ev)
         last->kind = FXI_OUTPUT_TEXT;
         fxi_buf_clear(&last->text);
         return fxi_buf_add(&last->text, ev->p, ev->n);
-    case FXI_OUTPUT_DONE: return true;
+    case FXI_OUTPUT_DONE: return last->is_done = true;
     default: return keep_content_text(c, ev);
     }
 }
@@ -132,20 +133,104 @@ typedef struct answer_listener {
 
 bool fxi_content_is_full(const fxi_reply *r, int k)
 {
-    return r->spec.one_call && r->choice[k].n_done;
+    const fxi_choice *c = &r->choice[k];
+    return (r->spec.one_call && c->n_done) || c->watch.over;
 }
 
-static bool on_answer(void *ud, const fxi_output_event *ev)
+static bool emit_answer(const answer_listener *l, const fxi_output_event *ev)
 {
-    const answer_listener *l = ud;
     fxi_choice *c = &l->r->choice[l->k];
-    if (ev->kind == FXI_OUTPUT_REASONING && l->r->spec.drop_reasoning) return true;
-    if (fxi_content_is_full(l->r, l->k)) return true;
     c->n_done += ev->kind == FXI_OUTPUT_DONE;
     if (!l->r->spec.stream) return keep_event(l->r, l->k, ev);
     if (l->r->writer->content) return l->r->writer->content(l->r, l->k, ev);
     return ev->kind == FXI_OUTPUT_BROKEN ? break_streamed(l->r, l->k, ev)
                                          : keep_event(l->r, l->k, ev) && write_item(l->r, l->k, ev);
+}
+
+// ---- repeated calls -----------------------------------------------------------------------------
+//
+// Small models that must call repeat one call without end. An answer that must be calls ends where
+// one repeats an earlier one, name and arguments, which is not emitted: a call is held back while it
+// is the beginning of one that was made.
+
+static bool repeats_so_far(const fxi_call_watch *w)
+{
+    const char *p = w->made.p, *end = w->made.p + w->made.n;
+    while (p < end) {
+        if (w->now.n <= (size_t)(end - p) && !memcmp(p, w->now.p, w->now.n)) return true;
+        p += strlen(p) + 1; // its name
+        p += strlen(p) + 1;
+    }
+    return false;
+}
+
+// It differs from all that were made.
+static bool emit_held(const answer_listener *l)
+{
+    fxi_call_watch *w = &l->r->choice[l->k].watch;
+    const size_t n_name = strlen(w->now.p);
+    const fxi_output_event call = {
+        .kind = FXI_OUTPUT_CALL, .p = w->now.p, .n = n_name, .id = w->id.p, .n_id = w->id.n};
+    const fxi_output_event args = {
+        .kind = FXI_OUTPUT_ARGS, .p = w->now.p + n_name + 1, .n = strlen(w->now.p + n_name + 1)};
+    w->held = false;
+    return emit_answer(l, &call) && (!args.n || emit_answer(l, &args));
+}
+
+static bool begin_watched(const answer_listener *l, const fxi_output_event *ev)
+{
+    fxi_call_watch *w = &l->r->choice[l->k].watch;
+    fxi_buf_clear(&w->now);
+    fxi_buf_clear(&w->id);
+    if (!fxi_buf_add(&w->now, ev->p, ev->n) || !fxi_buf_add(&w->now, "", 1) ||
+        (ev->n_id && !fxi_buf_add(&w->id, ev->id, ev->n_id)))
+        return false;
+    w->held = repeats_so_far(w);
+    return w->held || emit_answer(l, ev);
+}
+
+static bool continue_watched(const answer_listener *l, const fxi_output_event *ev)
+{
+    fxi_call_watch *w = &l->r->choice[l->k].watch;
+    const bool is_done = ev->kind == FXI_OUTPUT_DONE, was_held = w->held;
+    if (!fxi_buf_add(&w->now, is_done ? "" : ev->p, is_done ? 1 : ev->n)) return false;
+    if (was_held && repeats_so_far(w)) {
+        w->over = is_done;
+        return true;
+    }
+    if (is_done && !fxi_buf_add(&w->made, w->now.p, w->now.n)) return false;
+    if (was_held && !emit_held(l)) return false;
+    return (was_held && !is_done) || emit_answer(l, ev);
+}
+
+static bool break_watched(const answer_listener *l, const fxi_output_event *ev)
+{
+    fxi_call_watch *w = &l->r->choice[l->k].watch;
+    const fxi_output_event text = {.kind = FXI_OUTPUT_TEXT, .p = ev->p, .n = ev->n};
+    const bool was_held = w->held;
+    w->held = false;
+    return emit_answer(l, was_held ? &text : ev);
+}
+
+static bool on_answer(void *ud, const fxi_output_event *ev)
+{
+    static bool (*const watch[])(const answer_listener *, const fxi_output_event *) = {
+        [FXI_OUTPUT_TEXT] = emit_answer,      [FXI_OUTPUT_REASONING] = emit_answer,
+        [FXI_OUTPUT_CALL] = begin_watched,    [FXI_OUTPUT_ARGS] = continue_watched,
+        [FXI_OUTPUT_DONE] = continue_watched, [FXI_OUTPUT_BROKEN] = break_watched,
+    };
+    const answer_listener *l = ud;
+    const fxi_reply_spec *spec = &l->r->spec;
+    if (ev->kind == FXI_OUTPUT_REASONING && spec->drop_reasoning) return true;
+    if (fxi_content_is_full(l->r, l->k)) return true;
+    return spec->forced_calls ? watch[ev->kind](l, ev) : emit_answer(l, ev);
+}
+
+// The last call of an answer that was cut off may not be complete.
+static void mark_cut_call(fxi_choice *c)
+{
+    fxi_content_part *last = c->n_content ? &c->content[c->n_content - 1] : NULL;
+    if (last && last->kind == FXI_OUTPUT_CALL && !last->is_done) last->is_broken = true;
 }
 
 bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev)
@@ -155,12 +240,17 @@ bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev)
     const bool was = fxi_output_parser_is_reasoning(c->answer);
     if (!fxi_output_parser_add(c->answer, ev->text, ev->text_bytes, on_answer, &l)) return false;
     c->n_reasoning += ev->token >= 0 && (was || fxi_output_parser_is_reasoning(c->answer));
-    return ev->finish == FX_FINISH_NONE || fxi_output_parser_end(c->answer, on_answer, &l);
+    if (ev->finish == FX_FINISH_NONE) return true;
+    const bool is_cut = ev->finish == FX_FINISH_LENGTH;
+    if (!fxi_output_parser_end(c->answer, is_cut, on_answer, &l)) return false;
+    if (is_cut) mark_cut_call(c);
+    return true;
 }
 
 size_t fxi_content_bytes(const fxi_choice *c)
 {
-    size_t n = c->cap_content * sizeof *c->content;
+    const fxi_call_watch *w = &c->watch;
+    size_t n = c->cap_content * sizeof *c->content + w->made.cap + w->now.cap + w->id.cap;
     if (c->answer) n += fxi_output_parser_bytes(c->answer);
     for (size_t i = 0; i < c->n_content; i++) n += c->content[i].text.cap + c->content[i].name.cap;
     return n;
@@ -172,6 +262,9 @@ void fxi_content_free(fxi_choice *c)
         fxi_buf_free(&c->content[i].text);
         fxi_buf_free(&c->content[i].name);
     }
+    fxi_buf_free(&c->watch.made);
+    fxi_buf_free(&c->watch.now);
+    fxi_buf_free(&c->watch.id);
     free(c->content);
     fxi_output_parser_free(c->answer);
 }

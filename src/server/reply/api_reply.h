@@ -53,13 +53,24 @@ enum { FXI_CALL_ID_BYTES = 80 };
 // A piece of a choice: reasoning, text, or a call of a tool.
 typedef struct fxi_content_part {
     fxi_output_kind kind;       // TEXT, REASONING or CALL
-    bool is_broken;             // a call that was none after all
+    bool is_done;               // a call that is complete
+    bool is_broken;             // a call that was none after all, or that was cut off
     fxi_buf text;               // of a call, its arguments: JSON
     fxi_buf name;               // of a call, its tool
     char id[FXI_CALL_ID_BYTES]; // of a call
 } fxi_content_part;
 
+// Calls of an answer that must be calls: its end, once one repeats an earlier one.
+typedef struct fxi_call_watch {
+    fxi_buf made; // the complete ones: name, a zero byte, arguments, a zero byte
+    fxi_buf now;  // the one that goes on, in the same form
+    fxi_buf id;   // which it has from the model
+    bool held;    // it repeats one so far, and nothing of it has been emitted
+    bool over;    // one was repeated
+} fxi_call_watch;
+
 typedef struct fxi_choice {
+    fxi_call_watch watch;
     fxi_output_parser *answer; // parses the text; NULL: it stays as it is
     fxi_content_part *content; // [n_content] with `answer`, unless the reply is a chat's stream
     size_t n_content, cap_content;
@@ -109,6 +120,7 @@ typedef struct fxi_reply_spec {
     const fxi_reason_format *reasoning;   // the same for reasoning,
     bool drop_reasoning;                  // which is not emitted
     bool either;                          // of fxi_output_spec
+    bool forced_calls;                    // a grammar makes the answer calls
     bool unmarked_calls;                  // JSON in the text that names a tool is a call
     bool one_call;                        // the first call ends an answer: the rest is dropped
     const fxi_json *tools;                // the request's, or NULL

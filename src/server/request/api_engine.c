@@ -119,7 +119,8 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
     spec.reasoning = fxi_params_reasoning(par);
     spec.either = par->form.field != NULL;
     spec.drop_reasoning = !par->include_reasoning;
-    spec.one_call = !par->parallel_calls;
+    spec.one_call = !par->parallel_calls || par->only_tool;
+    spec.forced_calls = par->must_call;
     spec.unmarked_calls = fxi_params_unmarked(par);
     spec.tools = spec.calls || spec.unmarked_calls ? par->tools : NULL;
     spec.mirror = par->mirror.p;
