@@ -129,7 +129,9 @@ void fx_engine_close(fx_engine *eng);
 // ---- the opened model --------------------------------------------------------------------------
 
 typedef struct fx_model_info {
-    char name[128];       // general.name, or the name of the file without its extension
+    char name[128];       // the file's name without .gguf and the number of its part, the folder's
+                          // name; of a snapshot in the hub's cache, OWNER/NAME
+    char title[128];      // general.name: what its makers call it; "": they do not
     char arch[32];        // general.architecture
     char type[16];        // type that most weights are stored in, e.g. "Q8_0"
     char device[72];      // "cpu", "cuda:0", "cuda:0,cuda:1"; "" of a model that was only inspected

@@ -110,10 +110,13 @@ static void say_model(const serve_run *r, const fx_model_info *m, const fx_stats
 {
     const fxi_cli_options *o = r->o;
     const size_t tok_bytes = m->kv_bytes_per_tok;
+    const char *name = r->opt.model_id ? r->opt.model_id : m->name;
     char size[FXI_SIZE_TEXT_BYTES], n[FXI_SIZE_TEXT_BYTES];
     if (!r->opt.log_json) {
-        say_text(r, "model      %s (%s, %s, %s parameters, %s)", m->name, m->arch, m->type,
-                 fxi_cli_count(m->n_param, n), fxi_cli_size(m->file_bytes, size));
+        const char *title = strcmp(m->title, name) ? m->title : "";
+        say_text(r, "model      %s (%s%s%s, %s, %s parameters, %s)", name, title,
+                 *title ? ", " : "", m->arch, m->type, fxi_cli_count(m->n_param, n),
+                 fxi_cli_size(m->file_bytes, size));
         say_text(r, "kernels    %s, %d threads", m->kernel_path, m->n_thread);
         say_text(r, "context    %d tokens", m->ctx_tok);
         say_text(r, "KV cache   %zu bytes per token, budget %s (%s): %s tokens", tok_bytes,
@@ -127,7 +130,8 @@ static void say_model(const serve_run *r, const fx_model_info *m, const fx_stats
     }
     fxi_line l = fxi_line_begin(true, FXI_LEVEL_INFO, "start");
     fxi_line_str(&l, "version", fx_version());
-    fxi_line_str(&l, "model", m->name);
+    fxi_line_str(&l, "model", name);
+    fxi_line_str(&l, "title", m->title);
     fxi_line_str(&l, "arch", m->arch);
     fxi_line_str(&l, "type", m->type);
     fxi_line_int(&l, "parameters", (long long)m->n_param);

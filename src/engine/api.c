@@ -323,15 +323,10 @@ void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, c
     const fxi_model_shape *s = &m->shape;
     fxi_str arch = {"", 0};
     (void)fxi_gguf_str(g, "general.architecture", false, &arch, NULL);
-    // general.name, or the file's name without its extension.
-    fxi_str name = {NULL, 0};
-    if (fxi_gguf_str(g, "general.name", false, &name, NULL) != FX_OK || !name.n) {
-        const char *slash = strrchr(path, '/');
-        name.p = slash ? slash + 1 : path;
-        const char *dot = strrchr(name.p, '.');
-        name.n = dot && dot != name.p ? (size_t)(dot - name.p) : strlen(name.p);
-    }
-    snprintf(info->name, sizeof info->name, "%.*s", name.n < 127 ? (int)name.n : 127, name.p);
+    fxi_str title = {"", 0};
+    (void)fxi_gguf_str(g, "general.name", false, &title, NULL);
+    fxi_model_name(path, info->name, sizeof info->name);
+    snprintf(info->title, sizeof info->title, "%.*s", title.n < 127 ? (int)title.n : 127, title.p);
     snprintf(info->arch, sizeof info->arch, "%.*s", arch.n < 31 ? (int)arch.n : 31, arch.p);
     snprintf(info->type, sizeof info->type, "%s", s->type->name);
     snprintf(info->kernel_path, sizeof info->kernel_path, "%s", m->path);

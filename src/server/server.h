@@ -29,7 +29,8 @@ typedef enum fxi_isolation {
 typedef struct fxi_server_options {
     const char *host;        // an IPv4 or IPv6 address, or "localhost"; NULL: "127.0.0.1"
     int port;                // 0: any free one, see fxi_server_port
-    const char *model_id;    // the name that clients use; NULL or "": the model's own name
+    const char *model_id;    // the name that clients use; NULL or "": fx_model_info.name. What its
+                             // makers call it, fx_model_info.title, is one of its names, too
     const char *alias;       // its further names, separated by commas, at most 16; NULL: none
     int n_worker;            // threads that parse, render and tokenize; 0: 2
     int max_conn;            // open connections; 0: 1000, less if the limit of open files is low

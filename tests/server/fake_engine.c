@@ -410,6 +410,11 @@ const char *fx_chat_template(const fx_engine *e, bool with_tools, size_t *n)
     return e->jinja;
 }
 
+void fake_engine_title(fx_engine *e, const char *title)
+{
+    snprintf(e->info.title, sizeof e->info.title, "%s", title);
+}
+
 void fake_engine_template(fx_engine *e, const char *jinja)
 {
     e->jinja = jinja;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/open_and_serve.h"
 #include "server/server_fixture.h"
 #include "unit/cmocka_all.h"
 
@@ -405,6 +406,33 @@ FX_TEST(test_operators_choose)
                       "\"text\":\"a\"");
     assert_false(fake_engine_last(f.eng)->req.processed_logprobs);
     assert_false(fake_engine_last(f.eng)->req.sampling.cut_first);
+}
+
+// What its makers call the model is a name like those of --alias; none is listed twice.
+FX_TEST(test_the_makers_name_is_an_alias)
+{
+    fixture g = {.eng = fake_engine_new()};
+    fx_error err;
+    const fxi_server_options opt = {.alias = "gpt-4o"};
+    fake_engine_title(g.eng, "Fake Model 1 B");
+    assert_int_equal(open_and_serve(g.eng, &opt, &g.srv, &err), FX_OK);
+    g.port = fxi_server_port(g.srv);
+    fxi_buf b = fixture_call(&g, "GET", "/v1/models", NULL, 200);
+    const char *first = strstr(b.p, "\"id\":\"fake\""), *second = strstr(b.p, "\"id\":\"gpt-4o\"");
+    const char *third = strstr(b.p, "\"id\":\"Fake Model 1 B\"");
+    assert_true(first && second && third && first < second && second < third);
+    fxi_buf_free(&b);
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"model\":\"Fake Model 1 B\"}",
+                      200, "\"model\":\"Fake Model 1 B\"");
+    fixture_close(&g);
+    g = (fixture){.eng = fake_engine_new()};
+    fake_engine_title(g.eng, "fake");
+    assert_int_equal(open_and_serve(g.eng, &opt, &g.srv, &err), FX_OK);
+    g.port = fxi_server_port(g.srv);
+    b = fixture_call(&g, "GET", "/v1/models", NULL, 200);
+    assert_null(strstr(strstr(b.p, "\"id\":\"fake\"") + 1, "\"id\":\"fake\""));
+    fxi_buf_free(&b);
+    fixture_close(&g);
 }
 
 static void keep_line(void *ud, const char *line)

@@ -113,13 +113,17 @@ FX_TEST(test_forced_calls_end_where_one_is_repeated)
         SAY(CALL(
             "{\\\"a\\\": 1}") "<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {x") "," TOOLS
             MUST "}",
-        MESSAGE("\"<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {x\"") ",\"refusal\":"
-                                                                                  "null,\"tool_"
-                                                                                  "calls\":[" TOLD(
-                                                                                      "call_1",
-                                                                                      "{\\\"a\\\": "
-                                                                                      "1}") "]}"
-                                                                                            "," ENDS("tool_calls"));
+        MESSAGE(
+            "\"<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {x\"") ",\"refusal\":"
+                                                                              "null,\"tool_"
+                                                                              "calls\":[" TOLD(
+                                                                                  "call_1",
+                                                                                  "{\\\"a\\\": "
+                                                                                  "1}") "]}"
+                                                                                        "," ENDS(
+                                                                                            "tool_"
+                                                                                            "call"
+                                                                                            "s"));
 }
 
 FX_TEST(test_a_named_function_is_called_once)

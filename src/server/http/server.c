@@ -188,6 +188,15 @@ fx_status fxi_server_open(const fxi_server_options *opt, fxi_server **out, fx_er
     return st;
 }
 
+// What its makers call the model is one more name, unless it is one already.
+static void add_title(fxi_server *srv, const fx_model_info *m)
+{
+    bool is_new = m->title[0] && strcmp(m->title, srv->model_id) != 0;
+    for (size_t i = 0; is_new && i < srv->n_alias; i++)
+        is_new = strcmp(m->title, srv->alias[i]) != 0;
+    if (is_new) srv->alias[srv->n_alias++] = m->title;
+}
+
 // What a step of the engine has brought to all streams leaves together.
 static void send_after_step(void *ud)
 {
@@ -202,8 +211,10 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     char text[512]; // what decides an answer: the program, the weights, the kernels
     snprintf(srv->model_id, sizeof srv->model_id, "%s", id && *id ? id : m->name);
     srv->opt.model_id = srv->model_id;
-    snprintf(text, sizeof text, "%s|%s|%s|%s|%llu|%llu|%s", fx_version(), m->name, m->arch, m->type,
-             (unsigned long long)m->n_param, (unsigned long long)m->file_bytes, m->kernel_path);
+    add_title(srv, m);
+    snprintf(text, sizeof text, "%s|%s|%s|%s|%llu|%llu|%s", fx_version(), m->title, m->arch,
+             m->type, (unsigned long long)m->n_param, (unsigned long long)m->file_bytes,
+             m->kernel_path);
     snprintf(srv->fingerprint, sizeof srv->fingerprint, "fp_%012llx",
              (unsigned long long)(fxi_str_hash(fxi_str_of(text)) & 0xffffffffffffu));
     const char *parser = srv->opt.tool_parser;

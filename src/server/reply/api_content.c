@@ -137,7 +137,7 @@ bool fxi_content_is_full(const fxi_reply *r, int k)
     return (r->spec.one_call && c->n_done) || c->watch.over;
 }
 
-static bool emit_answer(const answer_listener *l, const fxi_output_event *ev)
+static bool tell_answer(const answer_listener *l, const fxi_output_event *ev)
 {
     fxi_choice *c = &l->r->choice[l->k];
     c->n_done += ev->kind == FXI_OUTPUT_DONE;
@@ -174,7 +174,7 @@ static bool emit_held(const answer_listener *l)
     const fxi_output_event args = {
         .kind = FXI_OUTPUT_ARGS, .p = w->now.p + n_name + 1, .n = strlen(w->now.p + n_name + 1)};
     w->held = false;
-    return emit_answer(l, &call) && (!args.n || emit_answer(l, &args));
+    return tell_answer(l, &call) && (!args.n || tell_answer(l, &args));
 }
 
 static bool begin_watched(const answer_listener *l, const fxi_output_event *ev)
@@ -186,7 +186,7 @@ static bool begin_watched(const answer_listener *l, const fxi_output_event *ev)
         (ev->n_id && !fxi_buf_add(&w->id, ev->id, ev->n_id)))
         return false;
     w->held = repeats_so_far(w);
-    return w->held || emit_answer(l, ev);
+    return w->held || tell_answer(l, ev);
 }
 
 static bool continue_watched(const answer_listener *l, const fxi_output_event *ev)
@@ -200,7 +200,7 @@ static bool continue_watched(const answer_listener *l, const fxi_output_event *e
     }
     if (is_done && !fxi_buf_add(&w->made, w->now.p, w->now.n)) return false;
     if (was_held && !emit_held(l)) return false;
-    return (was_held && !is_done) || emit_answer(l, ev);
+    return (was_held && !is_done) || tell_answer(l, ev);
 }
 
 static bool break_watched(const answer_listener *l, const fxi_output_event *ev)
@@ -209,13 +209,13 @@ static bool break_watched(const answer_listener *l, const fxi_output_event *ev)
     const fxi_output_event text = {.kind = FXI_OUTPUT_TEXT, .p = ev->p, .n = ev->n};
     const bool was_held = w->held;
     w->held = false;
-    return emit_answer(l, was_held ? &text : ev);
+    return tell_answer(l, was_held ? &text : ev);
 }
 
 static bool on_answer(void *ud, const fxi_output_event *ev)
 {
     static bool (*const watch[])(const answer_listener *, const fxi_output_event *) = {
-        [FXI_OUTPUT_TEXT] = emit_answer,      [FXI_OUTPUT_REASONING] = emit_answer,
+        [FXI_OUTPUT_TEXT] = tell_answer,      [FXI_OUTPUT_REASONING] = tell_answer,
         [FXI_OUTPUT_CALL] = begin_watched,    [FXI_OUTPUT_ARGS] = continue_watched,
         [FXI_OUTPUT_DONE] = continue_watched, [FXI_OUTPUT_BROKEN] = break_watched,
     };
@@ -223,7 +223,7 @@ static bool on_answer(void *ud, const fxi_output_event *ev)
     const fxi_reply_spec *spec = &l->r->spec;
     if (ev->kind == FXI_OUTPUT_REASONING && spec->drop_reasoning) return true;
     if (fxi_content_is_full(l->r, l->k)) return true;
-    return spec->forced_calls ? watch[ev->kind](l, ev) : emit_answer(l, ev);
+    return spec->forced_calls ? watch[ev->kind](l, ev) : tell_answer(l, ev);
 }
 
 // The last call of an answer that was cut off may not be complete.
