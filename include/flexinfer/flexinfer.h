@@ -128,6 +128,15 @@ void fx_engine_close(fx_engine *eng);
 
 // ---- the opened model --------------------------------------------------------------------------
 
+// How a token is chosen where a request does not say: members of fx_sampling. Negative: not given.
+typedef struct fx_presets {
+    float temperature, top_p, min_p, repetition_penalty;
+    int top_k;
+} fx_presets;
+
+// Nothing is given.
+fx_presets fx_presets_none(void);
+
 typedef struct fx_model_info {
     char name[128];       // the file's name without .gguf and the number of its part, the folder's
                           // name; of a snapshot in the hub's cache, OWNER/NAME
@@ -158,6 +167,8 @@ typedef struct fx_model_info {
     int embd_tok;           // longest text that it embeds, in tokens; 0: it does not embed
     char pooling[8];        // "mean", "first", "last"; "" where it does not embed
     bool has_chat_template; // false: messages are rendered in a plain form
+    fx_presets presets; // what its makers recommend: generation_config.json of a folder, the keys
+                        // general.sampling.* of a GGUF file; values out of bounds are not given
     const char *chat_template_error; // one line: why every chat call fails; NULL: none does
     const char *warning; // one line about the files that their user should see; NULL: none
 } fx_model_info;
@@ -387,6 +398,10 @@ typedef struct fx_sampling {
     int min_tok; // nothing ends the answer before it has this many tokens: end-of-text and stop
                  // tokens are not drawn, stop strings are ignored
 } fx_sampling;
+
+// Sets temperature, top_p, min_p, repetition_penalty and top_k: as *own gives them (NULL: nothing),
+// else as the model's makers do, else temperature 0.8, top_p 0.95 and the others off.
+void fx_sampling_preset(const fx_model_info *m, const fx_presets *own, fx_sampling *s);
 
 typedef struct fx_logprob {
     int32_t token;

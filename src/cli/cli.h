@@ -80,8 +80,9 @@ struct fxi_cli_options { // texts are NULL where they are not given
     // run
     const char *prompt; // NULL: chat
     int max_tok;
-    fx_sampling sampling;
+    uint64_t seed;
     bool ignore_eos;
+    fx_presets presets; // serve, too
     // tokenize
     bool no_bos, decode;
     // convert, quantize

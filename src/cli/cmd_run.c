@@ -88,7 +88,8 @@ static fx_status run_completion(fx_engine *eng, const fxi_cli_options *o, const 
     req.prompt = prompt->id;
     req.n_prompt = prompt->n;
     req.max_tok = o->max_tok;
-    req.sampling = o->sampling;
+    fx_sampling_preset(fx_engine_info(eng), &o->presets, &req.sampling);
+    req.sampling.seed = o->seed;
     req.ignore_eos = o->ignore_eos;
     req.stop = &stop;
     req.n_stop = stop != NULL;

@@ -33,6 +33,7 @@ static const char *otlp_variable(const char *of_traces, const char *of_all)
 fxi_server_options fxi_cli_server_options(const fxi_cli_options *o)
 {
     fxi_server_options opt = o->server;
+    opt.presets = &o->presets;
     opt.cut_first = !strcasecmp(o->sampling_order, "cuts");
     opt.processed_logprobs = !strcasecmp(o->logprobs, "processed");
     opt.isolate = !strcasecmp(o->isolate, "connection") ? FXI_ISOLATE_CONNECTION

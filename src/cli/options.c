@@ -60,11 +60,12 @@ static const fxi_opt rows[] = {
 
     {"prompt", 'p', "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(prompt), FXI_CMD_RUN, "text to complete; without it, chat"},
     {"max-tokens", 'n', "N", FXI_OPT_INT, -1, INT_MAX, "-1", AT(max_tok), FXI_CMD_RUN, "most tokens to generate (default: until the text or the context ends)"},
-    {"temperature", 0, "T", FXI_OPT_FLOAT, 0, 100, "0.8", AT(sampling.temperature), FXI_CMD_RUN, "0: greedy; higher is more random"},
-    {"top-k", 0, "K", FXI_OPT_INT, 0, INT_MAX, "0", AT(sampling.top_k), FXI_CMD_RUN, "sample from the K likeliest tokens; 0: all"},
-    {"top-p", 0, "P", FXI_OPT_FLOAT, 1e-6, 1, "0.95", AT(sampling.top_p), FXI_CMD_RUN, "sample from the likeliest tokens that make up probability P; 1: all"},
-    {"min-p", 0, "P", FXI_OPT_FLOAT, 0, 1, "0", AT(sampling.min_p), FXI_CMD_RUN, "drop tokens less likely than P times the likeliest"},
-    {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, NULL, AT(sampling.seed), FXI_CMD_RUN, "the same seed gives the same text (default: a random one)"},
+    {"temperature", 0, "T", FXI_OPT_FLOAT, -1, 100, "-1", AT(presets.temperature), FXI_CMD_RUN | FXI_CMD_SERVE, "of requests that do not say; 0: greedy, higher is more random (default: as the model's file says, else 0.8)"},
+    {"top-k", 0, "K", FXI_OPT_INT, -1, INT_MAX, "-1", AT(presets.top_k), FXI_CMD_RUN | FXI_CMD_SERVE, "sample from the K likeliest tokens; 0: all (default: as the model's file says, else all)"},
+    {"top-p", 0, "P", FXI_OPT_FLOAT, 0, 1, "0", AT(presets.top_p), FXI_CMD_RUN | FXI_CMD_SERVE, "sample from the likeliest tokens that make up probability P; 1: all (default: as the model's file says, else 0.95)"},
+    {"min-p", 0, "P", FXI_OPT_FLOAT, -1, 1, "-1", AT(presets.min_p), FXI_CMD_RUN | FXI_CMD_SERVE, "drop tokens less likely than P times the likeliest (default: as the model's file says, else 0)"},
+    {"repetition-penalty", 0, "R", FXI_OPT_FLOAT, 0, 1000, "0", AT(presets.repetition_penalty), FXI_CMD_RUN | FXI_CMD_SERVE, "above 1, tokens of prompt and answer become less likely; 1: off (default: as the model's file says, else 1)"},
+    {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, NULL, AT(seed), FXI_CMD_RUN, "the same seed gives the same text (default: a random one)"},
     {"ignore-eos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(ignore_eos), FXI_CMD_RUN, "continue after the end-of-text token"},
 
     {"no-bos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_bos), FXI_CMD_TOKENIZE, "leave out the beginning-of-text token"},
@@ -140,6 +141,6 @@ fxi_cli_options fxi_cli_options_start(void)
     fxi_cli_options o = {.engine = fx_options_default()};
     uint32_t seed = 0; // short enough to be typed again
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
-    o.sampling.seed = seed;
+    o.seed = seed;
     return o;
 }

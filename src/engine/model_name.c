@@ -1,6 +1,6 @@
-// model_name.c - what clients call a model: the name of its file or folder, which whoever started the
-// server has typed. What its makers call it (general.name) often has spaces, and is shared by all its
-// quantizations.
+// model_name.c - what clients call a model: the name of its file or folder, which its operator has
+// typed. What its makers call it (general.name) often has spaces, and all its quantizations share
+// it.
 #include "engine/engine.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@ static fxi_str take_component(const char *path, size_t *n)
     return (fxi_str){path + *n, end - *n};
 }
 
-// OWNER/NAME of a folder models--OWNER--NAME/snapshots/REVISION, as the hub's cache has them. False:
-// it is none.
+// OWNER/NAME of a folder models--OWNER--NAME/snapshots/REVISION, as the hub's cache has them.
+// False: it is none.
 static bool name_snapshot(const char *path, size_t n, char *out, size_t n_out)
 {
     static const char front[] = "models--";

@@ -49,7 +49,8 @@ typedef struct fxi_server_options {
     int max_logprobs;        // likeliest tokens that a request may ask for; 0: 20, the most
     bool refuse_excess;      // max_tokens beyond the context is an error; false: it is clamped
     bool cut_first;          // of fx_sampling
-    bool processed_logprobs; // of fx_request
+    const fx_presets *presets; // of requests that do not say, before the model's own; NULL: none
+    bool processed_logprobs;   // of fx_request
     // How the model writes calls of tools and reasoning: the name of a format (output_parser.h),
     // "auto" (NULL): as its chat template says, "none": they stay in the text.
     const char *tool_parser, *reasoning_parser;

@@ -331,7 +331,8 @@ fx_engine *fake_engine_new(void)
                               .n_vocab = N_VOCAB,
                               .bos_id = BOS,
                               .eos_id = -1,
-                              .ctx_tok = CTX};
+                              .ctx_tok = CTX,
+                              .presets = fx_presets_none()};
     fake_engine_abilities(e, true, true);
     pthread_mutex_init(&e->mu, NULL);
     pthread_mutex_init(&e->step_mu, NULL);
@@ -408,6 +409,11 @@ const char *fx_chat_template(const fx_engine *e, bool with_tools, size_t *n)
     (void)with_tools;
     *n = strlen(e->jinja);
     return e->jinja;
+}
+
+void fake_engine_presets(fx_engine *e, fx_presets p)
+{
+    e->info.presets = p;
 }
 
 void fake_engine_title(fx_engine *e, const char *title)

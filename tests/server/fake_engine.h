@@ -77,6 +77,7 @@ const char *fake_engine_text(fx_engine *eng, int i);
 void fake_engine_abilities(fx_engine *eng, bool generates, bool embeds);
 // The text of its chat template, "" at the start; before a server gets the engine. It renders
 // nothing. Static.
+void fake_engine_presets(fx_engine *eng, fx_presets p);
 void fake_engine_title(fx_engine *eng, const char *title);
 void fake_engine_template(fx_engine *eng, const char *jinja);
 // Lets every "gate" and "dam" request emit its first n_token tokens.

@@ -75,6 +75,7 @@ struct fxi_server {
     // Immutable after start.
     fxi_server_options opt; // defaults filled in; host and model_id point to the two below
     char host[64], model_id[256];
+    fx_sampling preset;    // of requests that do not say: complete once `eng` is there
     char alias_text[1024]; // the names of the next, each with its NUL
     const char *alias[FXI_MAX_ALIAS + 1]; // the last is what its makers call it
     size_t n_alias;

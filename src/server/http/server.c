@@ -212,6 +212,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     snprintf(srv->model_id, sizeof srv->model_id, "%s", id && *id ? id : m->name);
     srv->opt.model_id = srv->model_id;
     add_title(srv, m);
+    fx_sampling_preset(m, srv->opt.presets, &srv->preset);
     snprintf(text, sizeof text, "%s|%s|%s|%s|%llu|%llu|%s", fx_version(), m->title, m->arch,
              m->type, (unsigned long long)m->n_param, (unsigned long long)m->file_bytes,
              m->kernel_path);
@@ -230,6 +231,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .processed_logprobs = srv->opt.processed_logprobs,
                             .formats = &srv->formats,
                             .infill = fxi_infill_find(eng),
+                            .preset = &srv->preset,
                             .refuse_excess = srv->opt.refuse_excess,
                             .marked_calls_only =
                                 srv->opt.marked_calls_only || (parser && !strcmp(parser, "none"))};

@@ -150,8 +150,8 @@ static bool tell_answer(const answer_listener *l, const fxi_output_event *ev)
 // ---- repeated calls -----------------------------------------------------------------------------
 //
 // Small models that must call repeat one call without end. An answer that must be calls ends where
-// one repeats an earlier one, name and arguments, which is not emitted: a call is held back while it
-// is the beginning of one that was made.
+// one repeats an earlier one, name and arguments, which is not emitted: a call is held back while
+// it is the beginning of one that was made.
 
 static bool repeats_so_far(const fxi_call_watch *w)
 {

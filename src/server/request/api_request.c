@@ -34,8 +34,12 @@ static fxi_params default_params(fxi_api api, const fxi_limits *lim)
                       .separate_reasoning = true};
     par.request.keep_priority = api == FXI_API_RETAIN ? 7 : 0;
     par.request.processed_logprobs = lim->processed_logprobs;
+    if (lim->preset)
+        par.request.sampling = *lim->preset;
+    else
+        par.request.sampling.repetition_penalty = 1;
+    par.request.sampling.typical_p = 1;
     par.request.sampling.cut_first = lim->cut_first;
-    par.request.sampling.typical_p = par.request.sampling.repetition_penalty = 1;
     return par;
 }
 

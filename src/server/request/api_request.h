@@ -125,6 +125,7 @@ typedef struct fxi_limits { // what a request is checked against
     bool cut_first, processed_logprobs; // of fx_sampling and fx_request
     const fxi_formats *formats;         // NULL: answers are not taken apart
     const fxi_infill *infill;           // NULL: the model has no such marks
+    const fx_sampling *preset;          // of requests that do not say; NULL: fx_request_default's
     bool refuse_excess;     // max_tokens beyond the context is an error; false: it is clamped
     bool marked_calls_only; // JSON without the marks of calls is text
     fxi_charge *charge; // of the request: its tree, ids and biases are charged; NULL: nothing is

@@ -466,8 +466,8 @@ static bool is_white_space(const char *text)
     return *text && !text[strspn(text, " \n")];
 }
 
-// One section: [mark] first call {between call} last. White space between calls is what models write
-// before any text, so it decides nothing: the section may end after it, too.
+// One section: [mark] first call {between call} last. White space between calls is what models
+// write before any text, so it decides nothing: the section may end after it, too.
 static fx_part calls_part(grammar_builder *b, const char *mark)
 {
     const fxi_call_spelling *w = &b->calls->spelling;
