@@ -486,6 +486,18 @@ typedef enum fx_embd_norm {
     FX_NORM_NONE,      // it is not
 } fx_embd_norm;
 
+// Reasoning that ends in time. It begins with the answer, or after the text `open` among its first
+// tokens. Once it has max_tok tokens without the text `close`, the tokens close_tok come next,
+// whatever else might be drawn, and the answer goes on after them; they count as its tokens. A
+// grammar must allow them there. Beam searches ignore it.
+typedef struct fx_thought {
+    const char *open, *close; // NUL-terminated, not empty
+    bool opened;              // the prompt ends with `open`: reasoning begins with the answer
+    int max_tok;              // 0: it is closed as soon as it has begun
+    const int32_t *close_tok; // [n_close] at least one
+    size_t n_close;
+} fx_thought;
+
 typedef struct fx_request {
     fx_task task;
     int n_dim; // of an embedding: its first so many numbers (for models trained so, "Matryoshka",
@@ -513,7 +525,8 @@ typedef struct fx_request {
     // whatever min_tok and ignore_eos say. NULL: any text. Of this engine; fx_submit takes a
     // reference.
     fx_grammar *grammar;
-    const char *const *stop; // [n_stop] NUL-terminated strings, each not empty
+    const fx_thought *thought; // NULL: reasoning takes as long as it takes
+    const char *const *stop;   // [n_stop] NUL-terminated strings, each not empty
     size_t n_stop;
     const int32_t *stop_token; // [n_stop_token]
     size_t n_stop_token;

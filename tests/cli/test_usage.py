@@ -84,7 +84,7 @@ class Usage(cli.TestCase):
             ("run", "--top-p", "1.5", "is not a number from 0 to 1"),
             ("run", "--top-p", "1.1", "is not a number from"),
             ("run", "--min-p", "-1.5", "is not a number from -1 to 1"),
-            ("run", "--top-k", "-1", "is not a whole number of at least 0"),
+            ("run", "--top-k", "-2", "is not a whole number of at least -1"),
             ("run", "-n", "-2", "-n: '-2' is not a whole number of at least -1"),
             ("run", "--seed", "18446744073709551616", "is not a whole number"),
             ("run", "--threads", "9999999", "from 0 to 4096"),

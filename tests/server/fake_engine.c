@@ -609,6 +609,8 @@ static void remember_locked(fx_engine *e, const fx_request *req)
     }
     for (size_t i = 0; i < 8 && i < req->n_prompt; i++) to->prompt[i] = req->prompt[i];
     to->req.prompt = to->prompt;
+    to->thought = req->thought ? *req->thought : (fx_thought){0};
+    to->req.thought = NULL;
     to->req.sampling.ban_run = to->run;
     for (size_t i = 0; i < s->n_allow; i++) to->allow[i] = s->allow[i];
     for (size_t i = 0; i < req->n_stop_token; i++) to->stop_token[i] = req->stop_token[i];

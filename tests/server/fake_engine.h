@@ -58,7 +58,8 @@ typedef struct fake_seen {
     fx_bias bias[8];
     fx_id_run run[8];
     int32_t run_id[8][8];
-    int32_t prompt[8]; // its first ids
+    int32_t prompt[8];  // its first ids
+    fx_thought thought; // n_close 0: none; its lists and texts are the server's
     int32_t allow[8], stop_token[8];
     char stop[8][32];
     const char *stop_list[8];

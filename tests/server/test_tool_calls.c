@@ -173,6 +173,72 @@ FX_TEST(test_reasoning_may_be_opened_by_the_prompt)
            MESSAGE("\"b <think>\\n\"") ",\"refusal\":null,\"reasoning_content\":\"a\"}");
 }
 
+typedef struct thought_case {
+    const char *path, *members;
+    int max_tok; // -1: no budget
+    bool opened;
+} thought_case;
+
+#define HI     "\"messages\":[{\"role\":\"user\",\"content\":\"say a\"}]"
+#define OPEN   "\"messages\":[{\"role\":\"user\",\"content\":\"say a <think>\\n\"}]"
+#define CLAUDE "/v1/messages", "\"max_tokens\":9," HI
+#define BUDGET "\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":5}"
+
+static const thought_case thought_cases[] = {
+    {CHAT, HI, -1, false},
+    {CHAT, HI ",\"thinking_budget\":7", 7, false},
+    {CHAT, OPEN ",\"thinking_token_budget\":7", 7, true},
+    {CHAT, HI ",\"reasoning\":{\"max_tokens\":8}", 8, false},
+    {CHAT, HI ",\"reasoning_effort\":\"low\"", 1024, false},
+    {CHAT, HI ",\"reasoning_effort\":\"low\",\"thinking_budget\":3", 3, false},
+    {CHAT, HI ",\"reasoning_effort\":\"none\"", 0, false},
+    {CHAT, HI ",\"reasoning_effort\":\"high\"", -1, false},
+    {CHAT, OPEN ",\"separate_reasoning\":false,\"thinking_budget\":2", 2, true},
+    {CLAUDE "," BUDGET, 5, false},
+    {CLAUDE ",\"thinking\":{\"type\":\"disabled\"}", 0, false},
+    {"/v1/responses", "\"input\":\"say a\",\"reasoning\":{\"effort\":\"medium\",\"max_tokens\":6}",
+     6, false},
+    {"/v1/completions", "\"prompt\":\"say a\",\"thinking_budget\":7", -1, false},
+};
+
+// What the clients of each API call it. The closing mark is spelled in bytes, one token each.
+FX_TEST(test_a_budget_of_reasoning)
+{
+    for (size_t i = 0; i < sizeof thought_cases / sizeof thought_cases[0]; i++) {
+        const thought_case *c = &thought_cases[i];
+        char body[512];
+        snprintf(body, sizeof body, "{%s}", c->members);
+        fixture_expect_in(&f, c->path, body, 200, "a");
+        const fx_thought *t = &fake_engine_last(f.eng)->thought;
+        const int max_tok = t->n_close ? t->max_tok : -1;
+        if (max_tok != c->max_tok || t->opened != c->opened)
+            fail_msg("%s: %d", c->members, max_tok);
+        assert_true(max_tok < 0 || t->n_close == strlen("</think>"));
+    }
+    fixture_expect_in(&f, CHAT, "{" HI ",\"reasoning\":{\"max_tokens\":-1}}", 400,
+                      "\"param\":\"reasoning.max_tokens\"");
+    fixture_expect_in(&f, CHAT,
+                      "{" HI ",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":\"x\"}}", 400,
+                      "\"param\":\"thinking.budget_tokens\"");
+}
+
+// A template that reads the effort knows what to make of it.
+FX_TEST(test_an_effort_that_the_template_reads_is_no_budget)
+{
+    fixture g = {.eng = fake_engine_new()};
+    fx_error err;
+    const fxi_server_options opt = {.model_id = "m"};
+    fake_engine_template(g.eng, "{{ reasoning_effort }} <think></think>");
+    assert_int_equal(open_and_serve(g.eng, &opt, &g.srv, &err), FX_OK);
+    g.port = fxi_server_port(g.srv);
+    fixture_expect_in(&g, CHAT, "{" HI ",\"reasoning_effort\":\"low\"}", 200, "a");
+    assert_int_equal(fake_engine_last(g.eng)->thought.n_close, 0);
+    fixture_expect_in(&g, CHAT, "{" HI ",\"reasoning_effort\":\"none\"}", 200, "a");
+    assert_int_equal(fake_engine_last(g.eng)->thought.max_tok, 0);
+    assert_true(fake_engine_last(g.eng)->thought.n_close > 0);
+    fixture_close(&g);
+}
+
 FX_TEST(test_choices_are_taken_apart_each)
 {
     expect(SAY("<think> a </think>" CALL("{}")) "," TOOLS ",\"n\":2}",

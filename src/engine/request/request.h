@@ -41,6 +41,8 @@ typedef struct fxi_stops { // all zero: none; constant once made
     size_t n;
 } fxi_stops;
 
+// Advances *matched over bytes[0..n). True: the stop string ends in them.
+bool fxi_stop_match(const fxi_stop *s, uint32_t *matched, const char *bytes, size_t n);
 // text[n] are not empty, of less than 2 GiB each, and must outlive *out. False: no memory; free
 // *out in either case.
 bool fxi_stops_make(fxi_stops *out, const char *const *text, size_t n);
@@ -166,10 +168,12 @@ typedef struct fxi_wait {
 
 struct fxi_live_request {
     uint64_t id;
-    fx_request spec;    // as submitted, but for the prompt; it points to copies, freed with it
-    int32_t *end;       // [n_end] tokens that end an answer: no rule may choose them before min_tok
-    int n_end, n_eot;   // the first n_eot are the vocabulary's end-of-text tokens
-    fxi_stops stops;    // over spec.stop
+    fx_request spec;  // as submitted, but for the prompt; it points to copies, freed with it
+    int32_t *end;     // [n_end] tokens that end an answer: no rule may choose them before min_tok
+    int n_end, n_eot; // the first n_eot are the vocabulary's end-of-text tokens
+    fxi_stops stops;  // over spec.stop
+    fxi_stops thought_marks; // of spec.thought: open, close
+    const fxi_vocab *vocab;
     int max_tok;        // clamped to the context
     fxi_decoder begins; // decoder state where an answer begins; holds no bytes
     bool defers_output; // nothing is emitted before all sequences have ended: n_best, beams
@@ -262,6 +266,14 @@ bool fxi_request_is_done(const fxi_live_request *r); // all sequences are DONE
 bool fxi_request_is_decided(
     const fxi_live_request *r); // the end of one that is not DONE is decided
 
+// ---- thought.c ---------------------------------------------------------------------------------
+
+// Prepares spec.thought, if there is one. False: no memory.
+bool fxi_thought_make(fxi_live_request *r, const fxi_vocab *vocab);
+// The tokens that come next since its reasoning has used up its budget, up to max_tok; 0: it has
+// not, or does not reason.
+int fxi_thought_forced(const fxi_seq *s, int32_t *out, int max_tok);
+
 // ---- seq.c -------------------------------------------------------------------------------------
 
 bool fxi_seq_reserve(fxi_seq *s, int n_tok); // memory for n_tok tokens; false: none
@@ -283,8 +295,9 @@ fxi_sample_view fxi_seq_view(const fxi_seq *s);
 // What its grammar, if it has one, allows next, ends of the answer among them: allowed[n_vocab / 64
 // + 1]. False: as in fxi_seq_follow.
 bool fxi_seq_allowed(fxi_seq *s, uint64_t *allowed, const char **error);
-// The tokens that the grammar forces next, up to max_tok; 0: there is a choice, or the request's
-// other rules may forbid them. Failures show when it is followed.
+// The tokens that must come next, up to max_tok, as reasoning has used up its budget, or the grammar
+// has no other. 0: there is a choice, or the request's other rules may forbid what the grammar
+// forces. Failures show when it is followed.
 int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok);
 void fxi_seq_fail(fxi_seq *s, fx_status status, const char *error); // as fxi_request_fail
 bool fxi_seq_ended_well(const fxi_seq *s);

@@ -53,6 +53,12 @@ static bool match_bytes(const fxi_stop *s, uint32_t *matched, const char *bytes,
     return false;
 }
 
+bool fxi_stop_match(const fxi_stop *s, uint32_t *matched, const char *bytes, size_t n)
+{
+    size_t end;
+    return match_bytes(s, matched, bytes, n, &end);
+}
+
 // Searches the bytes of `clean` from offset `from`. Offset in `clean` of the first stop string, and
 // its index; SIZE_MAX if there is none.
 static size_t find_stop(fxi_text *t, size_t from, const fxi_stops *stops, size_t *which)
@@ -265,6 +271,8 @@ int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok)
 {
     size_t n = 0;
     const fx_request *spec = &s->request->spec;
+    const int n_close = fxi_thought_forced(s, out, max_tok);
+    if (n_close) return n_close;
     if (!may_force(spec) || fxi_gram_matcher_forced(spec->grammar->matcher, s->tok + spec->n_prompt,
                                                     (size_t)fxi_seq_n_generated(s), &s->place, out,
                                                     (size_t)max_tok, &n, NULL))

@@ -108,8 +108,14 @@ static bool submit_charged(fxi_job_part *part, const fxi_params *par, const fx_t
     const fxi_quota_result taken = fxi_charge_reserve(&job->charge, FXI_BYTES_QUEUE, part->n_bytes);
     if (!fxi_bytes_granted(err, taken)) return false;
     fx_request req = fxi_params_request(par, random_bits());
+    fx_thought thought = par->thought;
     fx_status st = FX_OK;
-    if (!fxi_tenant_domain(&domain, job->tenant, job->scope, par->cache_salt))
+    if (thought.n_close) {
+        req.thought = &thought;
+        if (!fxi_reasoning_is_open(job->eng, par->formats->reasoning, tok, &thought.opened))
+            st = fxi_fail(&e, FX_ENOMEM, "out of memory");
+    }
+    if (st == FX_OK && !fxi_tenant_domain(&domain, job->tenant, job->scope, par->cache_salt))
         st = fxi_fail(&e, FX_ENOMEM, "out of memory");
     req.tenant = domain.p;
     req.client = job->client;

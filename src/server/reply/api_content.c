@@ -28,21 +28,30 @@ bool fxi_content_init(fxi_reply *r, fxi_choice *c)
 }
 
 // A mark has fewer bytes than LAST_TOKENS tokens, white space after it included.
-bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok)
+bool fxi_reasoning_is_open(const fx_engine *eng, const fxi_reason_format *reasoning,
+                           const fx_tokens *tok, bool *is_open)
 {
     enum { LAST_TOKENS = 24 };
-    const fxi_output_spec spec = answer_spec(r);
+    const fxi_output_spec spec = {.reasoning = reasoning};
     const size_t n = tok->n < LAST_TOKENS ? tok->n : LAST_TOKENS;
-    fxi_choice *c = &r->choice[prompt * r->spec.n_per_prompt];
     char *text = NULL;
     size_t n_bytes = 0;
-    if (!spec.reasoning) return true;
-    if (fx_detokenize(r->eng, tok->id + tok->n - n, n, true, NULL, &text, &n_bytes, NULL) != FX_OK)
+    *is_open = false;
+    if (!reasoning) return true;
+    if (fx_detokenize(eng, tok->id + tok->n - n, n, true, NULL, &text, &n_bytes, NULL) != FX_OK)
         return false;
-    if (fxi_output_parser_opens_reasoning(&spec, text, n_bytes))
-        for (int k = 0; k < r->spec.n_per_prompt; k++)
-            fxi_output_parser_open_reasoning(c[k].answer);
+    *is_open = fxi_output_parser_opens_reasoning(&spec, text, n_bytes);
     free(text);
+    return true;
+}
+
+bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok)
+{
+    bool is_open;
+    fxi_choice *c = &r->choice[prompt * r->spec.n_per_prompt];
+    if (!fxi_reasoning_is_open(r->eng, r->spec.reasoning, tok, &is_open)) return false;
+    for (int k = 0; is_open && k < r->spec.n_per_prompt; k++)
+        fxi_output_parser_open_reasoning(c[k].answer);
     return true;
 }
 

@@ -234,6 +234,10 @@ bool fxi_prompt_probs_add(const fxi_reply *r, fxi_buf *list, int32_t token,
 // ---- api_content.c: false: out of memory ------------------------------------------------------
 
 bool fxi_content_init(fxi_reply *r, fxi_choice *c); // c->answer, if the reply wants one
+// Whether a prompt's last tokens open reasoning of this format; NULL: none does. False: out of
+// memory.
+bool fxi_reasoning_is_open(const fx_engine *eng, const fxi_reason_format *reasoning,
+                           const fx_tokens *tok, bool *is_open);
 // The prompt's last tokens: they may open the reasoning of its choices.
 bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok);
 // The text of an event, and its end if there is one, for choice k with an `answer`.

@@ -279,10 +279,47 @@ static bool charge_words(fxi_params *par, fxi_http_error *err)
     return fxi_charge_list(&(fxi_parse){.par = par, .err = err}, n_bytes);
 }
 
+// ---- a budget of reasoning ----------------------------------------------------------------------
+
+// Most tokens of reasoning; -1: as many as it takes. Of models whose template does not read an
+// effort, it is a number of tokens, in the steps that other servers take.
+static int64_t thinking_tokens(const fxi_params *par)
+{
+    static const struct {
+        const char *effort;
+        int n_tok;
+    } steps[] = {{"none", 0}, {"minimal", 256}, {"low", 1024}, {"medium", 8192}};
+    if (par->thinking_tok >= 0) return par->thinking_tok;
+    if (par->thinking < 0) return 0;
+    const bool counts = par->effort && !par->formats->template_reads_effort;
+    for (size_t i = 0; counts && i < sizeof steps / sizeof steps[0]; i++)
+        if (!strcmp(par->effort, steps[i].effort)) return steps[i].n_tok;
+    return -1;
+}
+
+// Formats that close reasoning in several ways are left alone: the engine looks for one.
+static bool make_thought(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
+{
+    fx_error e = {0};
+    const fxi_reason_format *r = par->formats ? par->formats->reasoning : NULL;
+    const int64_t n_tok =
+        r && fxi_api_is_chat(par->api) && !r->close[1] ? thinking_tokens(par) : -1;
+    if (n_tok < 0) return true;
+    if (fx_tokenize(eng, r->spelled_close, strlen(r->spelled_close),
+                    FX_TOKENIZE_CONTROL | FX_TOKENIZE_INNER, &par->close_tok, &e) != FX_OK)
+        return fxi_http_fail_fx(err, &e, par->input);
+    par->thought = (fx_thought){.open = r->channels ? r->spelled_open : r->open[0],
+                                .close = r->channels ? "<|end|>" : r->close[0],
+                                .max_tok = n_tok < INT32_MAX ? (int)n_tok : INT32_MAX,
+                                .close_tok = par->close_tok.id,
+                                .n_close = par->close_tok.n};
+    return true;
+}
+
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     const size_t n = fxi_json_array_size(par->bad_words);
-    if (!fxi_params_compile(par, eng, err)) return false;
+    if (!fxi_params_compile(par, eng, err) || !make_thought(par, eng, err)) return false;
     if (!n) return true;
     if (!charge_words(par, err)) return false;
     par->ban = calloc(2 * n, sizeof *par->ban);

@@ -22,6 +22,7 @@ static fxi_params default_params(fxi_api api, const fxi_limits *lim)
                       .n = 1,
                       .best_of = -1,
                       .n_logprob = -1,
+                      .thinking_tok = -1,
                       .n_prompt_logprob = -1,
                       .cache_prompt = true,
                       .speculate = true,
@@ -285,6 +286,7 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
 
 void fxi_params_free(fxi_params *par)
 {
+    fx_tokens_free(&par->close_tok);
     for (size_t i = 0; par->prompt && i < par->n_prompt; i++) free(par->prompt[i].ids.id);
     for (size_t i = 0; i < par->n_ban; i++) free((void *)par->ban[i].id);
     free(par->prompt);

@@ -24,6 +24,7 @@ typedef struct fxi_id_list {
 typedef struct fxi_formats {
     const fxi_call_format *calls;       // NULL: not known
     const fxi_reason_format *reasoning; // NULL: it writes none, or it stays in the text
+    bool template_reads_effort;         // so reasoning_effort is the template's matter
     int32_t mark[32];                   // [n_mark] their marks that are control tokens
     size_t n_mark;
 } fxi_formats;
@@ -74,7 +75,10 @@ typedef struct fxi_params {
     bool plain_calls;                          // the model's format cannot say the calls
     bool marked_calls_only;                    // as in fxi_limits
     const char *effort;                        // reasoning_effort; NULL: none
-    int thinking; // 0: nothing was said; 1: it should; -1: it should not
+    int thinking;         // 0: nothing was said; 1: it should; -1: it should not
+    int64_t thinking_tok; // most tokens of reasoning; -1: nothing was said
+    fx_thought thought;   // fxi_params_resolve; no close_tok: reasoning has no end of its own
+    fx_tokens close_tok;  // its close_tok
     bool parallel_calls, include_reasoning, separate_reasoning;
     const fxi_formats *formats; // as in fxi_limits, like
     const fxi_infill *infill;

@@ -135,7 +135,7 @@ void fxi_formats_choose(fxi_formats *f, const fx_engine *eng, const char *tool_p
     const char *mark[MAX_MARK];
     size_t n;
     const char *jinja = fx_chat_template(eng, true, &n);
-    *f = (fxi_formats){0};
+    *f = (fxi_formats){.template_reads_effort = memmem(jinja, n, "reasoning_effort", 16)};
     if (!tool_parser || !strcmp(tool_parser, "auto"))
         f->calls = fxi_call_format_of(jinja, n);
     else
