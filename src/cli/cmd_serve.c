@@ -181,6 +181,9 @@ static void say_address(const serve_run *r)
                     "%.100s can be reached from other machines, and keys and texts are sent as "
                     "plain text (--tls-cert)",
                     opt->host);
+    if (is_open && !opt->hosts.n)
+        say_text(r, "hosts      clients reach it by address or as localhost; other names need "
+                    "--allowed-host");
     if (fxi_name_list_has(&opt->cors, "*") && !n_key)
         say_warning(r, "any web page may use this server (--cors)");
     if (is_exposed)

@@ -59,9 +59,11 @@ class Start(cli.TestCase):
         keys = file_of("open-keys", "ann sk-1\n", 0o644)
         for options, text in (
                 (["--host", "0.0.0.0"], "0.0.0.0 can be reached from other machines, and no API key is needed (--api-key-file)"),
+                (["--host", "0.0.0.0"], "hosts      clients reach it by address or as localhost; other names need --allowed-host"),
                 (["--cors", "*"], "any web page may use this server (--cors)"),
                 (["--api-key-file", keys], f"{keys} can be read or changed by users other than its owner")):
-            self.assertIn(f"warning: {text}", self.serve(*options).lines)
+            line = text if text.startswith("hosts") else f"warning: {text}"
+            self.assertIn(line, self.serve(*options).lines)
 
     def test_what_cannot_be_served(self):
         keys = file_of("bad-keys", "ann sk-1\nann\n")

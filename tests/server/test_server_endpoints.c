@@ -380,6 +380,25 @@ FX_TEST(test_abort)
     assert_true(fake_engine_wait_idle(f.eng, 30));
 }
 
+// A prompt that is too long says by how much.
+FX_TEST(test_prompts_that_are_too_long)
+{
+    char body[10000];
+    snprintf(body, sizeof body, "{\"prompt\":\"%05000d\"}", 0);
+    fixture_expect_in(&f, "/v1/completions", body, 400,
+                      "This model's maximum context length is 4096 tokens. However, 'prompt' has "
+                      "5001, 905 too many.");
+    snprintf(body, sizeof body, "{\"prompt\":\"%09000d\"}", 0);
+    fixture_expect_in(&f, "/v1/completions", body, 400, "However, 'prompt' has more than 8192.");
+}
+
+FX_TEST(test_embeddings_name_the_option_that_makes_them)
+{
+    fake_engine_abilities(f.eng, true, false);
+    fixture_expect_in(&f, EMBED, "{\"input\":\"a\"}", 400, "--pooling mean");
+    fake_engine_abilities(f.eng, true, true);
+}
+
 // ---- what operators choose ----------------------------------------------------------------------
 
 FX_TEST(test_operators_choose)

@@ -1,4 +1,5 @@
 // test_server_life.c - before the model is loaded, while the server drains, and under TLS.
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 
 #include "base/net/http_client.h"
 #include "base/system/clock.h"
+#include "server/log/log.h"
 #include "server/waits.h"
 #include "unit/cmocka_all.h"
 
@@ -39,6 +41,31 @@ FX_TEST(test_while_the_model_loads_probes_say_so)
     expect_reply(http_read(kept), 200, "\"text\":\"a\"");
     close(kept);
     fixture_close(&f);
+}
+
+static void count_line(void *ud, const char *line)
+{
+    (void)line;
+    atomic_fetch_add((atomic_int *)ud, 1);
+}
+
+// Who polls until the model is there asks for no attention; who sends a request does.
+FX_TEST(test_probes_of_a_loading_server_are_no_errors)
+{
+    fixture f = {.eng = fake_engine_new()};
+    fx_error err;
+    atomic_int n_line = 0;
+    const fxi_server_options opt = {
+        .model_id = "m", .log = count_line, .log_ud = &n_line, .log_level = FXI_LEVEL_INFO};
+    assert_int_equal(fxi_server_open(&opt, &f.srv, &err), FX_OK);
+    f.port = fxi_server_port(f.srv);
+    expect_reply(http_call(f.port, "GET", "/health", NULL), 503, "loading");
+    expect_reply(http_call(f.port, "GET", "/ready", NULL), 503, "loading");
+    expect_reply(http_call(f.port, "GET", "/metrics", NULL), 503, "loading");
+    expect_reply(http_call(f.port, "POST", TEXT, SAY), 503, "loading");
+    fxi_server_serve(f.srv, f.eng);
+    fixture_close(&f); // all lines have been written
+    assert_int_equal(atomic_load(&n_line), 1);
 }
 
 FX_TEST(test_a_server_may_end_before_it_has_a_model)

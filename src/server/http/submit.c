@@ -75,7 +75,7 @@ static size_t encoding_bytes(const fx_engine *eng, const fxi_params *par, int i)
     const fxi_prompt *p = par->prompt ? &par->prompt[i] : NULL;
     if (p && !p->text) return p->ids.n * sizeof *p->ids.id;
     size_t n_bytes = p ? p->n_bytes + fxi_json_string(par->suffix).n : par->n_body_bytes;
-    size_t max_tok = fxi_params_max_prompt(par, eng) + 1;
+    size_t max_tok = 2 * fxi_params_max_prompt(par, eng) + 1; // a longer one is counted so far
     size_t n_tok = max_tok == 1 || n_bytes < max_tok ? n_bytes + 1 : max_tok;
     return FXI_TEXT_COPIES * n_bytes + 3 * n_tok * sizeof(int32_t);
 }

@@ -3,6 +3,7 @@
 // Some names and meanings differ: priorities run the other way round, the width of a beam search is
 // best_of, and a salt names the tenant, within which prefixes are shared.
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,10 +177,10 @@ static fx_status encode_around(const fxi_params *par, const fx_engine *eng, cons
     return fxi_fail(err, FX_ECONTEXT, "prompt and suffix have %zu tokens", out->n);
 }
 
-static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
-                              fx_error *err)
+// Prompt i as ids. Errors: FX_ECONTEXT, more than max_tok, 0: there is no limit.
+static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_t i, size_t max_tok,
+                              fx_tokens *out, fx_error *err)
 {
-    const size_t max_tok = fxi_params_max_prompt(par, eng);
     if (par->messages) {
         fx_chat_request q = fxi_params_chat(par);
         q.max_tok = max_tok;
@@ -210,16 +211,30 @@ static bool check_excess(const fxi_params *par, const fx_engine *eng, size_t n_t
                          ctx_tok, (unsigned long long)asked + n_tok, n_tok, (long long)asked);
 }
 
+// Clients know this by OpenAI's words. Up to twice the context it is counted by how much a prompt is
+// too long; beyond that, counting would be work for nothing.
+static bool fail_context(const fxi_params *par, const fx_engine *eng, size_t i, size_t max_tok,
+                         fxi_http_error *err)
+{
+    char how[64];
+    fx_tokens all = {0};
+    if (encode_input(par, eng, i, 2 * max_tok, &all, NULL) == FX_OK)
+        snprintf(how, sizeof how, "%zu, %zu too many", all.n, all.n - max_tok);
+    else
+        snprintf(how, sizeof how, "more than %zu", 2 * max_tok);
+    fx_tokens_free(&all);
+    return fxi_http_fail(err, 400, "context_length_exceeded", par->input,
+                         "This model's maximum context length is %zu tokens. However, '%s' has %s.",
+                         max_tok, par->input, how);
+}
+
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                        fxi_http_error *err)
 {
     fx_error e = {0};
-    const fx_status st = encode_input(par, eng, i, out, &e);
-    if (st == FX_ECONTEXT) // clients know this by OpenAI's words
-        return fxi_http_fail(err, 400, "context_length_exceeded", par->input,
-                             "This model's maximum context length is %zu tokens. However, '%s' has "
-                             "more.",
-                             fxi_params_max_prompt(par, eng), par->input);
+    const size_t max_tok = fxi_params_max_prompt(par, eng);
+    const fx_status st = encode_input(par, eng, i, max_tok, out, &e);
+    if (st == FX_ECONTEXT) return fail_context(par, eng, i, max_tok, err);
     if (st != FX_OK) return fxi_http_fail_fx(err, &e, par->input);
     const size_t room = (size_t)fx_engine_info(eng)->ctx_tok - 1; // one for the answer
     const size_t keep = par->truncate < 0 ? room : (size_t)par->truncate;
@@ -319,6 +334,10 @@ static bool make_thought(fxi_params *par, const fx_engine *eng, fxi_http_error *
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     const size_t n = fxi_json_array_size(par->bad_words);
+    if (par->api == FXI_API_EMBEDDINGS && !fx_engine_info(eng)->embeds)
+        return fxi_http_fail(err, 400, "invalid_value", "model",
+                             "this model is not made to embed texts: its file does not say how; "
+                             "the server's option --pooling mean, first or last does");
     if (!fxi_params_compile(par, eng, err) || !make_thought(par, eng, err)) return false;
     if (!n) return true;
     if (!charge_words(par, err)) return false;

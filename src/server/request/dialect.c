@@ -191,7 +191,7 @@ void fxi_chat_draft_free(fxi_chat_draft *d)
 // they do not know.
 
 // Where a budget stands within an object; absent is no budget.
-static bool set_budget(fxi_parse *p, const char *param, const fxi_json *v)
+static bool set_thinking_budget(fxi_parse *p, const char *param, const fxi_json *v)
 {
     if (!v || fxi_json_is_null(v)) return true;
     if (!fxi_json_is_int(v)) return fxi_bad_type(p, param, "an integer");
@@ -207,7 +207,8 @@ bool fxi_set_reasoning(fxi_parse *p, const fxi_field *f, const fxi_json *v)
     static const char param[] = "reasoning.effort";
     const fxi_json *effort = fxi_json_get(v, "effort");
     (void)f;
-    if (!set_budget(p, "reasoning.max_tokens", fxi_json_get(v, "max_tokens"))) return false;
+    if (!set_thinking_budget(p, "reasoning.max_tokens", fxi_json_get(v, "max_tokens")))
+        return false;
     if (!effort || fxi_json_is_null(effort)) return true;
     if (!fxi_json_is_string(effort)) return fxi_bad_type(p, param, "a string");
     p->par->effort = fxi_json_text(effort);
@@ -225,7 +226,7 @@ bool fxi_set_thinking(fxi_parse *p, const fxi_field *f, const fxi_json *v)
     if (!fxi_str_is_any(type, words, sizeof words / sizeof words[0]))
         return fxi_bad_value(p, f->name,
                              "the type of '%s' must be one of: enabled adaptive disabled", f->name);
-    return set_budget(p, "thinking.budget_tokens", fxi_json_get(v, "budget_tokens"));
+    return set_thinking_budget(p, "thinking.budget_tokens", fxi_json_get(v, "budget_tokens"));
 }
 
 bool fxi_variables_convert(fxi_parse *p)

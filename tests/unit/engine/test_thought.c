@@ -1,5 +1,5 @@
-// test_thought.c - reasoning that ends in time: the closing tokens come where the budget is used up,
-// the answer goes on as if they had been drawn, and nothing comes where the model closed it itself.
+// test_thought.c - reasoning that ends in time: the closing tokens come where the budget is used
+// up, the answer goes on as if they had been drawn, and nothing comes where the model closed it.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
