@@ -75,7 +75,7 @@ struct fxi_cli_options { // texts are NULL where they are not given
     // serve
     const char *log_format, *log_level;
     bool check_config;
-    const char *cors, *allowed_hosts, *isolate, *logprobs, *sampling_order;
+    const char *cors, *allowed_hosts, *isolate, *logprobs, *sampling_order, *socket_access;
     float drain_timeout_s, send_percent;
     // run
     const char *prompt; // NULL: chat

@@ -34,6 +34,9 @@ fxi_server_options fxi_cli_server_options(const fxi_cli_options *o)
 {
     fxi_server_options opt = o->server;
     opt.presets = &o->presets;
+    opt.socket_mode = !strcasecmp(o->socket_access, "all")     ? 0666
+                      : !strcasecmp(o->socket_access, "group") ? 0660
+                                                               : 0600;
     opt.cut_first = !strcasecmp(o->sampling_order, "cuts");
     opt.processed_logprobs = !strcasecmp(o->logprobs, "processed");
     opt.isolate = !strcasecmp(o->isolate, "connection") ? FXI_ISOLATE_CONNECTION
@@ -169,8 +172,9 @@ static void say_address(const serve_run *r)
     bool is_exposed;
     const int n_key = fxi_server_count_keys(r->srv, &is_exposed);
     const bool v6 = strchr(opt->host, ':');
+    const bool is_file = fxi_host_file(opt->host);
     const bool is_open = strncmp(opt->host, "127.", 4) != 0 && strcmp(opt->host, "::1") != 0 &&
-                         strcmp(opt->host, "localhost") != 0;
+                         strcmp(opt->host, "localhost") != 0 && !is_file;
     if (is_open && !n_key)
         say_warning(r,
                     "%.100s can be reached from other machines, and no API key is needed "
@@ -189,9 +193,12 @@ static void say_address(const serve_run *r)
     if (is_exposed)
         say_warning(r, "%.200s can be read or changed by users other than its owner",
                     opt->key_file);
-    say_event(r, FXI_LEVEL_INFO, "listening", "listening on %s://%s%.100s%s:%d",
-              opt->tls_cert ? "https" : "http", v6 ? "[" : "", opt->host, v6 ? "]" : "",
-              fxi_server_port(r->srv));
+    if (is_file)
+        say_event(r, FXI_LEVEL_INFO, "listening", "listening on %.120s", opt->host);
+    else
+        say_event(r, FXI_LEVEL_INFO, "listening", "listening on %s://%s%.100s%s:%d",
+                  opt->tls_cert ? "https" : "http", v6 ? "[" : "", opt->host, v6 ? "]" : "",
+                  fxi_server_port(r->srv));
 }
 
 // ---- --check-config ----------------------------------------------------------------------------

@@ -24,7 +24,8 @@ static const fxi_opt rows[] = {
 
     {"config", 0, "FILE", FXI_OPT_CONFIG, 0, 0, NULL, AT(config), ALL, "file of options: 'key = value' lines, [COMMAND] sections"},
 
-    {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(server.host), FXI_CMD_SERVE, "address to listen on"},
+    {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(server.host), FXI_CMD_SERVE, "address to listen on, or unix:PATH for the socket of a file"},
+    {"socket-access", 0, "owner|group|all", FXI_OPT_CHOICE, 0, 0, "owner", AT(socket_access), FXI_CMD_SERVE, "users of this machine that may connect to the socket of --host unix:PATH: the server's own, those of its group, or all"},
     {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(server.port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},
 
     {"alias", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(server.alias), FXI_CMD_SERVE, "more names under which clients can request the model, like gpt-4o,default"},

@@ -12,6 +12,8 @@
 #ifndef FXI_SERVER_H
 #define FXI_SERVER_H
 
+#include <sys/types.h>
+
 #include "flexinfer/flexinfer.h" // defines: fx_engine, fx_status, fx_error
 #include "server/guard/origin.h" // defines: fxi_name_list
 
@@ -27,7 +29,9 @@ typedef enum fxi_isolation {
 
 // Texts and lists must live until fxi_server_stop.
 typedef struct fxi_server_options {
-    const char *host;        // an IPv4 or IPv6 address, or "localhost"; NULL: "127.0.0.1"
+    const char *host; // an IPv4 or IPv6 address, "localhost", or "unix:" and the path of a socket,
+                      // which is removed at the end; NULL: "127.0.0.1"
+    mode_t socket_mode;      // permissions of that socket; 0: 0600
     int port;                // 0: any free one, see fxi_server_port
     const char *model_id;    // the name that clients use; NULL or "": fx_model_info.name. What its
                              // makers call it, fx_model_info.title, is one of its names, too
@@ -97,7 +101,7 @@ fx_status fxi_server_reload_keys(fxi_server *srv, fx_error *err);
 // key file.
 int fxi_server_count_keys(fxi_server *srv, bool *is_exposed);
 
-// The port that the server listens on.
+// The port that the server listens on; 0: a socket of a file.
 int fxi_server_port(const fxi_server *srv);
 
 // Refuses new work with 503 from now on and waits for the answers that run, at most timeout_s.

@@ -296,8 +296,8 @@ fxi_sample_view fxi_seq_view(const fxi_seq *s);
 // + 1]. False: as in fxi_seq_follow.
 bool fxi_seq_allowed(fxi_seq *s, uint64_t *allowed, const char **error);
 // The tokens that must come next, up to max_tok, as reasoning has used up its budget, or the
-// grammar has no other. 0: there is a choice, or the request's other rules may forbid what the grammar
-// forces. Failures show when it is followed.
+// grammar has no other. 0: there is a choice, or the request's other rules may forbid what the
+// grammar forces. Failures show when it is followed.
 int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok);
 void fxi_seq_fail(fxi_seq *s, fx_status status, const char *error); // as fxi_request_fail
 bool fxi_seq_ended_well(const fxi_seq *s);

@@ -211,8 +211,8 @@ static bool check_excess(const fxi_params *par, const fx_engine *eng, size_t n_t
                          ctx_tok, (unsigned long long)asked + n_tok, n_tok, (long long)asked);
 }
 
-// Clients know this by OpenAI's words. Up to twice the context it is counted by how much a prompt is
-// too long; beyond that, counting would be work for nothing.
+// Clients know this by OpenAI's words. Up to twice the context it is counted by how much a prompt
+// is too long; beyond that, counting would be work for nothing.
 static bool fail_context(const fxi_params *par, const fx_engine *eng, size_t i, size_t max_tok,
                          fxi_http_error *err)
 {
