@@ -237,6 +237,8 @@ static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
     size_t cap = 0, n = 0;
     fx_error err;
     setvbuf(stdin, NULL, _IONBF, 0); // poll must see what has not been read yet
+    if (fxi_cli_lacks_template(o, fx_engine_info(eng)))
+        fprintf(stderr, "warning: %s\n", fxi_cli_no_template);
     if (c.terminal) fprintf(stderr, "%s: /help lists the commands\n", fx_engine_info(eng)->name);
     while (!c.over && read_line(&c, &line, &cap, &n)) {
         if (n == 0) continue;

@@ -161,6 +161,7 @@ static void say_start(const serve_run *r, const fx_engine *eng)
                     "more than the %llu mappings of memory that vm.max_map_count leaves",
                     m->max_seq, m->mapped_seq, (unsigned long long)st.kv_max_mappings);
     if (r->o->send_percent > 0) say_warning(r, "--send-percent is ignored, and will be removed");
+    if (fxi_cli_lacks_template(r->o, m)) say_warning(r, "%s", fxi_cli_no_template);
     if (m->chat_template_error)
         say_warning(r, "chats will fail: %s (--chat-template takes another)",
                     m->chat_template_error);
