@@ -266,14 +266,6 @@ bool fxi_request_is_done(const fxi_live_request *r); // all sequences are DONE
 bool fxi_request_is_decided(
     const fxi_live_request *r); // the end of one that is not DONE is decided
 
-// ---- thought.c ---------------------------------------------------------------------------------
-
-// Prepares spec.thought, if there is one. False: no memory.
-bool fxi_thought_make(fxi_live_request *r, const fxi_vocab *vocab);
-// The tokens that come next since its reasoning has used up its budget, up to max_tok; 0: it has
-// not, or does not reason.
-int fxi_thought_forced(const fxi_seq *s, int32_t *out, int max_tok);
-
 // ---- seq.c -------------------------------------------------------------------------------------
 
 bool fxi_seq_reserve(fxi_seq *s, int n_tok); // memory for n_tok tokens; false: none
@@ -287,20 +279,27 @@ int fxi_seq_n_generated(const fxi_seq *s);
 // next, see fxi_gram_matcher_mask. False: it cannot be followed any further, *error says why, a
 // static line.
 bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error);
-// Whether what comes next in the grammar is known, or was found out at the expense of *left
-// (fxi_gram_matcher_prepare). If not, the grammar's worker finds it out.
-bool fxi_seq_is_ready(fxi_seq *s, size_t *left);
 // What the rules see of it, except for what its grammar allows.
 fxi_sample_view fxi_seq_view(const fxi_seq *s);
 // What its grammar, if it has one, allows next, ends of the answer among them: allowed[n_vocab / 64
 // + 1]. False: as in fxi_seq_follow.
 bool fxi_seq_allowed(fxi_seq *s, uint64_t *allowed, const char **error);
+void fxi_seq_fail(fxi_seq *s, fx_status status, const char *error); // as fxi_request_fail
+bool fxi_seq_ended_well(const fxi_seq *s);
+
+// ---- forced.c ----------------------------------------------------------------------------------
+
+// Prepares spec.thought, if there is one. False: no memory.
+bool fxi_thought_make(fxi_live_request *r, const fxi_vocab *vocab);
 // The tokens that must come next, up to max_tok, as reasoning has used up its budget, or the
 // grammar has no other. 0: there is a choice, or the request's other rules may forbid what the
 // grammar forces. Failures show when it is followed.
 int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok);
-void fxi_seq_fail(fxi_seq *s, fx_status status, const char *error); // as fxi_request_fail
-bool fxi_seq_ended_well(const fxi_seq *s);
+// Whether what comes next in the grammar is known, or was found out at the expense of *left
+// (fxi_gram_matcher_prepare). If not, the grammar's worker finds it out.
+bool fxi_seq_is_ready(fxi_seq *s, size_t *left);
+
+// ---- seq.c, inline -----------------------------------------------------------------------------
 
 // Its request runs, it is LIVE and has a cache, and its end is not decided.
 static inline bool fxi_seq_may_compute(const fxi_seq *s)

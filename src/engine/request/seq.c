@@ -259,42 +259,6 @@ bool fxi_seq_allowed(fxi_seq *s, uint64_t *allowed, const char **error)
     return true;
 }
 
-// Nothing may revive a banned token, and beams are ranked by their probabilities.
-static bool may_force(const fx_request *spec)
-{
-    const fx_sampling *rules = &spec->sampling;
-    return spec->grammar && !spec->beam_width && !rules->n_allow && !rules->n_ban &&
-           !rules->n_ban_run;
-}
-
-int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok)
-{
-    size_t n = 0;
-    const fx_request *spec = &s->request->spec;
-    const int n_close = fxi_thought_forced(s, out, max_tok);
-    if (n_close) return n_close;
-    if (!may_force(spec) || fxi_gram_matcher_forced(spec->grammar->matcher, s->tok + spec->n_prompt,
-                                                    (size_t)fxi_seq_n_generated(s), &s->place, out,
-                                                    (size_t)max_tok, &n, NULL))
-        return 0;
-    return (int)n;
-}
-
-// A failure shows when the grammar is followed.
-bool fxi_seq_is_ready(fxi_seq *s, size_t *left)
-{
-    bool is_ready;
-    const fx_request *spec = &s->request->spec;
-    fx_grammar *g = spec->grammar;
-    if (!g->home->worker.has_thread) return true;
-    if (fxi_gram_matcher_prepare(g->matcher, s->tok + spec->n_prompt,
-                                 (size_t)fxi_seq_n_generated(s), &s->place, may_force(spec), left,
-                                 &is_ready, NULL))
-        return true;
-    if (!is_ready) fxi_grammar_worker_add(&g->home->worker, g, true);
-    return is_ready;
-}
-
 // ---- beam search --------------------------------------------------------------------------------
 
 bool fxi_beam_make(fxi_live_request *r)
