@@ -165,4 +165,5 @@ STATIC_TERMS = {"main", "lowercase", "rope", "swiglu", "softmax", "rmsnorm", "mu
 
 # Names in documents and comments that are not ours: functions, files and options of other projects, and placeholders.
 FOREIGN_NAMES = {"malloc_trim", "cuda.h", "nccl.h", "variant", "prefix_noun_verb", "rm", "keys.txt", "proxy_buffering",
-                 "proxy_read_timeout", "chat_completions"}
+                 "proxy_read_timeout", "chat_completions",
+                 "unix-socket"}

@@ -128,8 +128,19 @@ void fx_engine_close(fx_engine *eng);
 
 // ---- the opened model --------------------------------------------------------------------------
 
+// How a token is chosen where a request does not say: members of fx_sampling. Negative: not given.
+typedef struct fx_presets {
+    float temperature, top_p, min_p, repetition_penalty;
+    int top_k;
+} fx_presets;
+
+// Nothing is given.
+fx_presets fx_presets_none(void);
+
 typedef struct fx_model_info {
-    char name[128];       // general.name, or the name of the file without its extension
+    char name[128];       // the file's name without .gguf and the number of its part, the folder's
+                          // name; of a snapshot in the hub's cache, OWNER/NAME
+    char title[128];      // general.name: what its makers call it; "": they do not
     char arch[32];        // general.architecture
     char type[16];        // type that most weights are stored in, e.g. "Q8_0"
     char file_type[16];   // what the file calls its mixture of types, e.g. "Q4_K_M"; else type
@@ -157,6 +168,8 @@ typedef struct fx_model_info {
     int embd_tok;           // longest text that it embeds, in tokens; 0: it does not embed
     char pooling[8];        // "mean", "first", "last"; "" where it does not embed
     bool has_chat_template; // false: messages are rendered in a plain form
+    fx_presets presets; // what its makers recommend: generation_config.json of a folder, the keys
+                        // general.sampling.* of a GGUF file; values out of bounds are not given
     const char *chat_template_error; // one line: why every chat call fails; NULL: none does
     const char *warning; // one line about the files that their user should see; NULL: none
 } fx_model_info;
@@ -387,6 +400,10 @@ typedef struct fx_sampling {
                  // tokens are not drawn, stop strings are ignored
 } fx_sampling;
 
+// Sets temperature, top_p, min_p, repetition_penalty and top_k: as *own gives them (NULL: nothing),
+// else as the model's makers do, else temperature 0.8, top_p 0.95 and the others off.
+void fx_sampling_preset(const fx_model_info *m, const fx_presets *own, fx_sampling *s);
+
 typedef struct fx_logprob {
     int32_t token;
     float logprob;
@@ -470,6 +487,18 @@ typedef enum fx_embd_norm {
     FX_NORM_NONE,      // it is not
 } fx_embd_norm;
 
+// Reasoning that ends in time. It begins with the answer, or after the text `open` among its first
+// tokens. Once it has max_tok tokens without the text `close`, the tokens close_tok come next,
+// whatever else might be drawn, and the answer goes on after them; they count as its tokens. A
+// grammar must allow them there. Beam searches ignore it.
+typedef struct fx_thought {
+    const char *open, *close; // NUL-terminated, not empty
+    bool opened;              // the prompt ends with `open`: reasoning begins with the answer
+    int max_tok;              // 0: it is closed as soon as it has begun
+    const int32_t *close_tok; // [n_close] at least one
+    size_t n_close;
+} fx_thought;
+
 typedef struct fx_request {
     fx_task task;
     int n_dim; // of an embedding: its first so many numbers (for models trained so, "Matryoshka",
@@ -497,7 +526,8 @@ typedef struct fx_request {
     // whatever min_tok and ignore_eos say. NULL: any text. Of this engine; fx_submit takes a
     // reference.
     fx_grammar *grammar;
-    const char *const *stop; // [n_stop] NUL-terminated strings, each not empty
+    const fx_thought *thought; // NULL: reasoning takes as long as it takes
+    const char *const *stop;   // [n_stop] NUL-terminated strings, each not empty
     size_t n_stop;
     const int32_t *stop_token; // [n_stop_token]
     size_t n_stop_token;

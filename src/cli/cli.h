@@ -78,13 +78,14 @@ struct fxi_cli_options { // texts are NULL where they are not given
     // serve
     const char *log_format, *log_level;
     bool check_config;
-    const char *cors, *allowed_hosts, *isolate, *logprobs, *sampling_order;
+    const char *cors, *allowed_hosts, *isolate, *logprobs, *sampling_order, *socket_access;
     float drain_timeout_s, send_percent;
     // run
     const char *prompt, *prompt_file; // neither: chat
     int max_tok;
-    fx_sampling sampling;
+    uint64_t seed;
     bool ignore_eos;
+    fx_presets presets; // serve, too
     // tokenize
     bool no_bos, decode;
     // convert, quantize
@@ -138,6 +139,9 @@ fx_options fxi_cli_engine_options(const fxi_cli_options *o);
 fx_status fxi_cli_open_engine(fx_options opt, fx_engine **out, fx_error *err);
 // The same for a model that generates texts. FX_EINVAL: it does not.
 fx_status fxi_cli_open_generator(const fxi_cli_options *o, fx_engine **out, fx_error *err);
+// Whether the model chats in lines, since neither its file nor an option has a template.
+bool fxi_cli_lacks_template(const fxi_cli_options *o, const fx_model_info *m);
+extern const char fxi_cli_no_template[]; // what to say then
 // Where that engine keeps its swap file.
 const char *fxi_cli_swap_dir(const fxi_cli_options *o);
 

@@ -90,7 +90,8 @@ static fx_status run_completion(fx_engine *eng, const fxi_cli_options *o, const 
     req.prompt = prompt->id;
     req.n_prompt = prompt->n;
     req.max_tok = o->max_tok;
-    req.sampling = o->sampling;
+    fx_sampling_preset(fx_engine_info(eng), &o->presets, &req.sampling);
+    req.sampling.seed = o->seed;
     req.ignore_eos = o->ignore_eos;
     req.stop = &stop;
     req.n_stop = stop != NULL;
@@ -299,6 +300,8 @@ static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
     fx_error err;
     warn_of_base_model(eng, o);
     setvbuf(stdin, NULL, _IONBF, 0); // poll must see what has not been read yet
+    if (fxi_cli_lacks_template(o, fx_engine_info(eng)))
+        fprintf(stderr, "warning: %s\n", fxi_cli_no_template);
     if (c.terminal) fprintf(stderr, "%s: /help lists the commands\n", fx_engine_info(eng)->name);
     while (!c.over && read_line(&c, &line, &cap, &n)) {
         if (n == 0) continue;

@@ -33,6 +33,10 @@ static const char *otlp_variable(const char *of_traces, const char *of_all)
 fxi_server_options fxi_cli_server_options(const fxi_cli_options *o)
 {
     fxi_server_options opt = o->server;
+    opt.presets = &o->presets;
+    opt.socket_mode = !strcasecmp(o->socket_access, "all")     ? 0666
+                      : !strcasecmp(o->socket_access, "group") ? 0660
+                                                               : 0600;
     opt.cut_first = !strcasecmp(o->sampling_order, "cuts");
     opt.processed_logprobs = !strcasecmp(o->logprobs, "processed");
     opt.isolate = !strcasecmp(o->isolate, "connection") ? FXI_ISOLATE_CONNECTION
@@ -110,10 +114,13 @@ static void say_model(const serve_run *r, const fx_model_info *m, const fx_stats
 {
     const fxi_cli_options *o = r->o;
     const size_t tok_bytes = m->kv_bytes_per_tok;
+    const char *name = r->opt.model_id ? r->opt.model_id : m->name;
     char size[FXI_SIZE_TEXT_BYTES], n[FXI_SIZE_TEXT_BYTES];
     if (!r->opt.log_json) {
-        say_text(r, "model      %s (%s, %s, %s parameters, %s)", m->name, m->arch, m->file_type,
-                 fxi_cli_count(m->n_param, n), fxi_cli_size(m->file_bytes, size));
+        const char *title = strcmp(m->title, name) ? m->title : "";
+        say_text(r, "model      %s (%s%s%s, %s, %s parameters, %s)", name, title,
+                 *title ? ", " : "", m->arch, m->file_type, fxi_cli_count(m->n_param, n),
+                 fxi_cli_size(m->file_bytes, size));
         say_text(r, "kernels    %s, %d threads", m->kernel_path, m->n_thread);
         say_text(r, "context    %d tokens", m->ctx_tok);
         say_text(r, "KV cache   %zu bytes per token, budget %s (%s): %s tokens", tok_bytes,
@@ -127,7 +134,8 @@ static void say_model(const serve_run *r, const fx_model_info *m, const fx_stats
     }
     fxi_line l = fxi_line_begin(true, FXI_LEVEL_INFO, "start");
     fxi_line_str(&l, "version", fx_version());
-    fxi_line_str(&l, "model", m->name);
+    fxi_line_str(&l, "model", name);
+    fxi_line_str(&l, "title", m->title);
     fxi_line_str(&l, "arch", m->arch);
     fxi_line_str(&l, "type", m->file_type);
     fxi_line_int(&l, "parameters", (long long)m->n_param);
@@ -153,6 +161,7 @@ static void say_start(const serve_run *r, const fx_engine *eng)
                     "more than the %llu mappings of memory that vm.max_map_count leaves",
                     m->max_seq, m->mapped_seq, (unsigned long long)st.kv_max_mappings);
     if (r->o->send_percent > 0) say_warning(r, "--send-percent is ignored, and will be removed");
+    if (fxi_cli_lacks_template(r->o, m)) say_warning(r, "%s", fxi_cli_no_template);
     if (m->chat_template_error)
         say_warning(r, "chats will fail: %s (--chat-template takes another)",
                     m->chat_template_error);
@@ -164,8 +173,9 @@ static void say_address(const serve_run *r)
     bool is_exposed;
     const int n_key = fxi_server_count_keys(r->srv, &is_exposed);
     const bool v6 = strchr(opt->host, ':');
+    const bool is_file = fxi_host_file(opt->host);
     const bool is_open = strncmp(opt->host, "127.", 4) != 0 && strcmp(opt->host, "::1") != 0 &&
-                         strcmp(opt->host, "localhost") != 0;
+                         strcmp(opt->host, "localhost") != 0 && !is_file;
     if (is_open && !n_key)
         say_warning(r,
                     "%.100s can be reached from other machines, and no API key is needed "
@@ -176,14 +186,20 @@ static void say_address(const serve_run *r)
                     "%.100s can be reached from other machines, and keys and texts are sent as "
                     "plain text (--tls-cert)",
                     opt->host);
+    if (is_open && !opt->hosts.n)
+        say_text(r, "hosts      clients reach it by address or as localhost; other names need "
+                    "--allowed-host");
     if (fxi_name_list_has(&opt->cors, "*") && !n_key)
         say_warning(r, "any web page may use this server (--cors)");
     if (is_exposed)
         say_warning(r, "%.200s can be read or changed by users other than its owner",
                     opt->key_file);
-    say_event(r, FXI_LEVEL_INFO, "listening", "listening on %s://%s%.100s%s:%d",
-              opt->tls_cert ? "https" : "http", v6 ? "[" : "", opt->host, v6 ? "]" : "",
-              fxi_server_port(r->srv));
+    if (is_file)
+        say_event(r, FXI_LEVEL_INFO, "listening", "listening on %.120s", opt->host);
+    else
+        say_event(r, FXI_LEVEL_INFO, "listening", "listening on %s://%s%.100s%s:%d",
+                  opt->tls_cert ? "https" : "http", v6 ? "[" : "", opt->host, v6 ? "]" : "",
+                  fxi_server_port(r->srv));
 }
 
 // ---- --check-config ----------------------------------------------------------------------------

@@ -17,6 +17,15 @@ static void draw_load(void *ud, uint64_t done, uint64_t total)
 }
 
 // The engine has the same default; choosing here lets commands show the folder.
+const char fxi_cli_no_template[] =
+    "the model has no chat template, as one that was not trained to chat: messages are sent to it "
+    "as lines 'User: ..' and 'Assistant: ..' (--chat-template takes another form)";
+
+bool fxi_cli_lacks_template(const fxi_cli_options *o, const fx_model_info *m)
+{
+    return m->generates && !m->has_chat_template && !o->engine.chat_template;
+}
+
 const char *fxi_cli_swap_dir(const fxi_cli_options *o)
 {
     if (o->engine.swap_dir && o->engine.swap_dir[0]) return o->engine.swap_dir;

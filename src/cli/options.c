@@ -24,7 +24,8 @@ static const fxi_opt rows[] = {
 
     {"config", 0, "FILE", FXI_OPT_CONFIG, 0, 0, NULL, AT(config), ALL, "file of options: 'key = value' lines, [COMMAND] sections"},
 
-    {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(server.host), FXI_CMD_SERVE, "address to listen on"},
+    {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(server.host), FXI_CMD_SERVE, "address to listen on, or unix:PATH for the socket of a file"},
+    {"socket-access", 0, "owner|group|all", FXI_OPT_CHOICE, 0, 0, "owner", AT(socket_access), FXI_CMD_SERVE, "users of this machine that may connect to the socket of --host unix:PATH: the server's own, those of its group, or all"},
     {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(server.port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},
 
     {"alias", 'a', "LIST", FXI_OPT_STR, 0, 0, NULL, AT(server.alias), FXI_CMD_SERVE, "more names under which clients can request the model, like gpt-4o,default"},
@@ -32,6 +33,7 @@ static const fxi_opt rows[] = {
     {"logprobs", 0, "raw|processed", FXI_OPT_CHOICE, 0, 0, "raw", AT(logprobs), FXI_CMD_SERVE, "logprobs of answers: the model's own, or after biases, penalties and temperature"},
     {"sampling-order", 0, "temperature|cuts", FXI_OPT_CHOICE, 0, 0, "temperature", AT(sampling_order), FXI_CMD_SERVE, "whether the temperature applies first, as in vLLM, or after top_k, top_p, min_p and typical_p, as in llama.cpp"},
     {"tool-parser", 0, "NAME", FXI_OPT_STR, 0, 0, "auto", AT(server.tool_parser), FXI_CMD_SERVE, "format of the model's tool calls, like hermes or mistral (docs/user/tools.md); auto: found in the chat template; none: calls stay text"},
+    {"marked-calls-only", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(server.marked_calls_only), FXI_CMD_SERVE, "only calls in the format of --tool-parser count; by default a JSON object, bare or in a fence, that names a tool of the request and fits its schema is a call, too"},
     {"reasoning-parser", 0, "NAME", FXI_OPT_STR, 0, 0, "auto", AT(server.reasoning_parser), FXI_CMD_SERVE, "format of the model's reasoning, like think or granite (docs/user/tools.md); auto: found in the chat template; none: reasoning stays text"},
     {"refuse-excess", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(server.refuse_excess), FXI_CMD_SERVE, "refuse a max_tokens that exceeds the context instead of clamping it"},
     {"api-key-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(server.key_file), FXI_CMD_SERVE, "file of API keys, one per line: NAME KEY [admin] [priority=N]; read again on SIGHUP (default: no key is needed)"},
@@ -60,11 +62,12 @@ static const fxi_opt rows[] = {
     {"prompt", 'p', "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(prompt), FXI_CMD_RUN, "text to complete; without it, chat"},
     {"file", 'f', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(prompt_file), FXI_CMD_RUN, "file of the text to complete; -: standard input"},
     {"max-tokens", 'n', "N", FXI_OPT_INT, -1, INT_MAX, "-1", AT(max_tok), FXI_CMD_RUN, "most tokens to generate (default: until the text or the context ends)"},
-    {"temperature", 0, "T", FXI_OPT_FLOAT, 0, 100, "0.8", AT(sampling.temperature), FXI_CMD_RUN, "0: greedy; higher is more random"},
-    {"top-k", 0, "K", FXI_OPT_INT, 0, INT_MAX, "0", AT(sampling.top_k), FXI_CMD_RUN, "sample from the K likeliest tokens; 0: all"},
-    {"top-p", 0, "P", FXI_OPT_FLOAT, 1e-6, 1, "0.95", AT(sampling.top_p), FXI_CMD_RUN, "sample from the likeliest tokens that make up probability P; 1: all"},
-    {"min-p", 0, "P", FXI_OPT_FLOAT, 0, 1, "0", AT(sampling.min_p), FXI_CMD_RUN, "drop tokens less likely than P times the likeliest"},
-    {"seed", 's', "S", FXI_OPT_U64, 0, 0x1p64, NULL, AT(sampling.seed), FXI_CMD_RUN, "the same seed gives the same text (default: a random one)"},
+    {"temperature", 0, "T", FXI_OPT_FLOAT, -1, 100, "-1", AT(presets.temperature), FXI_CMD_RUN | FXI_CMD_SERVE, "of requests that do not say; 0: greedy, higher is more random (default: as the model's file says, else 0.8)"},
+    {"top-k", 0, "K", FXI_OPT_INT, -1, INT_MAX, "-1", AT(presets.top_k), FXI_CMD_RUN | FXI_CMD_SERVE, "sample from the K likeliest tokens; 0: all (default: as the model's file says, else all)"},
+    {"top-p", 0, "P", FXI_OPT_FLOAT, 0, 1, "0", AT(presets.top_p), FXI_CMD_RUN | FXI_CMD_SERVE, "sample from the likeliest tokens that make up probability P; 1: all (default: as the model's file says, else 0.95)"},
+    {"min-p", 0, "P", FXI_OPT_FLOAT, -1, 1, "-1", AT(presets.min_p), FXI_CMD_RUN | FXI_CMD_SERVE, "drop tokens less likely than P times the likeliest (default: as the model's file says, else 0)"},
+    {"repetition-penalty", 0, "R", FXI_OPT_FLOAT, 0, 1000, "0", AT(presets.repetition_penalty), FXI_CMD_RUN | FXI_CMD_SERVE, "above 1, tokens of prompt and answer become less likely; 1: off (default: as the model's file says, else 1)"},
+    {"seed", 's', "S", FXI_OPT_U64, 0, 0x1p64, NULL, AT(seed), FXI_CMD_RUN, "the same seed gives the same text (default: a random one)"},
     {"ignore-eos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(ignore_eos), FXI_CMD_RUN, "continue after the end-of-text token"},
 
     {"no-bos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_bos), FXI_CMD_TOKENIZE, "leave out the beginning-of-text token"},
@@ -194,6 +197,6 @@ fxi_cli_options fxi_cli_options_start(void)
     fxi_cli_options o = {.engine = fx_options_default()};
     uint32_t seed = 0; // short enough to be typed again
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
-    o.sampling.seed = seed;
+    o.seed = seed;
     return o;
 }

@@ -8,6 +8,7 @@
 #include "kernels/probe.h"
 #include "model/pooling.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -319,26 +320,44 @@ const char *fx_kv_manager_name(int i)
 
 // ---- what the model is --------------------------------------------------------------------------
 
+// A number between lo and hi; -1: there is none.
+static double preset_at(const fxi_gguf *g, const char *key, double lo, double hi)
+{
+    const fxi_gguf_kv *kv = fxi_gguf_find(g, key);
+    if (!kv || kv->type == FXI_GGUF_STR || kv->type == FXI_GGUF_ARRAY || kv->type == FXI_GGUF_BOOL)
+        return -1;
+    const bool is_float = kv->type == FXI_GGUF_F32 || kv->type == FXI_GGUF_F64;
+    const double v = is_float ? fxi_gguf_float_at(kv, 0) : (double)fxi_gguf_int_at(kv, 0);
+    return v >= lo && v <= hi ? v : -1;
+}
+
+static fx_presets presets_of(const fxi_gguf *g)
+{
+#define KEY(name) "general.sampling." name
+    return (fx_presets){.temperature = (float)preset_at(g, KEY("temp"), 0, 100),
+                        .top_p = (float)preset_at(g, KEY("top_p"), 1e-6, 1),
+                        .min_p = (float)preset_at(g, KEY("min_p"), 0, 1),
+                        .repetition_penalty = (float)preset_at(g, KEY("penalty_repeat"), 1e-3, 1e3),
+                        .top_k = (int)preset_at(g, KEY("top_k"), 0, INT_MAX)};
+#undef KEY
+}
+
 void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, const char *path)
 {
     const fxi_model_shape *s = &m->shape;
     fxi_str arch = {"", 0};
     (void)fxi_gguf_str(g, "general.architecture", false, &arch, NULL);
-    // general.name, or the file's name without its extension.
-    fxi_str name = {NULL, 0};
-    if (fxi_gguf_str(g, "general.name", false, &name, NULL) != FX_OK || !name.n) {
-        const char *slash = strrchr(path, '/');
-        name.p = slash ? slash + 1 : path;
-        const char *dot = strrchr(name.p, '.');
-        name.n = dot && dot != name.p ? (size_t)(dot - name.p) : strlen(name.p);
-    }
-    snprintf(info->name, sizeof info->name, "%.*s", name.n < 127 ? (int)name.n : 127, name.p);
+    fxi_str title = {"", 0};
+    (void)fxi_gguf_str(g, "general.name", false, &title, NULL);
+    fxi_model_name(path, info->name, sizeof info->name);
+    snprintf(info->title, sizeof info->title, "%.*s", title.n < 127 ? (int)title.n : 127, title.p);
     snprintf(info->arch, sizeof info->arch, "%.*s", arch.n < 31 ? (int)arch.n : 31, arch.p);
     snprintf(info->type, sizeof info->type, "%s", s->type->name);
     const char *file_type = fxi_file_type_name(g);
     snprintf(info->file_type, sizeof info->file_type, "%s", file_type ? file_type : info->type);
     snprintf(info->kernel_path, sizeof info->kernel_path, "%s", m->path);
     snprintf(info->kv_type, sizeof info->kv_type, "%s", fxi_dtype_find(m->kv_type)->name);
+    info->presets = presets_of(g);
     info->file_bytes = fxi_gguf_size(g);
     info->n_param = s->n_param;
     info->mul_per_prompt_tok = s->layer_mul;

@@ -129,4 +129,9 @@ fx_status fxi_info_check_vocab(const fx_model_info *info, const fxi_vocab *v, co
                                fx_error *err);
 void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, const char *path);
 
+// ---- model_name.c -----------------------------------------------------------------------
+
+// The name of a model's file or folder, cut to n_out bytes with its NUL.
+void fxi_model_name(const char *path, char *out, size_t n_out);
+
 #endif

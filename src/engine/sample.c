@@ -37,8 +37,9 @@ bool fxi_sample_takes_best(const fxi_seq *s)
 {
     const fxi_live_request *r = s->request;
     const fxi_sample_view v = fxi_seq_view(s);
-    return !r->beam && !r->spec.grammar && !wants_prob(r) && !fxi_seq_emits_prompt(s) &&
-           fxi_sampler_is_greedy(&r->spec.sampling) && fxi_rules_are_idle(&v);
+    return !r->beam && !r->spec.grammar && !r->spec.thought && !wants_prob(r) &&
+           !fxi_seq_emits_prompt(s) && fxi_sampler_is_greedy(&r->spec.sampling) &&
+           fxi_rules_are_idle(&v);
 }
 
 static void set_prob(fxi_sample *x, const float *row, int n_vocab)

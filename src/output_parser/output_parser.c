@@ -388,14 +388,21 @@ static void run_states(fxi_output_parser *o)
     }
 }
 
+static void listen_with(fxi_output_parser *o, fxi_output_fn fn, void *ud)
+{
+    o->fn = o->unmarked ? fxi_unmarked_event : fn;
+    o->ud = o->unmarked ? o->unmarked : ud;
+    if (o->unmarked) fxi_unmarked_listen(o->unmarked, fn, ud);
+}
+
 bool fxi_output_parser_add(fxi_output_parser *o, const char *p, size_t n, fxi_output_fn fn,
                            void *ud)
 {
-    o->fn = fn;
-    o->ud = ud;
+    listen_with(o, fn, ud);
     fxi_parser_keep(o, &o->in, p, n);
     run_states(o);
     fxi_emit_flush(o);
+    if (o->unmarked && !o->failed) o->failed = !fxi_unmarked_flush(o->unmarked);
     const size_t n_decided = o->from;
     fxi_buf_drop_front(&o->in, n_decided);
     o->emitted = o->emitted > n_decided ? o->emitted - n_decided : 0;
@@ -405,20 +412,30 @@ bool fxi_output_parser_add(fxi_output_parser *o, const char *p, size_t n, fxi_ou
     return !o->failed;
 }
 
-bool fxi_output_parser_end(fxi_output_parser *o, fxi_output_fn fn, void *ud)
+// Whether a section has been opened and is not complete.
+static bool is_opened(const fxi_output_parser *o)
 {
-    o->fn = fn;
-    o->ud = ud;
-    o->ending = true;
+    return o->state == STATE_FIRST || o->state == STATE_OPEN || o->state == STATE_CALL ||
+           o->state == STATE_HEADER;
+}
+
+// What waits at the end: a section that is not complete, or white space after a text.
+static void end_whole(fxi_output_parser *o)
+{
     if (o->state != STATE_CALL && o->state != STATE_HEADER) o->at = o->mark;
     run_states(o);
-    // What waits: a section that is not complete, or white space after a text.
-    const bool opened = o->state == STATE_FIRST || o->state == STATE_OPEN ||
-                        o->state == STATE_CALL || o->state == STATE_HEADER;
-    if (opened && o->from < o->in.n) break_call(o, o->in.n);
+    if (is_opened(o) && o->from < o->in.n) break_call(o, o->in.n);
     const bool is_text = o->state == STATE_TEXT || o->state == STATE_START;
     if (is_text && !o->has_called) fxi_emit_run(o, FXI_OUTPUT_TEXT, o->space.p, o->space.n);
+}
+
+bool fxi_output_parser_end(fxi_output_parser *o, bool is_cut, fxi_output_fn fn, void *ud)
+{
+    listen_with(o, fn, ud);
+    o->ending = true;
+    if (!is_cut || !(is_opened(o) || (o->spec.forced && o->state != STATE_REASON))) end_whole(o);
     fxi_emit_flush(o);
+    if (o->unmarked && !o->failed) o->failed = !fxi_unmarked_end(o->unmarked);
     return !o->failed;
 }
 
@@ -427,6 +444,10 @@ fxi_output_parser *fxi_output_parser_new(const fxi_output_spec *spec)
     fxi_output_parser *o = calloc(1, sizeof *o);
     if (!o) return NULL;
     o->spec = *spec;
+    if (spec->fits && !(o->unmarked = fxi_unmarked_new(&o->spec))) {
+        free(o);
+        return NULL;
+    }
     o->channels = (spec->calls && spec->calls->body == FXI_BODY_CHANNELS) ||
                   (spec->reasoning && spec->reasoning->channels);
     o->state = o->channels ? STATE_HEADER : STATE_START;
@@ -440,6 +461,7 @@ void fxi_output_parser_free(fxi_output_parser *o)
     fxi_buf_free(&o->space);
     fxi_buf_free(&o->out);
     fxi_call_free(&o->call);
+    fxi_unmarked_free(o->unmarked);
     free(o);
 }
 
@@ -468,5 +490,6 @@ size_t fxi_output_parser_bytes(const fxi_output_parser *o)
 {
     const fxi_call_draft *d = &o->call;
     return sizeof *o + o->in.cap + o->space.cap + o->out.cap + d->name.cap + d->id.cap +
-           d->args.cap + d->word.cap + d->key.cap;
+           d->args.cap + d->word.cap + d->key.cap +
+           (o->unmarked ? fxi_unmarked_bytes(o->unmarked) : 0);
 }

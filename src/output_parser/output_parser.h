@@ -87,7 +87,7 @@ size_t fxi_format_marks(const fxi_call_format *calls, const fxi_reason_format *r
 // Takes the output of a model apart as it comes: text, reasoning, tool calls.
 //
 //   bytes -> output_parser.c (marks: where reasoning and calls begin and end) -> events, in order
-//              call_bodies.c (one call)
+//              call_bodies.c (one call)   unmarked_calls.c (calls in the text, where wanted)
 //
 // Each byte is processed alone, so the events do not depend on how the output is split:
 // neighbouring pieces of one kind, joined, are the same. What looks like the beginning of a mark
@@ -120,15 +120,22 @@ typedef struct fxi_output_event {
 // What a parameter of a tool is, for formats that write values without quotes.
 typedef enum fxi_param_kind { FXI_PARAM_UNKNOWN, FXI_PARAM_TEXT, FXI_PARAM_OTHER } fxi_param_kind;
 
+// Whether arguments, a JSON object, fit the schema of a tool.
+typedef enum fxi_args_fit { FXI_ARGS_BAD, FXI_ARGS_FIT, FXI_ARGS_NO_MEMORY } fxi_args_fit;
+
 typedef struct fxi_output_spec {
     const fxi_call_format *calls;       // NULL: calls are text
     const fxi_reason_format *reasoning; // NULL: reasoning is text
     bool either; // the output is text, or calls after their mark: text is not searched for calls
+    bool forced; // a grammar makes the output calls, after reasoning
     // Whether there is a tool of this name, and what its parameter is. NULL: any name is a tool's,
     // every parameter is unknown.
     bool (*has_tool)(void *tools, const char *name, size_t n);
     fxi_param_kind (*param)(void *tools, const char *name, size_t n, const char *param,
                             size_t n_param);
+    // Of the tool of this name. With it, and with has_tool, JSON in the text that names a tool is a
+    // call, too (unmarked_calls.c). NULL: calls need the marks of their format.
+    fxi_args_fit (*fits)(void *tools, const char *name, size_t n, const char *args, size_t n_args);
     void *tools;
 } fxi_output_spec;
 
@@ -147,7 +154,10 @@ bool fxi_output_parser_opens_reasoning(const fxi_output_spec *spec, const char *
 // Takes the next bytes, or the end; calls `fn` for the events in them.
 bool fxi_output_parser_add(fxi_output_parser *o, const char *p, size_t n, fxi_output_fn fn,
                            void *ud);
-bool fxi_output_parser_end(fxi_output_parser *o, fxi_output_fn fn, void *ud);
+// is_cut: the output would have gone on. Then a call that has begun ends without FXI_OUTPUT_DONE,
+// and the marks of one that has not are no text, nor what may be the beginning of marks where calls
+// are forced.
+bool fxi_output_parser_end(fxi_output_parser *o, bool is_cut, fxi_output_fn fn, void *ud);
 // Whether the bytes so far end within reasoning.
 bool fxi_output_parser_is_reasoning(const fxi_output_parser *o);
 size_t fxi_output_parser_bytes(const fxi_output_parser *o); // of memory

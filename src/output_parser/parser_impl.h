@@ -8,6 +8,7 @@
 #include "base/text/str.h"
 #include "output_parser/json_scan.h"
 #include "output_parser/output_parser.h"
+#include "output_parser/unmarked_calls.h"
 
 // What a byte did to a call.
 typedef enum fxi_body_step {
@@ -63,6 +64,7 @@ struct fxi_output_parser {
     fxi_buf out;          // to be emitted at the end of the current bytes
     fxi_output_fn fn;
     void *ud;
+    fxi_unmarked *unmarked; // all events go through it; NULL: none do
     fxi_call_draft call;
 };
 

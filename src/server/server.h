@@ -12,6 +12,8 @@
 #ifndef FXI_SERVER_H
 #define FXI_SERVER_H
 
+#include <sys/types.h>
+
 #include "flexinfer/flexinfer.h" // defines: fx_engine, fx_status, fx_error
 #include "server/guard/origin.h" // defines: fxi_name_list
 
@@ -27,9 +29,12 @@ typedef enum fxi_isolation {
 
 // Texts and lists must live until fxi_server_stop.
 typedef struct fxi_server_options {
-    const char *host;        // an IPv4 or IPv6 address, or "localhost"; NULL: "127.0.0.1"
+    const char *host; // an IPv4 or IPv6 address, "localhost", or "unix:" and the path of a socket,
+                      // which is removed at the end; NULL: "127.0.0.1"
+    mode_t socket_mode;      // permissions of that socket; 0: 0600
     int port;                // 0: any free one, see fxi_server_port
-    const char *model_id;    // the name that clients use; NULL or "": the model's own name
+    const char *model_id;    // the name that clients use; NULL or "": fx_model_info.name. What its
+                             // makers call it, fx_model_info.title, is one of its names, too
     const char *alias;       // its further names, separated by commas, at most 16; NULL: none
     int n_worker;            // threads that parse, render and tokenize; 0: 2
     int max_conn;            // open connections; 0: 1000, less if the limit of open files is low
@@ -48,10 +53,14 @@ typedef struct fxi_server_options {
     int max_logprobs;        // likeliest tokens that a request may ask for; 0: 20, the most
     bool refuse_excess;      // max_tokens beyond the context is an error; false: it is clamped
     bool cut_first;          // of fx_sampling
-    bool processed_logprobs; // of fx_request
+    const fx_presets *presets; // of requests that do not say, before the model's own; NULL: none
+    bool processed_logprobs;   // of fx_request
     // How the model writes calls of tools and reasoning: the name of a format (output_parser.h),
     // "auto" (NULL): as its chat template says, "none": they stay in the text.
     const char *tool_parser, *reasoning_parser;
+    // JSON without the marks of that format is text, even if it names a tool and fits its schema;
+    // tool_parser "none" implies it.
+    bool marked_calls_only;
     const char *key_file, *api_key; // keys.h; both NULL: no key is needed
     fxi_isolation isolate;
     bool allow_priority;            // requests without a key may raise their priority
@@ -92,7 +101,7 @@ fx_status fxi_server_reload_keys(fxi_server *srv, fx_error *err);
 // key file.
 int fxi_server_count_keys(fxi_server *srv, bool *is_exposed);
 
-// The port that the server listens on.
+// The port that the server listens on; 0: a socket of a file.
 int fxi_server_port(const fxi_server *srv);
 
 // Refuses new work with 503 from now on and waits for the answers that run, at most timeout_s.

@@ -195,6 +195,20 @@ class Models(TestCase):
         ids = [self.ok("tokenize", "-m", model, stdin=b"1+2=3").stdout for model in (folder, file)]
         self.assertEqual(ids[0], ids[1])
 
+    def test_a_model_says_how_it_is_sampled(self):
+        folder, file = self.folder(), cli.scratch("sampled.gguf")
+        said = {"temperature": 0, "top_p": 0.5, "min_p": 7, "top_k": "many"}  # the last two are nothing
+        (folder / "generation_config.json").write_text(json.dumps(said))
+        self.ok("convert", folder, "-o", file)
+        self.assertRegex(self.inspect(file), r"(?m)^  general.sampling.top_p +f32 +0.5$")
+        self.assertNotIn("sampling.top_k", self.inspect(file))
+        for model in (folder, file):
+            def texts(*args):
+                return {self.ok("run", "-m", model, "-p", "1+2", "-n", "6", "--seed", seed, *args).stdout for seed in "123456"}
+            self.assertEqual(len(texts()), 1)
+            self.assertGreater(len(texts("--temperature", "9", "--top-p", "1")), 1)
+        (folder / "generation_config.json").unlink()
+
     def test_types(self):
         folder = self.folder("gpt-oss")
         for kind in ("f32", "f16", "bf16", "q8_0", "q4_0"):

@@ -34,7 +34,8 @@ class Start(cli.TestCase):
         server = self.serve("--threads", "2", "--ctx", "128", "--kv-memory", "32M", "--max-queue-tokens", "100",
                             "--step-tokens", "64")
         lines = server.lines
-        self.assertEqual([line.split()[0] for line in lines], ["model", "kernels", "context", "KV"])
+        self.assertEqual([line.split()[0] for line in lines], ["model", "kernels", "context", "KV", "warning:"])
+        self.assertIn("the model has no chat template", lines[4])
         self.assertIn("llama, F32", lines[0])
         self.assertIn("2 threads", lines[1])
         self.assertIn("128 tokens", lines[2])
@@ -47,7 +48,7 @@ class Start(cli.TestCase):
         self.assertIn("llama, Q4_K_M, ", self.serve(model=file).lines[0])
 
     def test_default_budget_is_told(self):
-        lines = self.serve().lines
+        lines = self.serve("--chat-template", "plain").lines
         self.assertEqual(len(lines), 4)
         self.assertRegex(lines[3], r"^KV cache   256 bytes per token, budget \d[\d.]* [KMGT]iB "
                                    r"\(half of what was free\): \d[\d.]* [KMBT] tokens$")
@@ -56,7 +57,7 @@ class Start(cli.TestCase):
         place = cli.scratch("swap")
         place.mkdir()
         for options, env in ((["--swap-dir", place], {}), ([], {"TMPDIR": str(place)})):
-            server = self.serve("--swap", "64M", *options, env=env)
+            server = self.serve("--swap", "64M", "--chat-template", "plain", *options, env=env)
             self.assertEqual(server.lines[4:], [f"swap       64.0 MiB in {place}"])
             self.assertEqual(server.call("/health")[0], 200)
 
@@ -64,9 +65,11 @@ class Start(cli.TestCase):
         keys = file_of("open-keys", "ann sk-1\n", 0o644)
         for options, text in (
                 (["--host", "0.0.0.0"], "0.0.0.0 can be reached from other machines, and no API key is needed (--api-key-file)"),
+                (["--host", "0.0.0.0"], "hosts      clients reach it by address or as localhost; other names need --allowed-host"),
                 (["--cors", "*"], "any web page may use this server (--cors)"),
                 (["--api-key-file", keys], f"{keys} can be read or changed by users other than its owner")):
-            self.assertIn(f"warning: {text}", self.serve(*options).lines)
+            line = text if text.startswith("hosts") else f"warning: {text}"
+            self.assertIn(line, self.serve(*options).lines)
 
     def test_what_cannot_be_served(self):
         keys = file_of("bad-keys", "ann sk-1\nann\n")
@@ -326,7 +329,7 @@ class Life(cli.TestCase):
 
     def test_keys_are_read_again_on_a_signal(self):
         path = file_of("keys", "ann sk-old\n")
-        server = self.serve("--api-key-file", path)
+        server = self.serve("--api-key-file", path, "--chat-template", "plain")
 
         def status(key):
             return server.call("/v1/models", headers={"Authorization": f"Bearer {key}"} if key else {})[0]

@@ -1,7 +1,8 @@
 // fuzz_output_parser.c - any text in any format: its events are the same however it is cut, names
 // are not empty, and the arguments of every complete call are one JSON object.
 //
-// The first two bytes choose the formats, the third how the text is cut.
+// The first two bytes choose the formats, the third how the text is cut, whether JSON without
+// marks may be a call, and whether calls are forced and cut off.
 #include <string.h>
 
 #include "base/number/rng.h"
@@ -10,6 +11,8 @@
 #include "output_parser/output_parser.h"
 
 FUZZ_TARGET(fuzz_output_parser);
+
+enum { UNMARKED = 128, FORCED = 64 };
 
 typedef struct heard {
     fxi_buf log, args;
@@ -48,6 +51,18 @@ static fxi_param_kind any_param(void *ud, const char *name, size_t n, const char
     return (fxi_param_kind)((n + m + (m ? (unsigned char)param[0] : 0)) % 3);
 }
 
+static bool has_any_tool(void *ud, const char *name, size_t n)
+{
+    (void)ud;
+    return n && name[0] != 'x';
+}
+
+static fxi_args_fit fits_any(void *ud, const char *name, size_t n, const char *args, size_t n_args)
+{
+    (void)ud, (void)name, (void)args;
+    return (n + n_args) % 5 ? FXI_ARGS_FIT : FXI_ARGS_BAD;
+}
+
 static void hear_all(heard *h, const fxi_output_spec *spec, const uint8_t *p, size_t n,
                      unsigned max_piece)
 {
@@ -60,7 +75,7 @@ static void hear_all(heard *h, const fxi_output_spec *spec, const uint8_t *p, si
         ok = fxi_output_parser_add(a, (const char *)p + i, piece, hear, h);
         i += piece;
     }
-    FUZZ_CHECK(ok && fxi_output_parser_end(a, hear, h));
+    FUZZ_CHECK(ok && fxi_output_parser_end(a, spec->forced, hear, h));
     fxi_output_parser_free(a);
 }
 
@@ -81,10 +96,14 @@ static size_t count_reasonings(void)
 int fuzz_output_parser_run(const uint8_t *data, size_t n_bytes)
 {
     if (n_bytes < 3) return 0;
-    const fxi_output_spec spec = {.calls = fxi_call_format_at(data[0] % (count_calls() + 1)),
-                                  .reasoning =
-                                      fxi_reason_format_at(data[1] % (count_reasonings() + 1)),
-                                  .param = any_param};
+    fxi_output_spec spec = {.calls = fxi_call_format_at(data[0] % (count_calls() + 1)),
+                            .reasoning = fxi_reason_format_at(data[1] % (count_reasonings() + 1)),
+                            .param = any_param};
+    spec.forced = data[2] & FORCED;
+    if (data[2] & UNMARKED) {
+        spec.has_tool = has_any_tool;
+        spec.fits = fits_any;
+    }
     heard whole = {0}, cut = {0};
     hear_all(&whole, &spec, data + 3, n_bytes - 3, 0);
     hear_all(&cut, &spec, data + 3, n_bytes - 3, 1 + data[2] % 32);
@@ -117,10 +136,13 @@ bool fuzz_output_parser_seed(unsigned i, fxi_buf *out)
                     "to=functions.f <|constrain|>json<|message|>{\"a\":1}<|call|>"},
         {"pythonic", "[f(a=[1, {'b': True}], c=\"x\\'\\x41\"), g()]"},
         {"llama3_json", "{\"name\": \"f\", \"parameters\": {\"a\": null}}; {\"name\": \"g\"}"},
+        {"hermes", "Yes.\n```json\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n{\"id\": 1, "
+                   "\"arguments\": \"{}\", \"name\": \"g\"}\n```\n[{\"name\": \"f\", "
+                   "\"parameters\": {}}, {\"name\": \"x\"}]"},
     };
     if (i >= sizeof seeds / sizeof *seeds) return false;
     size_t row = 0;
     while (strcmp(fxi_call_format_at(row)->name, seeds[i].calls) != 0) row++;
-    const char head[] = {(char)row, (char)(count_reasonings() - 1), 3};
+    const char head[] = {(char)row, (char)(count_reasonings() - 1), (char)(UNMARKED | 3)};
     return fxi_buf_add(out, head, 3) && fxi_buf_str(out, seeds[i].text);
 }

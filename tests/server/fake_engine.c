@@ -331,7 +331,8 @@ fx_engine *fake_engine_new(void)
                               .n_vocab = N_VOCAB,
                               .bos_id = BOS,
                               .eos_id = -1,
-                              .ctx_tok = CTX};
+                              .ctx_tok = CTX,
+                              .presets = fx_presets_none()};
     fake_engine_abilities(e, true, true);
     pthread_mutex_init(&e->mu, NULL);
     pthread_mutex_init(&e->step_mu, NULL);
@@ -408,6 +409,16 @@ const char *fx_chat_template(const fx_engine *e, bool with_tools, size_t *n)
     (void)with_tools;
     *n = strlen(e->jinja);
     return e->jinja;
+}
+
+void fake_engine_presets(fx_engine *e, fx_presets p)
+{
+    e->info.presets = p;
+}
+
+void fake_engine_title(fx_engine *e, const char *title)
+{
+    snprintf(e->info.title, sizeof e->info.title, "%s", title);
 }
 
 void fake_engine_template(fx_engine *e, const char *jinja)
@@ -598,6 +609,8 @@ static void remember_locked(fx_engine *e, const fx_request *req)
     }
     for (size_t i = 0; i < 8 && i < req->n_prompt; i++) to->prompt[i] = req->prompt[i];
     to->req.prompt = to->prompt;
+    to->thought = req->thought ? *req->thought : (fx_thought){0};
+    to->req.thought = NULL;
     to->req.sampling.ban_run = to->run;
     for (size_t i = 0; i < s->n_allow; i++) to->allow[i] = s->allow[i];
     for (size_t i = 0; i < req->n_stop_token; i++) to->stop_token[i] = req->stop_token[i];

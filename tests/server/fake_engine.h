@@ -58,7 +58,8 @@ typedef struct fake_seen {
     fx_bias bias[8];
     fx_id_run run[8];
     int32_t run_id[8][8];
-    int32_t prompt[8]; // its first ids
+    int32_t prompt[8];  // its first ids
+    fx_thought thought; // n_close 0: none; its lists and texts are the server's
     int32_t allow[8], stop_token[8];
     char stop[8][32];
     const char *stop_list[8];
@@ -77,6 +78,8 @@ const char *fake_engine_text(fx_engine *eng, int i);
 void fake_engine_abilities(fx_engine *eng, bool generates, bool embeds);
 // The text of its chat template, "" at the start; before a server gets the engine. It renders
 // nothing. Static.
+void fake_engine_presets(fx_engine *eng, fx_presets p);
+void fake_engine_title(fx_engine *eng, const char *title);
 void fake_engine_template(fx_engine *eng, const char *jinja);
 // Lets every "gate" and "dam" request emit its first n_token tokens.
 void fake_engine_open(fx_engine *eng, int n_token);

@@ -118,6 +118,31 @@ FX_TEST(test_a_response_that_fails_says_so)
            "\"type\":\"response.incomplete\"", "\"reason\":\"max_output_tokens\"");
 }
 
+// What was cut off is no input.
+FX_TEST(test_a_cut_call_is_incomplete)
+{
+    EXPECT(RESPONSES, "{\"input\":\"" CALLS "\",\"max_output_tokens\":8," F_TOOL "}",
+           "\"type\":\"function_call\",\"status\":\"incomplete\"");
+    EXPECT("/v1/messages",
+           "{\"max_tokens\":8,\"messages\":[{\"role\":\"user\",\"content\":\"" CALLS
+           "\"}],\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\"}}]}",
+           "{\"type\":\"text\",\"text\":\"Look.\"}],\"stop_reason\":\"max_tokens\"");
+}
+
+// A call that the model writes as plain JSON.
+FX_TEST(test_json_that_names_a_tool_is_a_call_in_every_dialect)
+{
+#define PLAIN "say Look.\\n{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {\\\"a\\\": 1}}"
+    EXPECT(RESPONSES, "{\"input\":\"" PLAIN "\"," F_TOOL "}", "\"text\":\"Look.\"",
+           "\"type\":\"function_call\",\"status\":\"completed\"",
+           "\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1}\"}]");
+    EXPECT("/v1/messages",
+           "{\"max_tokens\":99,\"messages\":[{\"role\":\"user\",\"content\":\"" PLAIN
+           "\"}],\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\"}}]}",
+           "{\"type\":\"text\",\"text\":\"Look.\"}", "{\"type\":\"tool_use\"",
+           "\"name\":\"f\",\"input\":{\"a\": 1}}]", "\"stop_reason\":\"tool_use\"");
+}
+
 // The call stays in the output, incomplete, and the rest of it is a message.
 FX_TEST(test_a_streamed_call_that_breaks_is_incomplete)
 {

@@ -263,6 +263,16 @@ FX_TEST(test_one_network_is_one_address)
     }
 }
 
+FX_TEST(test_users_of_this_machine_stand_for_addresses)
+{
+    char text[FXI_ADDRESS_TEXT_BYTES];
+    const fxi_address a = fxi_address_of_user(1000), b = fxi_address_of_user(4294967294u);
+    assert_string_equal(fxi_address_text(&a, text), "uid:1000");
+    assert_string_equal(fxi_address_text(&b, text), "uid:4294967294");
+    assert_true(fxi_address_is_loopback(&a));
+    assert_memory_not_equal(&a, &b, sizeof a);
+}
+
 FX_TEST(test_connections_are_counted_by_address)
 {
     enum { N = 1000 };

@@ -81,6 +81,11 @@ static const sweep_row rows[] = {
      "<tool_call>{\\\"name\\\": \\\"f\\\"}\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
      "\"name\":\"f\"}}],\"stream\":true}",
      200, "\"finish_reason\":\"tool_calls\""},
+    {"POST", CHAT,
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"say a\\n{\\\"name\\\": \\\"f\\\", "
+     "\\\"arguments\\\": \\\"{}\\\"}\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+     "\"name\":\"f\"}}]}",
+     200, "\"finish_reason\":\"tool_calls\""},
     {"POST", "/v1/responses",
      "{\"input\":[{\"role\":\"user\",\"content\":\"say <think> a </think> b "
      "<tool_call>{\\\"name\\\": \\\"f\\\"}\"}],\"tools\":[{\"type\":\"function\",\"name\":\"f\"}],"

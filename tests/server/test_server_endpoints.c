@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/open_and_serve.h"
 #include "server/server_fixture.h"
 #include "unit/cmocka_all.h"
 
@@ -56,7 +57,7 @@ FX_TEST(test_gets)
         {"/v1/models", "{\"object\":\"list\",\"data\":[{\"id\":\"m\",\"object\":\"model\","},
         {"/v1/models/m", "\"max_model_len\":4096,\"root\":\"m\",\"parent\":null}"},
         {"/props", "\"generates\":true,\"embeds\":true,\"embedding_length\":8"},
-        {"/props", "\"default_generation_settings\":{\"n_ctx\":4096}"},
+        {"/props", "\"default_generation_settings\":{\"n_ctx\":4096,\"params\":{"},
         {"/tokenizer_info", "{\"bos_token\":\"<s>\",\"eos_token\":null,"},
         {"/version", "{\"version\":\"0.0.0-fake\"}"},
         {"/ping", "{\"status\":\"ok\"}"},
@@ -379,6 +380,25 @@ FX_TEST(test_abort)
     assert_true(fake_engine_wait_idle(f.eng, 30));
 }
 
+// A prompt that is too long says by how much.
+FX_TEST(test_prompts_that_are_too_long)
+{
+    char body[10000];
+    snprintf(body, sizeof body, "{\"prompt\":\"%05000d\"}", 0);
+    fixture_expect_in(&f, "/v1/completions", body, 400,
+                      "This model's maximum context length is 4096 tokens. However, 'prompt' has "
+                      "5001, 905 too many.");
+    snprintf(body, sizeof body, "{\"prompt\":\"%09000d\"}", 0);
+    fixture_expect_in(&f, "/v1/completions", body, 400, "However, 'prompt' has more than 8192.");
+}
+
+FX_TEST(test_embeddings_name_the_option_that_makes_them)
+{
+    fake_engine_abilities(f.eng, true, false);
+    fixture_expect_in(&f, EMBED, "{\"input\":\"a\"}", 400, "--pooling mean");
+    fake_engine_abilities(f.eng, true, true);
+}
+
 // ---- what operators choose ----------------------------------------------------------------------
 
 FX_TEST(test_operators_choose)
@@ -405,6 +425,66 @@ FX_TEST(test_operators_choose)
                       "\"text\":\"a\"");
     assert_false(fake_engine_last(f.eng)->req.processed_logprobs);
     assert_false(fake_engine_last(f.eng)->req.sampling.cut_first);
+}
+
+// What a request does not say comes from the operator, then from the model, then it is usual.
+FX_TEST(test_sampling_is_preset)
+{
+    fixture g = {.eng = fake_engine_new()};
+    fx_error err;
+    fx_presets own = fx_presets_none(), model = fx_presets_none();
+    own.top_k = 7;
+    model.top_k = 20;
+    model.temperature = 0.25F;
+    const fxi_server_options opt = {.presets = &own};
+    fake_engine_presets(g.eng, model);
+    assert_int_equal(open_and_serve(g.eng, &opt, &g.srv, &err), FX_OK);
+    g.port = fxi_server_port(g.srv);
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"min_p\":0.5}", 200,
+                      "\"text\"");
+    const fx_sampling *s = &fake_engine_last(g.eng)->req.sampling;
+    assert_true(s->temperature == 0.25F && s->top_k == 7 && s->top_p == 0.95F && s->min_p == 0.5F &&
+                s->repetition_penalty == 1);
+    fixture_expect_in(&g, "/v1/chat/completions",
+                      "{\"messages\":[{\"role\":\"user\",\"content\":\"say "
+                      "a\"}],\"temperature\":1,\"top_k\":0,\"top_p\":1}",
+                      200, "\"content\"");
+    s = &fake_engine_last(g.eng)->req.sampling;
+    assert_true(s->temperature == 1 && s->top_k == 0 && s->top_p == 1);
+    fixture_expect_in(&g, "/v1/responses", "{\"input\":\"say a\",\"top_p\":0.5}", 200,
+                      "\"temperature\":0.25,");
+    fxi_buf b = fixture_call(&g, "GET", "/props", NULL, 200);
+    assert_non_null(strstr(b.p, "\"params\":{\"temperature\":0.25,\"top_k\":7,\"top_p\":0.95,\"min_"
+                                "p\":0,\"repeat_penalty\":1}"));
+    fxi_buf_free(&b);
+    fixture_close(&g);
+}
+
+// What its makers call the model is a name like those of --alias; none is listed twice.
+FX_TEST(test_the_makers_name_is_an_alias)
+{
+    fixture g = {.eng = fake_engine_new()};
+    fx_error err;
+    const fxi_server_options opt = {.alias = "gpt-4o"};
+    fake_engine_title(g.eng, "Fake Model 1 B");
+    assert_int_equal(open_and_serve(g.eng, &opt, &g.srv, &err), FX_OK);
+    g.port = fxi_server_port(g.srv);
+    fxi_buf b = fixture_call(&g, "GET", "/v1/models", NULL, 200);
+    const char *first = strstr(b.p, "\"id\":\"fake\""), *second = strstr(b.p, "\"id\":\"gpt-4o\"");
+    const char *third = strstr(b.p, "\"id\":\"Fake Model 1 B\"");
+    assert_true(first && second && third && first < second && second < third);
+    fxi_buf_free(&b);
+    fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"model\":\"Fake Model 1 B\"}",
+                      200, "\"model\":\"Fake Model 1 B\"");
+    fixture_close(&g);
+    g = (fixture){.eng = fake_engine_new()};
+    fake_engine_title(g.eng, "fake");
+    assert_int_equal(open_and_serve(g.eng, &opt, &g.srv, &err), FX_OK);
+    g.port = fxi_server_port(g.srv);
+    b = fixture_call(&g, "GET", "/v1/models", NULL, 200);
+    assert_null(strstr(strstr(b.p, "\"id\":\"fake\"") + 1, "\"id\":\"fake\""));
+    fxi_buf_free(&b);
+    fixture_close(&g);
 }
 
 static void keep_line(void *ud, const char *line)

@@ -1,6 +1,12 @@
 // test_server_life.c - before the model is loaded, while the server drains, and under TLS.
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <gnutls/gnutls.h>
@@ -8,6 +14,7 @@
 
 #include "base/net/http_client.h"
 #include "base/system/clock.h"
+#include "server/log/log.h"
 #include "server/waits.h"
 #include "unit/cmocka_all.h"
 
@@ -41,6 +48,31 @@ FX_TEST(test_while_the_model_loads_probes_say_so)
     fixture_close(&f);
 }
 
+static void count_line(void *ud, const char *line)
+{
+    (void)line;
+    atomic_fetch_add((atomic_int *)ud, 1);
+}
+
+// Who polls until the model is there asks for no attention; who sends a request does.
+FX_TEST(test_probes_of_a_loading_server_are_no_errors)
+{
+    fixture f = {.eng = fake_engine_new()};
+    fx_error err;
+    atomic_int n_line = 0;
+    const fxi_server_options opt = {
+        .model_id = "m", .log = count_line, .log_ud = &n_line, .log_level = FXI_LEVEL_INFO};
+    assert_int_equal(fxi_server_open(&opt, &f.srv, &err), FX_OK);
+    f.port = fxi_server_port(f.srv);
+    expect_reply(http_call(f.port, "GET", "/health", NULL), 503, "loading");
+    expect_reply(http_call(f.port, "GET", "/ready", NULL), 503, "loading");
+    expect_reply(http_call(f.port, "GET", "/metrics", NULL), 503, "loading");
+    expect_reply(http_call(f.port, "POST", TEXT, SAY), 503, "loading");
+    fxi_server_serve(f.srv, f.eng);
+    fixture_close(&f); // all lines have been written
+    assert_int_equal(atomic_load(&n_line), 1);
+}
+
 FX_TEST(test_a_server_may_end_before_it_has_a_model)
 {
     fxi_server *srv;
@@ -51,6 +83,88 @@ FX_TEST(test_a_server_may_end_before_it_has_a_model)
     expect_reply(http_call(fxi_server_port(srv), "GET", "/health", NULL), 503, "loading");
     fxi_server_stop(srv);
     close(half);
+}
+
+// ---- a file's socket --------------------------------------------------------------------------
+
+static int connect_file(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+    if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+static void expect_file_serves(const char *path)
+{
+    const int fd = connect_file(path);
+    assert_true(fd >= 0);
+    http_send(fd, "GET /health HTTP/1.1\r\nHost: any.name\r\n\r\n");
+    expect_reply(http_read(fd), 200, "ok");
+    http_post(fd, TEXT, SAY);
+    expect_reply(http_read(fd), 200, "\"text\":\"a\"");
+    close(fd);
+}
+
+static void expect_mode(const char *path, mode_t mode)
+{
+    struct stat s;
+    assert_int_equal(lstat(path, &s), 0);
+    assert_true(S_ISSOCK(s.st_mode));
+    assert_int_equal(s.st_mode & 0777, mode);
+}
+
+// Its own user alone may connect; what was left behind is replaced, a server that listens is not;
+// the file goes with the server.
+FX_TEST(test_a_server_listens_on_a_file)
+{
+    char top[] = "/tmp/flexinfer_file_XXXXXX", path[64], host[80];
+    fx_error err;
+    fxi_server *second;
+    assert_non_null(mkdtemp(top));
+    snprintf(path, sizeof path, "%s/socket", top);
+    snprintf(host, sizeof host, "unix:%s", path);
+    fixture f = fixture_open((fxi_server_options){.host = host});
+    assert_int_equal(fxi_server_port(f.srv), 0);
+    expect_mode(path, 0600);
+    expect_file_serves(path);
+    char tenant[32]; // a user stands for the address
+    snprintf(tenant, sizeof tenant, "uid:%u", (unsigned)getuid());
+    assert_non_null(strstr(fake_engine_last(f.eng)->tenant, tenant));
+    assert_int_equal(fxi_server_open(&(fxi_server_options){.host = host}, &second, &err), FX_EIO);
+    assert_non_null(strstr(err.text, "Address already in use"));
+    expect_file_serves(path);
+    fixture_close(&f);
+    assert_int_equal(access(path, F_OK), -1);
+    const int left = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+    assert_int_equal(bind(left, (struct sockaddr *)&a, sizeof a), 0);
+    close(left); // the file stays
+    f = fixture_open((fxi_server_options){.host = host, .socket_mode = 0660});
+    expect_mode(path, 0660);
+    expect_file_serves(path);
+    assert_int_equal(unlink(path), 0); // another file in its place is not the server's
+    assert_int_equal(close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)), 0);
+    fixture_close(&f);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(fxi_server_open(&(fxi_server_options){.host = host}, &second, &err), FX_EIO);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(top), 0);
+}
+
+FX_TEST(test_a_path_that_is_no_socket_is_refused)
+{
+    fx_error err;
+    char host[200] = "unix:";
+    assert_int_equal(fxi_server_check(&(fxi_server_options){.host = host}, &err), FX_EINVAL);
+    assert_non_null(strstr(err.text, "the path of a socket has 1 to 107 bytes"));
+    memset(host + 5, 'a', 108);
+    assert_int_equal(fxi_server_check(&(fxi_server_options){.host = host}, &err), FX_EINVAL);
+    memset(host + 5, 'a', 150);
+    assert_int_equal(fxi_server_check(&(fxi_server_options){.host = host}, &err), FX_EINVAL);
 }
 
 // ---- draining ---------------------------------------------------------------------------------

@@ -81,14 +81,57 @@ FX_TEST(test_what_is_no_call_is_text)
                                                                                                  "p"));
 }
 
-// The answer ends within the call: it is not one that could be made.
-FX_TEST(test_a_cut_call_is_text)
+// The answer ends within the call: what came of it is said, and that it was cut. Marks alone are no
+// text.
+FX_TEST(test_a_cut_call_leaves_no_marks)
 {
-    expect(SAY("<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {} }") ",\"max_tokens\":"
-                                                                               "4," TOOLS "}",
-           MESSAGE("\"<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {}\"") ",\"refusal\":"
-                                                                                     "null}," ENDS(
-                                                                                         "length"));
+    expect(
+        SAY("<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {\\\"a\\\": 1} }") ",\"max_"
+                                                                                        "tokens\":"
+                                                                                        "4," TOOLS
+                                                                                        "}",
+        MESSAGE("null") ",\"refusal\":null,\"tool_calls\":[" TOLD(
+            "call_1", "{\\\"a\\\":") "]}," ENDS("length"));
+    expect(SAY("Hm. <tool_call> {\\\"name\\\": \\\"f\\\"}") ",\"max_tokens\":3," TOOLS "}",
+           MESSAGE("\"Hm.\"") ",\"refusal\":null}," ENDS("length"));
+}
+
+// A model that must call repeats itself: the second of two equal calls ends the answer.
+FX_TEST(test_forced_calls_end_where_one_is_repeated)
+{
+#define MUST ",\"tool_choice\":\"required\""
+    expect(SAY(CALL("{\\\"a\\\": 1}") CALL("{\\\"a\\\": 12}") CALL("{\\\"a\\\": 1}")
+                   CALL("{\\\"a\\\": 3}")) "," TOOLS MUST "}",
+           "\"tool_calls\":[" TOLD("call_1", "{\\\"a\\\": 1}") "," TOLD(
+               "call_1", "{\\\"a\\\": 12}") "]}," ENDS("tool_calls"));
+    // A free answer may say the same twice.
+    expect(
+        SAY(CALL("{}") CALL("{}")) "," TOOLS "}",
+        "\"tool_calls\":[" TOLD("call_1", "{}") "," TOLD("call_1", "{}") "]}," ENDS("tool_calls"));
+    // One that breaks while it is held is text.
+    expect(
+        SAY(CALL(
+            "{\\\"a\\\": 1}") "<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {x") "," TOOLS
+            MUST "}",
+        MESSAGE(
+            "\"<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {x\"") ",\"refusal\":"
+                                                                              "null,\"tool_"
+                                                                              "calls\":[" TOLD(
+                                                                                  "call_1",
+                                                                                  "{\\\"a\\\": "
+                                                                                  "1}") "]}"
+                                                                                        "," ENDS(
+                                                                                            "tool_"
+                                                                                            "call"
+                                                                                            "s"));
+}
+
+FX_TEST(test_a_named_function_is_called_once)
+{
+    expect(SAY(CALL("{}") CALL("{\\\"a\\\": 1}")) "," TOOLS
+                                                  ",\"tool_choice\":{\"type\":\"function\","
+                                                  "\"function\":{\"name\":\"f\"}}}",
+           "\"tool_calls\":[" TOLD("call_1", "{}") "]}," ENDS("tool_calls"));
 }
 
 // Nothing behind it is generated.
@@ -130,6 +173,72 @@ FX_TEST(test_reasoning_may_be_opened_by_the_prompt)
            MESSAGE("\"b <think>\\n\"") ",\"refusal\":null,\"reasoning_content\":\"a\"}");
 }
 
+typedef struct thought_case {
+    const char *path, *members;
+    int max_tok; // -1: no budget
+    bool opened;
+} thought_case;
+
+#define HI     "\"messages\":[{\"role\":\"user\",\"content\":\"say a\"}]"
+#define OPEN   "\"messages\":[{\"role\":\"user\",\"content\":\"say a <think>\\n\"}]"
+#define CLAUDE "/v1/messages", "\"max_tokens\":9," HI
+#define BUDGET "\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":5}"
+
+static const thought_case thought_cases[] = {
+    {CHAT, HI, -1, false},
+    {CHAT, HI ",\"thinking_budget\":7", 7, false},
+    {CHAT, OPEN ",\"thinking_token_budget\":7", 7, true},
+    {CHAT, HI ",\"reasoning\":{\"max_tokens\":8}", 8, false},
+    {CHAT, HI ",\"reasoning_effort\":\"low\"", 1024, false},
+    {CHAT, HI ",\"reasoning_effort\":\"low\",\"thinking_budget\":3", 3, false},
+    {CHAT, HI ",\"reasoning_effort\":\"none\"", 0, false},
+    {CHAT, HI ",\"reasoning_effort\":\"high\"", -1, false},
+    {CHAT, OPEN ",\"separate_reasoning\":false,\"thinking_budget\":2", 2, true},
+    {CLAUDE "," BUDGET, 5, false},
+    {CLAUDE ",\"thinking\":{\"type\":\"disabled\"}", 0, false},
+    {"/v1/responses", "\"input\":\"say a\",\"reasoning\":{\"effort\":\"medium\",\"max_tokens\":6}",
+     6, false},
+    {"/v1/completions", "\"prompt\":\"say a\",\"thinking_budget\":7", -1, false},
+};
+
+// What the clients of each API call it. The closing mark is spelled in bytes, one token each.
+FX_TEST(test_a_budget_of_reasoning)
+{
+    for (size_t i = 0; i < sizeof thought_cases / sizeof thought_cases[0]; i++) {
+        const thought_case *c = &thought_cases[i];
+        char body[512];
+        snprintf(body, sizeof body, "{%s}", c->members);
+        fixture_expect_in(&f, c->path, body, 200, "a");
+        const fx_thought *t = &fake_engine_last(f.eng)->thought;
+        const int max_tok = t->n_close ? t->max_tok : -1;
+        if (max_tok != c->max_tok || t->opened != c->opened)
+            fail_msg("%s: %d", c->members, max_tok);
+        assert_true(max_tok < 0 || t->n_close == strlen("</think>"));
+    }
+    fixture_expect_in(&f, CHAT, "{" HI ",\"reasoning\":{\"max_tokens\":-1}}", 400,
+                      "\"param\":\"reasoning.max_tokens\"");
+    fixture_expect_in(&f, CHAT,
+                      "{" HI ",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":\"x\"}}", 400,
+                      "\"param\":\"thinking.budget_tokens\"");
+}
+
+// A template that reads the effort knows what to make of it.
+FX_TEST(test_an_effort_that_the_template_reads_is_no_budget)
+{
+    fixture g = {.eng = fake_engine_new()};
+    fx_error err;
+    const fxi_server_options opt = {.model_id = "m"};
+    fake_engine_template(g.eng, "{{ reasoning_effort }} <think></think>");
+    assert_int_equal(open_and_serve(g.eng, &opt, &g.srv, &err), FX_OK);
+    g.port = fxi_server_port(g.srv);
+    fixture_expect_in(&g, CHAT, "{" HI ",\"reasoning_effort\":\"low\"}", 200, "a");
+    assert_int_equal(fake_engine_last(g.eng)->thought.n_close, 0);
+    fixture_expect_in(&g, CHAT, "{" HI ",\"reasoning_effort\":\"none\"}", 200, "a");
+    assert_int_equal(fake_engine_last(g.eng)->thought.max_tok, 0);
+    assert_true(fake_engine_last(g.eng)->thought.n_close > 0);
+    fixture_close(&g);
+}
+
 FX_TEST(test_choices_are_taken_apart_each)
 {
     expect(SAY("<think> a </think>" CALL("{}")) "," TOOLS ",\"n\":2}",
@@ -165,6 +274,14 @@ FX_TEST(test_streamed_calls)
                       ARGS(1, "{}") LAST("tool_calls"));
 }
 
+FX_TEST(test_a_streamed_call_is_held_while_it_repeats_another)
+{
+    expect_stream(SAY(CALL("{\\\"a\\\": 1}") CALL("{\\\"a\\\": 2}")
+                          CALL("{\\\"a\\\": 2}") " b") "," TOOLS MUST ",\"stream\":true}",
+                  FIRST NAME(0) ARGS(0, "{\\\"a\\\":") ARGS(0, " 1}") NAME(1)
+                      ARGS(1, "{\\\"a\\\": 2}") LAST("tool_calls"));
+}
+
 FX_TEST(test_streamed_reasoning)
 {
     expect_stream(SAY("<think> a b </think>\\n\\nc d") ",\"stream\":true}",
@@ -188,6 +305,63 @@ FX_TEST(test_a_streamed_call_that_breaks_goes_on_as_text)
                                                                                          ",\"stream"
                                                                                          "\":true}",
         FIRST NAME(0) ARGS(0, "{\\\"a\\\":") ARGS(0, " ") TEXT("x}}") TEXT(" b") LAST("stop"));
+}
+
+// ---- calls without marks ------------------------------------------------------------------------
+
+#define FENCED(args) "```json\\n{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": " args "}\\n```"
+#define BARE(args)   "{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": " args "}"
+
+FX_TEST(test_json_that_names_a_tool_is_a_call)
+{
+    expect(SAY("Let me see.\\n" FENCED("{\\\"a\\\": 1}")) "," TOOLS "}",
+           MESSAGE("\"Let me see.\"") ",\"refusal\":null,\"tool_calls\":[" TOLD(
+               "call_1", "{\\\"a\\\": 1}") "]}," ENDS("tool_calls"));
+    expect(SAY("[" BARE("{}") ", " BARE("{\\\"a\\\": 2}") "]") "," TOOLS "}",
+           MESSAGE("null") ",\"refusal\":null,\"tool_calls\":[" TOLD("call_1", "{}") "," TOLD(
+               "call_1", "{\\\"a\\\": 2}") "]}," ENDS("tool_calls"));
+    expect(SAY(BARE("{}") "\\n" BARE("{}")) "," TOOLS ",\"parallel_tool_calls\":false}",
+           "\"tool_calls\":[" TOLD("call_1", "{}") "]}," ENDS("tool_calls"));
+}
+
+// It must fit the schema, the answer must be free to call, and the request must have tools.
+FX_TEST(test_other_json_is_text)
+{
+    expect(SAY(BARE("{\\\"a\\\": \\\"x\\\"}")) "," TOOLS "}", ENDS("stop"));
+    expect(SAY("{\\\"name\\\": \\\"g\\\", \\\"arguments\\\": {}}") "," TOOLS "}", ENDS("stop"));
+    expect(SAY(BARE("{}")) "}", ENDS("stop"));
+    expect(SAY(BARE("{}")) "," TOOLS ",\"tool_choice\":\"none\"}", ENDS("stop"));
+    expect(SAY(BARE("{}")) "," TOOLS ",\"response_format\":{\"type\":\"json_object\"}}",
+           ENDS("stop"));
+}
+
+FX_TEST(test_json_that_names_a_tool_is_streamed_as_a_call)
+{
+    expect_stream(SAY("Hm.\\n" FENCED("{\\\"a\\\": 1}")) "," TOOLS ",\"stream\":true}",
+                  FIRST TEXT("Hm.") NAME(0) ARGS(0, "{\\\"a\\\": 1}") LAST("tool_calls"));
+    // It is text as soon as it can be no call.
+    expect_stream(SAY("{\\\"name\\\": \\\"g\\\", b") "," TOOLS ",\"stream\":true}",
+                  FIRST TEXT("{\\\"name\\\": \\\"g\\\",") TEXT(" b") LAST("stop"));
+}
+
+FX_TEST(test_an_option_leaves_json_in_the_text)
+{
+    static const fxi_server_options off[] = {{.tool_parser = "hermes", .marked_calls_only = true},
+                                             {.tool_parser = "none"}};
+    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
+        fixture g = fixture_open(off[i]);
+        fixture_expect_in(&g, CHAT, SAY(BARE("{}")) "," TOOLS "}", 200, ENDS("stop"));
+        fixture_close(&g);
+    }
+}
+
+// The template of the fake model has no format: none is needed.
+FX_TEST(test_a_model_of_no_known_format_calls_in_json)
+{
+    fixture g = fixture_open((fxi_server_options){0});
+    fixture_expect_in(&g, CHAT, SAY(FENCED("{}")) "," TOOLS "}", 200,
+                      "\"tool_calls\":[" TOLD("call_1", "{}") "]}," ENDS("tool_calls"));
+    fixture_close(&g);
 }
 
 // ---- formats ------------------------------------------------------------------------------------

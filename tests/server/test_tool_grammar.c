@@ -62,7 +62,8 @@ static const tool_case tool_cases[] = {
      "seq(free(text <tool_call>),repeat(seq(seq(alt(" CALL_G_ANY ")))))"},
     {NULL, NULL, F "," G, "\"tool_choice\":" ALLOWED("auto", NAMED("g")), ""},
     {"hermes", NULL, F, "\"tool_choice\":\"required\"",
-     "seq(alt(" CALL_F "),repeat(seq(text \n,alt(" CALL_F "))))"},
+     "seq(alt(" CALL_F "),repeat(seq(text \n,alt(" CALL_F "))),repeat(text \n))"},
+    {"hermes", NULL, F "," G, "\"tool_choice\":" NAMED("g"), "seq(alt(" CALL_G "))"},
     {"hermes", "think", G, "\"tool_choice\":\"required\"" ONE,
      "seq(" REASONS ",seq(alt(" CALL_G ")))"},
     {NULL, NULL, G, "\"tool_choice\":\"required\"" ONE, PLAIN_G},
@@ -347,7 +348,7 @@ static void check_spelling(const fxi_call_format *f)
                 fxi_buf_str(&b, w->between) && spell_call(&b, f, "g", false) &&
                 fxi_buf_str(&b, w->last));
     assert_true(fxi_output_parser_add(a, b.p, b.n, count_event, &c) &&
-                fxi_output_parser_end(a, count_event, &c));
+                fxi_output_parser_end(a, false, count_event, &c));
     if (c.n_call != 2 || c.n_done != 2 || strcmp(c.args.p, "{\"a\": 1}{}") != 0)
         fail_msg("%s is not parsed: %s", f->name, b.p);
     fxi_buf_free(&c.args);

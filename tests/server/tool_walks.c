@@ -211,7 +211,7 @@ static void print_walk(const walk *w, const fxi_params *par, const char *mode, c
     taken t = {.has_call = false};
     fxi_output_parser *a = fxi_output_parser_new(&answer);
     if (!a || !fxi_output_parser_add(a, w->s, w->n, note_event, &t) ||
-        !fxi_output_parser_end(a, note_event, &t) || !end_call(&t))
+        !fxi_output_parser_end(a, false, note_event, &t) || !end_call(&t))
         exit(2);
     const char *format = par->formats->calls->name;
     const fxi_buf *const texts[] = {&t.text, &t.reasoning, &t.broken};

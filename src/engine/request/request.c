@@ -73,6 +73,17 @@ static void copy_request(copy_area *a, const fx_request *from, fx_request *to)
         if (stop) stop[i] = text;
     }
     to->stop = stop;
+    fx_thought *thought = copy_list(a, from->thought, from->thought != NULL, sizeof *thought);
+    to->thought = thought;
+    if (!from->thought) return;
+    const char *open = copy_text(a, from->thought->open),
+               *close = copy_text(a, from->thought->close);
+    const int32_t *tok =
+        copy_list(a, from->thought->close_tok, from->thought->n_close, sizeof *tok);
+    if (!thought) return;
+    thought->open = open;
+    thought->close = close;
+    thought->close_tok = tok;
 }
 
 // ---- making ------------------------------------------------------------------------------------
@@ -146,7 +157,7 @@ static bool init_request(const fxi_service *sv, fxi_live_request *r, const int32
     first->n_tok = (int)spec->n_prompt;
     first->state = FXI_SEQ_LIVE;
     return make_end(sv, r) && make_embedding(sv->shape, r) &&
-           fxi_stops_make(&r->stops, spec->stop, spec->n_stop) &&
+           fxi_stops_make(&r->stops, spec->stop, spec->n_stop) && fxi_thought_make(r, sv->vocab) &&
            (!spec->beam_width || fxi_beam_make(r));
 }
 
@@ -176,6 +187,7 @@ fx_status fxi_request_make(const fxi_service *sv, const fx_request *spec, uint64
 void fxi_request_free(fxi_live_request *r)
 {
     fxi_stops_free(&r->stops);
+    fxi_stops_free(&r->thought_marks);
     fx_grammar_release(r->spec.grammar);
     for (int i = 0; i < r->n_seq; i++) fxi_seq_clear(&r->seq[i]);
     fxi_beam_free(r->beam);

@@ -41,6 +41,8 @@ typedef struct fxi_stops { // all zero: none; constant once made
     size_t n;
 } fxi_stops;
 
+// Advances *matched over bytes[0..n). True: the stop string ends in them.
+bool fxi_stop_match(const fxi_stop *s, uint32_t *matched, const char *bytes, size_t n);
 // text[n] are not empty, of less than 2 GiB each, and must outlive *out. False: no memory; free
 // *out in either case.
 bool fxi_stops_make(fxi_stops *out, const char *const *text, size_t n);
@@ -166,10 +168,12 @@ typedef struct fxi_wait {
 
 struct fxi_live_request {
     uint64_t id;
-    fx_request spec;    // as submitted, but for the prompt; it points to copies, freed with it
-    int32_t *end;       // [n_end] tokens that end an answer: no rule may choose them before min_tok
-    int n_end, n_eot;   // the first n_eot are the vocabulary's end-of-text tokens
-    fxi_stops stops;    // over spec.stop
+    fx_request spec;  // as submitted, but for the prompt; it points to copies, freed with it
+    int32_t *end;     // [n_end] tokens that end an answer: no rule may choose them before min_tok
+    int n_end, n_eot; // the first n_eot are the vocabulary's end-of-text tokens
+    fxi_stops stops;  // over spec.stop
+    fxi_stops thought_marks; // of spec.thought: open, close
+    const fxi_vocab *vocab;
     int max_tok;        // clamped to the context
     fxi_decoder begins; // decoder state where an answer begins; holds no bytes
     bool defers_output; // nothing is emitted before all sequences have ended: n_best, beams
@@ -275,19 +279,27 @@ int fxi_seq_n_generated(const fxi_seq *s);
 // next, see fxi_gram_matcher_mask. False: it cannot be followed any further, *error says why, a
 // static line.
 bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error);
-// Whether what comes next in the grammar is known, or was found out at the expense of *left
-// (fxi_gram_matcher_prepare). If not, the grammar's worker finds it out.
-bool fxi_seq_is_ready(fxi_seq *s, size_t *left);
 // What the rules see of it, except for what its grammar allows.
 fxi_sample_view fxi_seq_view(const fxi_seq *s);
 // What its grammar, if it has one, allows next, ends of the answer among them: allowed[n_vocab / 64
 // + 1]. False: as in fxi_seq_follow.
 bool fxi_seq_allowed(fxi_seq *s, uint64_t *allowed, const char **error);
-// The tokens that the grammar forces next, up to max_tok; 0: there is a choice, or the request's
-// other rules may forbid them. Failures show when it is followed.
-int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok);
 void fxi_seq_fail(fxi_seq *s, fx_status status, const char *error); // as fxi_request_fail
 bool fxi_seq_ended_well(const fxi_seq *s);
+
+// ---- forced.c ----------------------------------------------------------------------------------
+
+// Prepares spec.thought, if there is one. False: no memory.
+bool fxi_thought_make(fxi_live_request *r, const fxi_vocab *vocab);
+// The tokens that must come next, up to max_tok, as reasoning has used up its budget, or the
+// grammar has no other. 0: there is a choice, or the request's other rules may forbid what the
+// grammar forces. Failures show when it is followed.
+int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok);
+// Whether what comes next in the grammar is known, or was found out at the expense of *left
+// (fxi_gram_matcher_prepare). If not, the grammar's worker finds it out.
+bool fxi_seq_is_ready(fxi_seq *s, size_t *left);
+
+// ---- seq.c, inline -----------------------------------------------------------------------------
 
 // Its request runs, it is LIVE and has a cache, and its end is not decided.
 static inline bool fxi_seq_may_compute(const fxi_seq *s)

@@ -128,6 +128,14 @@ static fx_status check_rule_ids(const fxi_service *sv, const fx_sampling *s, fx_
     return FX_OK;
 }
 
+static fx_status check_thought(const fxi_service *sv, const fx_thought *t, fx_error *err)
+{
+    if (!t) return FX_OK;
+    if (t->max_tok < 0 || !t->n_close || !t->open[0] || !t->close[0])
+        return fxi_fail(err, FX_EINVAL, "a thought needs its marks, and at least 0 tokens");
+    return check_ids(sv, "closing", t->close_tok, t->n_close, err);
+}
+
 static fx_status check_token_lists(const fxi_service *sv, const fx_request *spec, fx_error *err)
 {
     FX_TRY(check_rule_ids(sv, &spec->sampling, err));
@@ -332,6 +340,7 @@ fx_status fxi_request_check(const fxi_service *sv, const fx_request *spec, fx_er
     FX_TRY(check_numbers(spec, err));
     FX_TRY(check_n_seq(sv, spec, err));
     FX_TRY(check_token_lists(sv, spec, err));
+    FX_TRY(check_thought(sv, spec->thought, err));
     if (spec->grammar && spec->grammar->home != sv->grammars)
         return fxi_fail(err, FX_EINVAL, "the grammar was compiled for another engine");
     FX_TRY(check_mappings(sv, spec, err));

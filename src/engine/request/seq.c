@@ -53,6 +53,12 @@ static bool match_bytes(const fxi_stop *s, uint32_t *matched, const char *bytes,
     return false;
 }
 
+bool fxi_stop_match(const fxi_stop *s, uint32_t *matched, const char *bytes, size_t n)
+{
+    size_t end;
+    return match_bytes(s, matched, bytes, n, &end);
+}
+
 // Searches the bytes of `clean` from offset `from`. Offset in `clean` of the first stop string, and
 // its index; SIZE_MAX if there is none.
 static size_t find_stop(fxi_text *t, size_t from, const fxi_stops *stops, size_t *which)
@@ -251,40 +257,6 @@ bool fxi_seq_allowed(fxi_seq *s, uint64_t *allowed, const char **error)
     for (int i = r->spec.ignore_eos ? r->n_eot : 0; s->place.may_end && i < r->n_end; i++)
         allowed[r->end[i] / 64] |= (uint64_t)1 << (r->end[i] % 64);
     return true;
-}
-
-// Nothing may revive a banned token, and beams are ranked by their probabilities.
-static bool may_force(const fx_request *spec)
-{
-    const fx_sampling *rules = &spec->sampling;
-    return spec->grammar && !spec->beam_width && !rules->n_allow && !rules->n_ban &&
-           !rules->n_ban_run;
-}
-
-int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok)
-{
-    size_t n = 0;
-    const fx_request *spec = &s->request->spec;
-    if (!may_force(spec) || fxi_gram_matcher_forced(spec->grammar->matcher, s->tok + spec->n_prompt,
-                                                    (size_t)fxi_seq_n_generated(s), &s->place, out,
-                                                    (size_t)max_tok, &n, NULL))
-        return 0;
-    return (int)n;
-}
-
-// A failure shows when the grammar is followed.
-bool fxi_seq_is_ready(fxi_seq *s, size_t *left)
-{
-    bool is_ready;
-    const fx_request *spec = &s->request->spec;
-    fx_grammar *g = spec->grammar;
-    if (!g->home->worker.has_thread) return true;
-    if (fxi_gram_matcher_prepare(g->matcher, s->tok + spec->n_prompt,
-                                 (size_t)fxi_seq_n_generated(s), &s->place, may_force(spec), left,
-                                 &is_ready, NULL))
-        return true;
-    if (!is_ready) fxi_grammar_worker_add(&g->home->worker, g, true);
-    return is_ready;
 }
 
 // ---- beam search --------------------------------------------------------------------------------

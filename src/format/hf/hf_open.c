@@ -86,6 +86,29 @@ static fx_status write_tokenizer(fxi_folder *f)
     return st;
 }
 
+// ---- how tokens are chosen by default -----------------------------------------------------------
+
+// As numbers alone: a folder opens whatever else stands there.
+static fx_status write_sampling(const fxi_folder *f)
+{
+    static const char *const members[][2] = {
+        {"temperature", "general.sampling.temp"},
+        {"top_p", "general.sampling.top_p"},
+        {"top_k", "general.sampling.top_k"},
+        {"min_p", "general.sampling.min_p"},
+        {"repetition_penalty", "general.sampling.penalty_repeat"}};
+    fxi_config c;
+    const fx_status st =
+        fxi_config_open(f->path, "generation_config.json", FXI_CONFIG_MAY, &c, f->err);
+    for (size_t i = 0; st == FX_OK && i < sizeof members / sizeof members[0]; i++) {
+        const fxi_json *v = fxi_members_get(&c.all, members[i][0]);
+        if (fxi_json_is_number(v))
+            fxi_gguf_write_f32(f->w, members[i][1], (float)fxi_json_number(v));
+    }
+    fxi_config_close(&c);
+    return st;
+}
+
 // ---- pooling: how rows become an embedding ------------------------------------------------------
 
 static const struct pooling_mode {
@@ -275,6 +298,7 @@ static fx_status translate_folder(fxi_folder *f)
     if (name[0]) fxi_gguf_write_str(f->w, "general.name", name);
     free(path);
     FX_TRY(write_tokenizer(f));
+    FX_TRY(write_sampling(f));
     FX_TRY(fxi_hf_plan_tensors(f));
     write_file_type(f);
     for (size_t i = 0; i < f->n_recipe; i++) {

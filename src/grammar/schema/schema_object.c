@@ -163,9 +163,9 @@ static member_list list_member_names(fxi_schema *r, const fxi_schema_set *list)
 // "name": value, with space after it.
 static uint32_t pair_node(fxi_schema *r, uint32_t name, uint32_t value)
 {
-    const uint32_t space = r->json->space, quote = fxi_gram_str(r->g, "\"");
-    return FXI_SEQ_OF(r->g, quote, name, quote, space, fxi_gram_str(r->g, ":"), space, value,
-                      space);
+    const uint32_t pad = r->json->pad, quote = fxi_gram_str(r->g, "\"");
+    return FXI_SEQ_OF(r->g, quote, name, quote, pad, fxi_gram_str(r->g, ":"), pad, value,
+                      r->json->space);
 }
 
 static uint32_t named_node(fxi_schema *r, const fxi_schema_set *list, const char *name)

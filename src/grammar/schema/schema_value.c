@@ -179,7 +179,7 @@ static uint32_t spell_number(fxi_schema *r, const fxi_json *v)
 static uint32_t spell_value(fxi_schema *r, const fxi_json *v)
 {
     fxi_schema_alts items = {0}; // members, or elements
-    const uint32_t space = r->json->space;
+    const uint32_t space = r->json->space, pad = r->json->pad;
     if (fxi_json_is_string(v)) return spell_string(r, fxi_json_text(v));
     if (fxi_json_is_number(v)) return spell_number(r, v);
     if (fxi_json_is_null(v)) return fxi_gram_str(r->g, "null");
@@ -188,9 +188,9 @@ static uint32_t spell_value(fxi_schema *r, const fxi_json *v)
         const uint32_t name = it.key ? spell_string(r, it.key) : 0;
         const uint32_t value = spell_value(r, it.value);
         const uint32_t comma = fxi_gram_str(r->g, it.i ? "," : "");
-        const uint32_t item = it.key ? FXI_SEQ_OF(r->g, comma, space, name, space,
-                                                  fxi_gram_str(r->g, ":"), space, value)
-                                     : FXI_SEQ_OF(r->g, comma, space, value, space);
+        const uint32_t item =
+            it.key ? FXI_SEQ_OF(r->g, comma, space, name, pad, fxi_gram_str(r->g, ":"), pad, value)
+                   : FXI_SEQ_OF(r->g, comma, space, value, space);
         fxi_schema_add_alt(r, &items, item);
     }
     return FXI_SEQ_OF(r->g, fxi_gram_str(r->g, fxi_json_is_object(v) ? "{" : "["),

@@ -36,7 +36,8 @@ fx_status fxi_gram_json_add(fxi_gram *g, fxi_gram_json *j, fx_error *err)
         const char *pattern;
         uint32_t *node;
     } part[] = {
-        {"(?: |\n[ \t]{0,20})?", &j->space},
+        {"(?: |\n[ \t]{0,12})?", &j->space},
+        {" ?", &j->pad},
         {"-?(?:0|[1-9][0-9]{0,14})", &j->integer},
         {"-?(?:0|[1-9][0-9]{0,14})(?:\\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?", &j->number}};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
@@ -48,7 +49,7 @@ fx_status fxi_gram_json_add(fxi_gram *g, fxi_gram_json *j, fx_error *err)
     const uint32_t rule = fxi_gram_rule_add(g, fxi_str_of("a JSON value"));
     j->value = fxi_gram_ref(g, rule);
     const uint32_t member =
-        FXI_SEQ_OF(g, j->string, j->space, fxi_gram_str(g, ":"), j->space, j->value);
+        FXI_SEQ_OF(g, j->string, j->pad, fxi_gram_str(g, ":"), j->pad, j->value);
     j->object = list_of(g, "{", "}", member, j->space);
     j->array = list_of(g, "[", "]", j->value, j->space);
     fxi_gram_rule_define(g, rule,

@@ -3,7 +3,8 @@
 // Any JSON value, as models write it and every reader accepts it: an answer can neither continue
 // forever between two tokens of JSON, nor hold a number that a reader with 64-bit numbers refuses.
 //
-//     space    none, one blank, or a line break and up to 20 blanks or tabs
+//     space    none, one blank, or a line break and up to 12 blanks or tabs
+//     pad      none or one blank: around a colon
 //     string   characters as in FXI_SPELL_JSON, without U+0000
 //     number   up to 15 digits, a fraction of up to 15, an exponent of up to two
 //
@@ -14,7 +15,7 @@
 #include "grammar/syntax/gram.h"
 
 typedef struct fxi_gram_json { // nodes
-    uint32_t space, string, number, integer, value, object, array;
+    uint32_t space, pad, string, number, integer, value, object, array;
 } fxi_gram_json;
 
 // Adds the rules of JSON. Errors: FX_ENOMEM; errors of the grammar itself are reported by

@@ -4,6 +4,7 @@
 #include "server/trace/chrome_trace.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,14 +48,22 @@ static const char *bool_word(bool b)
 bool fxi_endpoint_props(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
 {
     const fx_model_info *m = fx_engine_info(c->eng);
+    const fx_sampling *s = c->lim->preset;
+    char params[192]; // of requests that do not say, by llama.cpp's names
+    snprintf(
+        params, sizeof params,
+        "{\"temperature\":%.6g,\"top_k\":%d,\"top_p\":%.6g,\"min_p\":%.6g,\"repeat_penalty\":%.6g}",
+        (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p,
+        (double)s->repetition_penalty);
     const bool ok = fxi_json_fmt(
         out,
         "{'model':%q,'architecture':%q,'type':%q,'parameters':%w,'layers':%d,'vocabulary':%d,"
         "'max_model_len':%d,'generates':%s,'embeds':%s,'embedding_length':%d,"
-        "'has_chat_template':%s,'default_generation_settings':{'n_ctx':%d},'build_info':%q}",
+        "'has_chat_template':%s,'default_generation_settings':{'n_ctx':%d,'params':%s},'build_info'"
+        ":%q}",
         c->lim->model_id, m->arch, m->type, m->n_param, m->n_layer, m->n_vocab, m->ctx_tok,
         bool_word(m->generates), bool_word(m->embeds), m->n_embd, bool_word(m->has_chat_template),
-        m->ctx_tok, fx_version());
+        m->ctx_tok, params, fx_version());
     return fxi_endpoint_end(ok, err);
 }
 

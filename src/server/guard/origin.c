@@ -17,6 +17,11 @@ bool fxi_name_list_has(const fxi_name_list *list, const char *name)
     return has;
 }
 
+const char *fxi_host_file(const char *host)
+{
+    return strncmp(host, "unix:", 5) ? NULL : host + 5;
+}
+
 // ---- Host -------------------------------------------------------------------------------------
 
 // "name:80", "127.0.0.1", "[::1]:80" to the name alone, without brackets and the dot that ends a
@@ -54,7 +59,7 @@ static address_kind kind_of(const char *name)
 bool fxi_host_is_known(const fxi_origins *o, const char *host)
 {
     char name[MAX_HOST_BYTES];
-    if (fxi_name_list_has(&o->hosts, "*")) return true;
+    if (fxi_name_list_has(&o->hosts, "*") || fxi_host_file(o->listen_host)) return true;
     if (!split_host(host, name)) return false;
     const address_kind kind = kind_of(name);
     if (kind == LOOPBACK || !strcasecmp(name, "localhost")) return true;

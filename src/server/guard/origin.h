@@ -16,8 +16,11 @@ typedef struct fxi_name_list {
     size_t n;
 } fxi_name_list;
 
+// The path in a host "unix:/run/flexinfer.sock"; NULL: it is none.
+const char *fxi_host_file(const char *host);
+
 typedef struct fxi_origins {
-    const char *listen_host; // the address that the server listens on
+    const char *listen_host; // the address that the server listens on, or "unix:" and a path
     fxi_name_list hosts;     // more names that it answers to; "*": any
     fxi_name_list cors;      // origins like "https://example.org" that may use it; "*": any
     bool tls;                // it is reached by https
@@ -25,7 +28,8 @@ typedef struct fxi_origins {
 
 // Whether a Host header names this server: localhost, a loopback address, the address it listens on
 // or one of o->hosts, each with any port. A server that listens on all addresses has any of them,
-// so there every IP address is known, too: what is rebound is always a name.
+// so there every IP address is known, too: what is rebound is always a name. Through a file's
+// socket no browser comes: every name is known.
 bool fxi_host_is_known(const fxi_origins *o, const char *host);
 
 // Whether a page of this origin may use the server, which it reached under `host`: the server's own

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <netinet/in.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,22 @@ static const unsigned char v4_head[12] = {[10] = 0xff, [11] = 0xff};
 static bool is_v4(const fxi_address *a)
 {
     return !memcmp(a->byte, v4_head, sizeof v4_head);
+}
+
+// Within 0000::/8, which no client has.
+static const unsigned char user_head[12] = {[1] = 'u', [2] = 's', [3] = 'e', [4] = 'r'};
+
+static bool is_user(const fxi_address *a)
+{
+    return !memcmp(a->byte, user_head, sizeof user_head);
+}
+
+fxi_address fxi_address_of_user(uint32_t uid)
+{
+    fxi_address a;
+    memcpy(a.byte, user_head, sizeof user_head);
+    memcpy(a.byte + sizeof user_head, &uid, sizeof uid);
+    return a;
 }
 
 fxi_address fxi_address_of(const struct sockaddr *sa)
@@ -33,13 +50,20 @@ fxi_address fxi_address_of(const struct sockaddr *sa)
 bool fxi_address_is_loopback(const fxi_address *a)
 {
     static const unsigned char one[16] = {[15] = 1};
+    if (is_user(a)) return true;
     return is_v4(a) ? a->byte[12] == 127 : !memcmp(a->byte, one, sizeof one);
 }
 
 const char *fxi_address_text(const fxi_address *a, char text[FXI_ADDRESS_TEXT_BYTES])
 {
     const bool v4 = is_v4(a);
+    uint32_t uid;
     text[0] = 0;
+    if (is_user(a)) {
+        memcpy(&uid, a->byte + sizeof user_head, sizeof uid);
+        snprintf(text, FXI_ADDRESS_TEXT_BYTES, "uid:%u", (unsigned)uid);
+        return text;
+    }
     inet_ntop(v4 ? AF_INET : AF_INET6, a->byte + (v4 ? 12 : 0), text, FXI_ADDRESS_TEXT_BYTES);
     return text;
 }

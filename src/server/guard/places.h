@@ -17,15 +17,18 @@
 struct sockaddr;
 
 typedef struct fxi_address {
-    unsigned char byte[16]; // IPv6, or IPv4 as ::ffff:a.b.c.d; the last 8 of an IPv6 one are 0
+    unsigned char byte[16]; // IPv6, or IPv4 as ::ffff:a.b.c.d; the last 8 of an IPv6 one are 0;
+                            // a user as no network writes one
 } fxi_address;
 
 #define FXI_ADDRESS_TEXT_BYTES 48
 
 // All zero for anything but IPv4 and IPv6.
 fxi_address fxi_address_of(const struct sockaddr *a);
+// Of a user of this machine, who came through a file's socket.
+fxi_address fxi_address_of_user(uint32_t uid);
 bool fxi_address_is_loopback(const fxi_address *a);
-// "203.0.113.9", "2001:db8::"; returns text.
+// "203.0.113.9", "2001:db8::", "uid:1000"; returns text.
 const char *fxi_address_text(const fxi_address *a, char text[FXI_ADDRESS_TEXT_BYTES]);
 
 typedef struct fxi_address_entry { // an address with at least one connection

@@ -68,8 +68,8 @@ typedef struct fxi_conn {
 } fxi_conn;
 
 typedef struct fxi_loop {
-    int epoll_fd, wake_fd, listen_fd;
-    fxi_identity *identity; // NULL: no TLS
+    int epoll_fd, wake_fd, listen_fd; // the last is the server's
+    fxi_identity *identity;           // NULL: no TLS
     fxi_places places;
     fxi_conn *dead;        // freed at the end of a round
     fxi_conn *spare;       // NULL: in use

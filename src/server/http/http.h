@@ -35,6 +35,7 @@
 #include "server/guard/keys.h"
 #include "server/guard/origin.h"
 #include "server/http/conn.h"
+#include "server/http/listen.h"
 #include "server/metrics/metrics.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
@@ -74,13 +75,14 @@ struct fxi_server {
 
     // Immutable after start.
     fxi_server_options opt; // defaults filled in; host and model_id point to the two below
-    char host[64], model_id[256];
+    char host[FXI_HOST_BYTES], model_id[256];
+    fx_sampling preset;    // of requests that do not say: complete once `eng` is there
     char alias_text[1024]; // the names of the next, each with its NUL
-    const char *alias[FXI_MAX_ALIAS];
+    const char *alias[FXI_MAX_ALIAS + 1]; // the last is what its makers call it
     size_t n_alias;
     char fingerprint[24];
     int64_t created;
-    int port;
+    fxi_listener listener;
     fxi_formats formats;
     fxi_limits lim;
     fxi_origins origins;

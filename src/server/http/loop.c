@@ -28,11 +28,20 @@ static void free_conn(fxi_loop *l, fxi_conn *c)
         free(c);
 }
 
+// Through a file's socket there are no addresses: users of this machine take their place.
+static fxi_address address_of_peer(int fd)
+{
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t n = sizeof peer;
+    (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n);
+    return fxi_address_of_user((uint32_t)peer.uid);
+}
+
 // What cannot be told why it has no place is closed.
 static void begin_conn(fxi_server *srv, int fd, const struct sockaddr *from)
 {
     fxi_loop *l = &srv->loop;
-    const fxi_address a = fxi_address_of(from);
+    const fxi_address a = from->sa_family == AF_UNIX ? address_of_peer(fd) : fxi_address_of(from);
     fxi_conn *c = malloc(sizeof *c);
     const bool is_spare = !c;
     if (!c) {
@@ -215,7 +224,6 @@ void fxi_loop_free(fxi_loop *l)
     for (fxi_http_job *job; (job = fxi_loop_pop(l));) fxi_http_job_unref(job);
     if (l->wake_fd >= 0) close(l->wake_fd);
     if (l->epoll_fd >= 0) close(l->epoll_fd);
-    if (l->listen_fd >= 0) close(l->listen_fd);
     fxi_identity_close(l->identity);
     free(l->spare);
     pthread_mutex_destroy(&l->mu);

@@ -102,12 +102,15 @@ static void write_line(fxi_server *srv, fxi_line *l)
     fxi_line_free(l);
 }
 
-static fxi_level level_for(const fxi_http_job *job, int status)
+// A probe that learns that the model loads, or that the server drains, is no fault.
+static fxi_level level_for(const fxi_http_job *job, int status, const char *code)
 {
-    if (status >= 500) return FXI_LEVEL_ERROR;
-    if ((status >= 400 && status != 499) || job->ignored[0]) return FXI_LEVEL_WARN;
+    static const char *const states[] = {"loading", "draining"};
     const bool probes = job->route && (job->route->access == FXI_ACCESS_PROBE ||
                                        job->route->access == FXI_ACCESS_METRICS);
+    if (probes && code && fxi_str_is_any(fxi_str_of(code), states, 2)) return FXI_LEVEL_DEBUG;
+    if (status >= 500) return FXI_LEVEL_ERROR;
+    if ((status >= 400 && status != 499) || job->ignored[0]) return FXI_LEVEL_WARN;
     return probes ? FXI_LEVEL_DEBUG : FXI_LEVEL_INFO;
 }
 
@@ -117,7 +120,7 @@ static fxi_line make_line_locked(const fxi_http_job *job, int status, const char
 {
     uint64_t queued_us = 0;
     double first_s = 0;
-    fxi_line l = fxi_line_begin(job->srv->opt.log_json, level_for(job, status), "request");
+    fxi_line l = fxi_line_begin(job->srv->opt.log_json, level_for(job, status, code), "request");
     fxi_line_word(&l, "method", job->route ? job->route->method : "-");
     fxi_line_word(&l, "route", job->route ? job->route->path : "-");
     if (l.is_json)
@@ -152,7 +155,7 @@ void fxi_account_end(fxi_http_job *job, int route, int status)
     fxi_metrics_request(job->metrics, route, status, code);
     end_span(job, status, code);
     pthread_mutex_lock(&job->mu);
-    const bool is_logged = is_wanted(job->srv, level_for(job, status));
+    const bool is_logged = is_wanted(job->srv, level_for(job, status, code));
     fxi_line l = is_logged ? make_line_locked(job, status, code) : (fxi_line){.ok = false};
     pthread_mutex_unlock(&job->mu);
     if (is_logged) write_line(job->srv, &l);

@@ -38,6 +38,7 @@ static void fill_in_defaults(fxi_server_options *o)
     if (!getrlimit(RLIMIT_NOFILE, &r) && r.rlim_cur < 1000 + OWN_FILES)
         max_conn = r.rlim_cur > 2 * OWN_FILES ? (int)r.rlim_cur - OWN_FILES : (int)r.rlim_cur / 2;
     if (!o->host) o->host = "127.0.0.1";
+    if (!o->socket_mode) o->socket_mode = 0600;
     if (!o->n_worker) o->n_worker = 2;
     if (!o->max_queue_bytes) o->max_queue_bytes = fxi_quota_default_bytes("");
     if (!o->max_conn) o->max_conn = max_conn;
@@ -86,6 +87,8 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
         o->ping_s < 0 || o->grace_s < 0)
         return fxi_fail(err, FX_EINVAL, "a limit of the server is negative");
     fill_in_defaults(o);
+    if (strlen(o->host) >= sizeof srv->host)
+        return fxi_fail(err, FX_EINVAL, "'%s' is longer than an address", o->host);
     snprintf(srv->host, sizeof srv->host, "%s", o->host);
     o->host = srv->host;
     srv->origins = (fxi_origins){
@@ -136,8 +139,8 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
     srv->quota = fxi_quota_new(srv->opt.max_queue_bytes);
     srv->metrics = fxi_metrics_new(route, fxi_route_paths(route, FXI_MAX_ROUTE));
     if (!srv->quota || !srv->metrics) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    srv->port = srv->opt.port;
-    FX_TRY(fxi_listen_open(srv->host, &srv->port, &srv->loop.listen_fd, err));
+    FX_TRY(fxi_listen_open(srv->host, srv->opt.port, srv->opt.socket_mode, &srv->listener, err));
+    srv->loop.listen_fd = srv->listener.fd;
     const fxi_spans_options spans = {.endpoint = opt->otlp_endpoint,
                                      .ca_file = opt->otlp_ca_file,
                                      .service_name = opt->service_name,
@@ -159,6 +162,7 @@ static void free_server(fxi_server *srv)
     if (srv->eng) fx_engine_on_snapshot(srv->eng, NULL, NULL);
     fxi_workers_stop(srv->workers);
     fxi_loop_free(&srv->loop);
+    fxi_listen_close(&srv->listener, srv->host);
     pthread_cond_destroy(&srv->empty);
     pthread_mutex_destroy(&srv->mu);
     pthread_mutex_destroy(&srv->publisher.mu);
@@ -175,6 +179,7 @@ fx_status fxi_server_open(const fxi_server_options *opt, fxi_server **out, fx_er
     *out = NULL;
     if (!srv) return fxi_fail(err, FX_ENOMEM, "out of memory");
     srv->created = time(NULL);
+    srv->listener.fd = -1;
     fxi_loop_init(&srv->loop);
     pthread_mutex_init(&srv->mu, NULL);
     pthread_mutex_init(&srv->publisher.mu, NULL);
@@ -186,6 +191,15 @@ fx_status fxi_server_open(const fxi_server_options *opt, fxi_server **out, fx_er
     else
         free_server(srv);
     return st;
+}
+
+// What its makers call the model is one more name, unless it is one already.
+static void add_title(fxi_server *srv, const fx_model_info *m)
+{
+    bool is_new = m->title[0] && strcmp(m->title, srv->model_id) != 0;
+    for (size_t i = 0; is_new && i < srv->n_alias; i++)
+        is_new = strcmp(m->title, srv->alias[i]) != 0;
+    if (is_new) srv->alias[srv->n_alias++] = m->title;
 }
 
 // What a step of the engine has brought to all streams leaves together.
@@ -202,10 +216,14 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     char text[512]; // what decides an answer: the program, the weights, the kernels
     snprintf(srv->model_id, sizeof srv->model_id, "%s", id && *id ? id : m->name);
     srv->opt.model_id = srv->model_id;
-    snprintf(text, sizeof text, "%s|%s|%s|%s|%llu|%llu|%s", fx_version(), m->name, m->arch, m->type,
-             (unsigned long long)m->n_param, (unsigned long long)m->file_bytes, m->kernel_path);
+    add_title(srv, m);
+    fx_sampling_preset(m, srv->opt.presets, &srv->preset);
+    snprintf(text, sizeof text, "%s|%s|%s|%s|%llu|%llu|%s", fx_version(), m->title, m->arch,
+             m->type, (unsigned long long)m->n_param, (unsigned long long)m->file_bytes,
+             m->kernel_path);
     snprintf(srv->fingerprint, sizeof srv->fingerprint, "fp_%012llx",
              (unsigned long long)(fxi_str_hash(fxi_str_of(text)) & 0xffffffffffffu));
+    const char *parser = srv->opt.tool_parser;
     fxi_formats_choose(&srv->formats, eng, srv->opt.tool_parser, srv->opt.reasoning_parser);
     srv->lim = (fxi_limits){.model_id = srv->model_id,
                             .alias = srv->alias,
@@ -218,7 +236,10 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .processed_logprobs = srv->opt.processed_logprobs,
                             .formats = &srv->formats,
                             .infill = fxi_infill_find(eng),
-                            .refuse_excess = srv->opt.refuse_excess};
+                            .preset = &srv->preset,
+                            .refuse_excess = srv->opt.refuse_excess,
+                            .marked_calls_only =
+                                srv->opt.marked_calls_only || (parser && !strcmp(parser, "none"))};
     fx_engine_on_step(eng, send_after_step, srv);
     fx_engine_on_snapshot(eng, fxi_kv_stream_on_snapshot, srv);
     fxi_spans_watch(srv->spans, eng);
@@ -228,7 +249,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
 
 int fxi_server_port(const fxi_server *srv)
 {
-    return srv->port;
+    return srv->listener.port;
 }
 
 fx_status fxi_server_reload_keys(fxi_server *srv, fx_error *err)

@@ -75,7 +75,7 @@ static size_t encoding_bytes(const fx_engine *eng, const fxi_params *par, int i)
     const fxi_prompt *p = par->prompt ? &par->prompt[i] : NULL;
     if (p && !p->text) return p->ids.n * sizeof *p->ids.id;
     size_t n_bytes = p ? p->n_bytes + fxi_json_string(par->suffix).n : par->n_body_bytes;
-    size_t max_tok = fxi_params_max_prompt(par, eng) + 1;
+    size_t max_tok = 2 * fxi_params_max_prompt(par, eng) + 1; // a longer one is counted so far
     size_t n_tok = max_tok == 1 || n_bytes < max_tok ? n_bytes + 1 : max_tok;
     return FXI_TEXT_COPIES * n_bytes + 3 * n_tok * sizeof(int32_t);
 }
@@ -108,8 +108,14 @@ static bool submit_charged(fxi_job_part *part, const fxi_params *par, const fx_t
     const fxi_quota_result taken = fxi_charge_reserve(&job->charge, FXI_BYTES_QUEUE, part->n_bytes);
     if (!fxi_bytes_granted(err, taken)) return false;
     fx_request req = fxi_params_request(par, random_bits());
+    fx_thought thought = par->thought;
     fx_status st = FX_OK;
-    if (!fxi_tenant_domain(&domain, job->tenant, job->scope, par->cache_salt))
+    if (thought.n_close) {
+        req.thought = &thought;
+        if (!fxi_reasoning_is_open(job->eng, par->formats->reasoning, tok, &thought.opened))
+            st = fxi_fail(&e, FX_ENOMEM, "out of memory");
+    }
+    if (st == FX_OK && !fxi_tenant_domain(&domain, job->tenant, job->scope, par->cache_salt))
         st = fxi_fail(&e, FX_ENOMEM, "out of memory");
     req.tenant = domain.p;
     req.client = job->client;
@@ -195,7 +201,8 @@ static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted
     // What the reply copies of the request: stop strings and ids, to name the one that ended a
     // choice; tools.
     size_t n_copied = par->stop_token.n * VALUE_BYTES;
-    if (fxi_params_calls(par)) n_copied += par->doc.held_bytes; // tools are a part of it
+    if (fxi_params_calls(par) || fxi_params_unmarked(par))
+        n_copied += par->doc.held_bytes; // tools are a part of it
     for (size_t i = 0; i < par->n_stop; i++) n_copied += VALUE_BYTES + strlen(par->stop[i]);
     const fxi_quota_result taken =
         fxi_charge_reserve(&job->charge, FXI_BYTES_ANSWER, n_copied); // to the end

@@ -1,11 +1,9 @@
-// transport.c - sockets, listening and connected, and GnuTLS above them.
+// transport.c - connected sockets, and GnuTLS above them.
 #include "server/http/transport.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <gnutls/gnutls.h>
 #include <linux/sockios.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +15,6 @@
 #include "base/fail.h" // defines: fxi_fail, FX_TRY
 #include "base/text/buf.h"
 
-#define BACKLOG       256
 #define MAX_PEM_BYTES (1u << 20)
 #define PRIORITIES    "NORMAL:-VERS-TLS1.0:-VERS-TLS1.1"
 
@@ -25,57 +22,6 @@ struct fxi_identity {
     gnutls_certificate_credentials_t pair;
     gnutls_priority_t priorities;
 };
-
-// ---- listening --------------------------------------------------------------------------------
-
-typedef union socket_address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-} socket_address;
-
-// Returns the bytes of *a that are used; 0: the text is not an address.
-static socklen_t parse_address(const char *host, int port, socket_address *a)
-{
-    memset(a, 0, sizeof *a);
-    if (!strcmp(host, "localhost")) host = "127.0.0.1";
-    if (inet_pton(AF_INET, host, &a->v4.sin_addr) == 1) {
-        a->v4.sin_family = AF_INET;
-        a->v4.sin_port = htons((uint16_t)port);
-        return sizeof a->v4;
-    }
-    if (inet_pton(AF_INET6, host, &a->v6.sin6_addr) != 1) return 0;
-    a->v6.sin6_family = AF_INET6;
-    a->v6.sin6_port = htons((uint16_t)port);
-    return sizeof a->v6;
-}
-
-fx_status fxi_listen_check(const char *host, fx_error *err)
-{
-    socket_address a;
-    if (parse_address(host, 0, &a)) return FX_OK;
-    return fxi_fail(err, FX_EINVAL, "'%s' is not an IPv4 or IPv6 address", host);
-}
-
-fx_status fxi_listen_open(const char *host, int *port, int *fd, fx_error *err)
-{
-    socket_address a;
-    const int one = 1;
-    socklen_t n = parse_address(host, *port, &a);
-    FX_TRY(fxi_listen_check(host, err));
-    *fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (*fd >= 0) setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (*fd < 0 || bind(*fd, &a.any, n) || listen(*fd, BACKLOG) || getsockname(*fd, &a.any, &n)) {
-        const int e = errno;
-        const bool v6 = strchr(host, ':');
-        if (*fd >= 0) close(*fd);
-        *fd = -1;
-        return fxi_fail(err, FX_EIO, "cannot listen on %s%s%s:%d: %s", v6 ? "[" : "", host,
-                        v6 ? "]" : "", *port, strerror(e));
-    }
-    *port = ntohs(a.any.sa_family == AF_INET ? a.v4.sin_port : a.v6.sin6_port);
-    return FX_OK;
-}
 
 // ---- certificate and key ----------------------------------------------------------------------
 

@@ -1,5 +1,4 @@
-// transport.h - the listening socket, and the bytes of a connection, plain or through TLS. Nothing
-// here waits.
+// transport.h - the bytes of a connection, plain or through TLS. Nothing here waits.
 #ifndef FXI_SERVER_TRANSPORT_H
 #define FXI_SERVER_TRANSPORT_H
 
@@ -8,12 +7,6 @@
 #include <sys/types.h>
 
 #include "flexinfer/error.h"
-
-// Whether `host` is an IPv4 or IPv6 address, or "localhost". Error: FX_EINVAL.
-fx_status fxi_listen_check(const char *host, fx_error *err);
-// Binds and listens; *port becomes the port that it listens on. Errors: FX_EINVAL (not an address),
-// FX_EIO ("cannot listen on 127.0.0.1:8080: Address already in use").
-fx_status fxi_listen_open(const char *host, int *port, int *fd, fx_error *err);
 
 typedef struct fxi_identity fxi_identity; // a certificate and its key
 

@@ -393,8 +393,8 @@ bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,
     static const char *const kind[] = {"counter", "gauge", "histogram"};
     const fx_model_info *info = fx_engine_info(eng);
     const char *const build[] = {"version", fx_version(), "kernels", info->kernel_path};
-    const char *const model[] = {"arch",     info->arch,   "type",
-                                 info->type, "cache_type", info->kv_type};
+    const char *const model[] = {"name", info->name, "arch",       info->arch,
+                                 "type", info->type, "cache_type", info->kv_type};
     uint64_t cell[N_CELL];
     figures *s = calloc(1, sizeof *s);
     if (!s) return false;
@@ -413,7 +413,7 @@ bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,
         s->kv_usage = (double)(st->kv_mapped_bytes - idle) / (double)st->kv_budget_bytes;
     s->max_mappings = st->kv_max_mappings == UINT64_MAX ? INFINITY : (double)st->kv_max_mappings;
     bool ok = add_info(b, "build_info", "The program that runs.", build, 2) &&
-              add_info(b, "model_info", "The model that it serves.", model, 3);
+              add_info(b, "model_info", "The model that it serves.", model, 4);
     for (const fxi_metric *r = fxi_metric_table; ok && r < fxi_metric_table + fxi_n_metric; r++) {
         const char *base = (const char *)s;
         const void *at = base + r->offset;

@@ -12,35 +12,46 @@ static fxi_output_spec answer_spec(const fxi_reply *r)
     return (fxi_output_spec){.calls = r->spec.calls,
                              .reasoning = r->spec.reasoning,
                              .either = r->spec.either,
+                             .forced = r->spec.forced_calls,
                              .has_tool = fxi_tools_has,
                              .param = fxi_tools_param,
+                             .fits = r->spec.unmarked_calls ? fxi_tools_fit : NULL,
                              .tools = (void *)r->spec.tools};
 }
 
 bool fxi_content_init(fxi_reply *r, fxi_choice *c)
 {
     const fxi_output_spec spec = answer_spec(r);
-    if (!spec.calls && !spec.reasoning && !r->writer->open_item) return true;
+    if (!spec.calls && !spec.reasoning && !spec.fits && !r->writer->open_item) return true;
     c->answer = fxi_output_parser_new(&spec);
     return c->answer != NULL;
 }
 
 // A mark has fewer bytes than LAST_TOKENS tokens, white space after it included.
-bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok)
+bool fxi_reasoning_is_open(const fx_engine *eng, const fxi_reason_format *reasoning,
+                           const fx_tokens *tok, bool *is_open)
 {
     enum { LAST_TOKENS = 24 };
-    const fxi_output_spec spec = answer_spec(r);
+    const fxi_output_spec spec = {.reasoning = reasoning};
     const size_t n = tok->n < LAST_TOKENS ? tok->n : LAST_TOKENS;
-    fxi_choice *c = &r->choice[prompt * r->spec.n_per_prompt];
     char *text = NULL;
     size_t n_bytes = 0;
-    if (!spec.reasoning) return true;
-    if (fx_detokenize(r->eng, tok->id + tok->n - n, n, true, NULL, &text, &n_bytes, NULL) != FX_OK)
+    *is_open = false;
+    if (!reasoning) return true;
+    if (fx_detokenize(eng, tok->id + tok->n - n, n, true, NULL, &text, &n_bytes, NULL) != FX_OK)
         return false;
-    if (fxi_output_parser_opens_reasoning(&spec, text, n_bytes))
-        for (int k = 0; k < r->spec.n_per_prompt; k++)
-            fxi_output_parser_open_reasoning(c[k].answer);
+    *is_open = fxi_output_parser_opens_reasoning(&spec, text, n_bytes);
     free(text);
+    return true;
+}
+
+bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok)
+{
+    bool is_open;
+    fxi_choice *c = &r->choice[prompt * r->spec.n_per_prompt];
+    if (!fxi_reasoning_is_open(r->eng, r->spec.reasoning, tok, &is_open)) return false;
+    for (int k = 0; is_open && k < r->spec.n_per_prompt; k++)
+        fxi_output_parser_open_reasoning(c[k].answer);
     return true;
 }
 
@@ -83,7 +94,7 @@ static bool keep_event(fxi_reply *r, int k, const fxi_output_event *ev)
         last->kind = FXI_OUTPUT_TEXT;
         fxi_buf_clear(&last->text);
         return fxi_buf_add(&last->text, ev->p, ev->n);
-    case FXI_OUTPUT_DONE: return true;
+    case FXI_OUTPUT_DONE: return last->is_done = true;
     default: return keep_content_text(c, ev);
     }
 }
@@ -131,20 +142,104 @@ typedef struct answer_listener {
 
 bool fxi_content_is_full(const fxi_reply *r, int k)
 {
-    return r->spec.one_call && r->choice[k].n_done;
+    const fxi_choice *c = &r->choice[k];
+    return (r->spec.one_call && c->n_done) || c->watch.over;
 }
 
-static bool on_answer(void *ud, const fxi_output_event *ev)
+static bool tell_answer(const answer_listener *l, const fxi_output_event *ev)
 {
-    const answer_listener *l = ud;
     fxi_choice *c = &l->r->choice[l->k];
-    if (ev->kind == FXI_OUTPUT_REASONING && l->r->spec.drop_reasoning) return true;
-    if (fxi_content_is_full(l->r, l->k)) return true;
     c->n_done += ev->kind == FXI_OUTPUT_DONE;
     if (!l->r->spec.stream) return keep_event(l->r, l->k, ev);
     if (l->r->writer->content) return l->r->writer->content(l->r, l->k, ev);
     return ev->kind == FXI_OUTPUT_BROKEN ? break_streamed(l->r, l->k, ev)
                                          : keep_event(l->r, l->k, ev) && write_item(l->r, l->k, ev);
+}
+
+// ---- repeated calls -----------------------------------------------------------------------------
+//
+// Small models that must call repeat one call without end. An answer that must be calls ends where
+// one repeats an earlier one, name and arguments, which is not emitted: a call is held back while
+// it is the beginning of one that was made.
+
+static bool repeats_so_far(const fxi_call_watch *w)
+{
+    const char *p = w->made.p, *end = w->made.p + w->made.n;
+    while (p < end) {
+        if (w->now.n <= (size_t)(end - p) && !memcmp(p, w->now.p, w->now.n)) return true;
+        p += strlen(p) + 1; // its name
+        p += strlen(p) + 1;
+    }
+    return false;
+}
+
+// It differs from all that were made.
+static bool emit_held(const answer_listener *l)
+{
+    fxi_call_watch *w = &l->r->choice[l->k].watch;
+    const size_t n_name = strlen(w->now.p);
+    const fxi_output_event call = {
+        .kind = FXI_OUTPUT_CALL, .p = w->now.p, .n = n_name, .id = w->id.p, .n_id = w->id.n};
+    const fxi_output_event args = {
+        .kind = FXI_OUTPUT_ARGS, .p = w->now.p + n_name + 1, .n = strlen(w->now.p + n_name + 1)};
+    w->held = false;
+    return tell_answer(l, &call) && (!args.n || tell_answer(l, &args));
+}
+
+static bool begin_watched(const answer_listener *l, const fxi_output_event *ev)
+{
+    fxi_call_watch *w = &l->r->choice[l->k].watch;
+    fxi_buf_clear(&w->now);
+    fxi_buf_clear(&w->id);
+    if (!fxi_buf_add(&w->now, ev->p, ev->n) || !fxi_buf_add(&w->now, "", 1) ||
+        (ev->n_id && !fxi_buf_add(&w->id, ev->id, ev->n_id)))
+        return false;
+    w->held = repeats_so_far(w);
+    return w->held || tell_answer(l, ev);
+}
+
+static bool continue_watched(const answer_listener *l, const fxi_output_event *ev)
+{
+    fxi_call_watch *w = &l->r->choice[l->k].watch;
+    const bool is_done = ev->kind == FXI_OUTPUT_DONE, was_held = w->held;
+    if (!fxi_buf_add(&w->now, is_done ? "" : ev->p, is_done ? 1 : ev->n)) return false;
+    if (was_held && repeats_so_far(w)) {
+        w->over = is_done;
+        return true;
+    }
+    if (is_done && !fxi_buf_add(&w->made, w->now.p, w->now.n)) return false;
+    if (was_held && !emit_held(l)) return false;
+    return (was_held && !is_done) || tell_answer(l, ev);
+}
+
+static bool break_watched(const answer_listener *l, const fxi_output_event *ev)
+{
+    fxi_call_watch *w = &l->r->choice[l->k].watch;
+    const fxi_output_event text = {.kind = FXI_OUTPUT_TEXT, .p = ev->p, .n = ev->n};
+    const bool was_held = w->held;
+    w->held = false;
+    return tell_answer(l, was_held ? &text : ev);
+}
+
+static bool on_answer(void *ud, const fxi_output_event *ev)
+{
+    static bool (*const watch[])(const answer_listener *, const fxi_output_event *) = {
+        [FXI_OUTPUT_TEXT] = tell_answer,      [FXI_OUTPUT_REASONING] = tell_answer,
+        [FXI_OUTPUT_CALL] = begin_watched,    [FXI_OUTPUT_ARGS] = continue_watched,
+        [FXI_OUTPUT_DONE] = continue_watched, [FXI_OUTPUT_BROKEN] = break_watched,
+    };
+    const answer_listener *l = ud;
+    const fxi_reply_spec *spec = &l->r->spec;
+    if (ev->kind == FXI_OUTPUT_REASONING && spec->drop_reasoning) return true;
+    if (fxi_content_is_full(l->r, l->k)) return true;
+    return spec->forced_calls ? watch[ev->kind](l, ev) : tell_answer(l, ev);
+}
+
+// The last call of an answer that was cut off may not be complete.
+static void mark_cut_call(fxi_choice *c)
+{
+    fxi_content_part *last = c->n_content ? &c->content[c->n_content - 1] : NULL;
+    if (last && last->kind == FXI_OUTPUT_CALL && !last->is_done) last->is_broken = true;
 }
 
 bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev)
@@ -154,12 +249,17 @@ bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev)
     const bool was = fxi_output_parser_is_reasoning(c->answer);
     if (!fxi_output_parser_add(c->answer, ev->text, ev->text_bytes, on_answer, &l)) return false;
     c->n_reasoning += ev->token >= 0 && (was || fxi_output_parser_is_reasoning(c->answer));
-    return ev->finish == FX_FINISH_NONE || fxi_output_parser_end(c->answer, on_answer, &l);
+    if (ev->finish == FX_FINISH_NONE) return true;
+    const bool is_cut = ev->finish == FX_FINISH_LENGTH;
+    if (!fxi_output_parser_end(c->answer, is_cut, on_answer, &l)) return false;
+    if (is_cut) mark_cut_call(c);
+    return true;
 }
 
 size_t fxi_content_bytes(const fxi_choice *c)
 {
-    size_t n = c->cap_content * sizeof *c->content;
+    const fxi_call_watch *w = &c->watch;
+    size_t n = c->cap_content * sizeof *c->content + w->made.cap + w->now.cap + w->id.cap;
     if (c->answer) n += fxi_output_parser_bytes(c->answer);
     for (size_t i = 0; i < c->n_content; i++) n += c->content[i].text.cap + c->content[i].name.cap;
     return n;
@@ -171,59 +271,11 @@ void fxi_content_free(fxi_choice *c)
         fxi_buf_free(&c->content[i].text);
         fxi_buf_free(&c->content[i].name);
     }
+    fxi_buf_free(&c->watch.made);
+    fxi_buf_free(&c->watch.now);
+    fxi_buf_free(&c->watch.id);
     free(c->content);
     fxi_output_parser_free(c->answer);
-}
-
-// ---- what the tools of a request say ------------------------------------------------------------
-//
-// It decides whether text without marks is a call, and whether a value without quotes is text.
-
-static const fxi_json *find_function(const fxi_json *tools, const char *name, size_t n)
-{
-    for (fxi_json_iter it = fxi_json_items(tools); fxi_json_next(&it);) {
-        const fxi_json *f = fxi_json_get(it.value, "function");
-        const fxi_json *v = fxi_json_get(f, "name");
-        if (fxi_json_string(v).n == n && !memcmp(fxi_json_text(v), name, n)) return f;
-    }
-    return NULL;
-}
-
-bool fxi_tools_has(void *ud, const char *name, size_t n)
-{
-    return find_function(ud, name, n) != NULL;
-}
-
-// Of a list of types: text, if nothing that is written otherwise stands beside it.
-static fxi_param_kind kind_of_types(const fxi_json *types)
-{
-    fxi_param_kind kind = FXI_PARAM_UNKNOWN;
-    for (size_t i = 0; i < fxi_json_array_size(types); i++) {
-        const char *type = fxi_json_text(fxi_json_at(types, i));
-        if (!type || !strcmp(type, "null")) continue;
-        if (strcmp(type, "string") != 0) return FXI_PARAM_OTHER;
-        kind = FXI_PARAM_TEXT;
-    }
-    return kind;
-}
-
-static fxi_param_kind kind_of_schema(const fxi_json *schema)
-{
-    const fxi_json *type = fxi_json_get(schema, "type"), *words = fxi_json_get(schema, "enum");
-    if (fxi_json_is_array(type)) return kind_of_types(type);
-    if (fxi_json_is_string(type))
-        return strcmp(fxi_json_text(type), "string") ? FXI_PARAM_OTHER : FXI_PARAM_TEXT;
-    for (size_t i = 0; i < fxi_json_array_size(words); i++)
-        if (!fxi_json_is_string(fxi_json_at(words, i))) return FXI_PARAM_UNKNOWN;
-    return fxi_json_array_size(words) ? FXI_PARAM_TEXT : FXI_PARAM_UNKNOWN;
-}
-
-fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char *param,
-                               size_t n_param)
-{
-    const fxi_json *parameters = fxi_json_get(find_function(ud, name, n), "parameters");
-    const fxi_json *properties = fxi_json_get(parameters, "properties");
-    return kind_of_schema(fxi_json_getn(properties, param, n_param));
 }
 
 // ---- ids ----------------------------------------------------------------------------------------
@@ -236,7 +288,7 @@ void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_output_event 
     const fxi_str own = {ev->id, ev->n_id};
     if (own.n > 0 && own.n < FXI_CALL_ID_BYTES && fxi_str_is_plain(own, "_.:-"))
         snprintf(id, FXI_CALL_ID_BYTES, "%.*s", (int)ev->n_id, ev->id);
-    else if (r->spec.calls->short_ids) {
+    else if (r->spec.calls && r->spec.calls->short_ids) {
         for (int i = 0; i < 9; i++, v /= 62) id[i] = digit[v % 62];
         id[9] = 0;
     } else

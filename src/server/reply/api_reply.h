@@ -4,6 +4,7 @@
 //   api_reply.c     collects events
 //   api_body.c      each event of a stream as SSE text; a whole reply's body, at the end
 //   api_content.c   a choice's text, taken apart into reasoning, text and calls of tools
+//   tool_fit.c      what the request's tools say of a call
 //   api_parts.c     what both share, and logprobs, rendered as they come
 //   responses_out.c, messages_out.c   the same for the APIs that are dialects of chat
 #ifndef FXI_SERVER_API_REPLY_H
@@ -52,13 +53,24 @@ enum { FXI_CALL_ID_BYTES = 80 };
 // A piece of a choice: reasoning, text, or a call of a tool.
 typedef struct fxi_content_part {
     fxi_output_kind kind;       // TEXT, REASONING or CALL
-    bool is_broken;             // a call that was none after all
+    bool is_done;               // a call that is complete
+    bool is_broken;             // a call that was none after all, or that was cut off
     fxi_buf text;               // of a call, its arguments: JSON
     fxi_buf name;               // of a call, its tool
     char id[FXI_CALL_ID_BYTES]; // of a call
 } fxi_content_part;
 
+// Calls of an answer that must be calls: its end, once one repeats an earlier one.
+typedef struct fxi_call_watch {
+    fxi_buf made; // the complete ones: name, a zero byte, arguments, a zero byte
+    fxi_buf now;  // the one that goes on, in the same form
+    fxi_buf id;   // which it has from the model
+    bool held;    // it repeats one so far, and nothing of it has been emitted
+    bool over;    // one was repeated
+} fxi_call_watch;
+
 typedef struct fxi_choice {
+    fxi_call_watch watch;
     fxi_output_parser *answer; // parses the text; NULL: it stays as it is
     fxi_content_part *content; // [n_content] with `answer`, unless the reply is a chat's stream
     size_t n_content, cap_content;
@@ -108,6 +120,8 @@ typedef struct fxi_reply_spec {
     const fxi_reason_format *reasoning;   // the same for reasoning,
     bool drop_reasoning;                  // which is not emitted
     bool either;                          // of fxi_output_spec
+    bool forced_calls;                    // a grammar makes the answer calls
+    bool unmarked_calls;                  // JSON in the text that names a tool is a call
     bool one_call;                        // the first call ends an answer: the rest is dropped
     const fxi_json *tools;                // the request's, or NULL
     const char *mirror;                   // members that a response repeats: JSON; NULL: none
@@ -220,6 +234,10 @@ bool fxi_prompt_probs_add(const fxi_reply *r, fxi_buf *list, int32_t token,
 // ---- api_content.c: false: out of memory ------------------------------------------------------
 
 bool fxi_content_init(fxi_reply *r, fxi_choice *c); // c->answer, if the reply wants one
+// Whether a prompt's last tokens open reasoning of this format; NULL: none does. False: out of
+// memory.
+bool fxi_reasoning_is_open(const fx_engine *eng, const fxi_reason_format *reasoning,
+                           const fx_tokens *tok, bool *is_open);
 // The prompt's last tokens: they may open the reasoning of its choices.
 bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok);
 // The text of an event, and its end if there is one, for choice k with an `answer`.
@@ -231,11 +249,14 @@ bool fxi_content_is_full(const fxi_reply *r, int k);
 size_t fxi_content_bytes(const fxi_choice *c); // of memory
 void fxi_content_free(fxi_choice *c);
 
-// ---- api_content.c: for fxi_output_spec; ud: the request's tools --------------------------------
+// ---- tool_fit.c: for fxi_output_spec; ud: the request's tools -----------------------------------
 
 bool fxi_tools_has(void *ud, const char *name, size_t n);
 fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char *param,
                                size_t n_param);
+fxi_args_fit fxi_tools_fit(void *ud, const char *name, size_t n, const char *args, size_t n_args);
+
+// ---- api_content.c ----------------------------------------------------------------------------
 
 // The id of the n-th call of choice k, into id[FXI_CALL_ID_BYTES]: the model's own, if it is a
 // plain word.

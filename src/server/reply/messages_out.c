@@ -9,8 +9,7 @@ static bool add_message_block(fxi_buf *b, const fxi_content_part *p, bool whole)
     const fxi_str text = {p->text.p, whole ? p->text.n : 0};
     if (p->kind == FXI_OUTPUT_CALL)
         return fxi_json_fmt(b, "{'type':'tool_use','id':%q,'name':%t,'input':%s}", p->id,
-                            (fxi_str){p->name.p, p->name.n},
-                            text.n && !p->is_broken ? p->text.p : "{}");
+                            (fxi_str){p->name.p, p->name.n}, text.n ? p->text.p : "{}");
     if (p->kind == FXI_OUTPUT_REASONING)
         return fxi_json_fmt(b, "{'type':'thinking','thinking':%t,'signature':''}", text);
     return fxi_json_fmt(b, "{'type':'text','text':%t}", text);
@@ -45,8 +44,13 @@ static bool add_whole_message(fxi_buf *b, const fxi_reply *r, bool whole)
     const fxi_choice *c = &r->choice[0];
     bool ok = fxi_json_fmt(b, "{'id':%q,'type':'message','role':'assistant','model':%q,'content':[",
                            r->id, r->model);
-    for (size_t i = 0; ok && whole && i < c->n_content; i++)
-        ok = fxi_buf_str(b, i ? "," : "") && add_message_block(b, &c->content[i], true);
+    const char *comma = "";
+    for (size_t i = 0; ok && whole && i < c->n_content; i++) {
+        const fxi_content_part *p = &c->content[i];
+        if (p->kind == FXI_OUTPUT_CALL && p->is_broken) continue; // its input is no JSON
+        ok = fxi_buf_str(b, comma) && add_message_block(b, p, true);
+        comma = ",";
+    }
     return ok && fxi_buf_str(b, "],") && add_stop(b, r, whole ? c->finish : FX_FINISH_NONE) &&
            add_message_usage(b, r) && fxi_buf_str(b, "}");
 }

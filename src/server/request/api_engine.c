@@ -3,6 +3,7 @@
 // Some names and meanings differ: priorities run the other way round, the width of a beam search is
 // best_of, and a salt names the tenant, within which prefixes are shared.
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,8 +120,10 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
     spec.reasoning = fxi_params_reasoning(par);
     spec.either = par->form.field != NULL;
     spec.drop_reasoning = !par->include_reasoning;
-    spec.one_call = !par->parallel_calls;
-    spec.tools = spec.calls ? par->tools : NULL;
+    spec.one_call = !par->parallel_calls || par->only_tool;
+    spec.forced_calls = par->must_call;
+    spec.unmarked_calls = fxi_params_unmarked(par);
+    spec.tools = spec.calls || spec.unmarked_calls ? par->tools : NULL;
     spec.mirror = par->mirror.p;
     spec.n_prompt = (int)par->n_prompt;
     spec.n_per_prompt = (int)par->n;
@@ -174,10 +177,10 @@ static fx_status encode_around(const fxi_params *par, const fx_engine *eng, cons
     return fxi_fail(err, FX_ECONTEXT, "prompt and suffix have %zu tokens", out->n);
 }
 
-static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
-                              fx_error *err)
+// Prompt i as ids. Errors: FX_ECONTEXT, more than max_tok, 0: there is no limit.
+static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_t i, size_t max_tok,
+                              fx_tokens *out, fx_error *err)
 {
-    const size_t max_tok = fxi_params_max_prompt(par, eng);
     if (par->messages) {
         fx_chat_request q = fxi_params_chat(par);
         q.max_tok = max_tok;
@@ -208,16 +211,30 @@ static bool check_excess(const fxi_params *par, const fx_engine *eng, size_t n_t
                          ctx_tok, (unsigned long long)asked + n_tok, n_tok, (long long)asked);
 }
 
+// Clients know this by OpenAI's words. Up to twice the context it is counted by how much a prompt
+// is too long; beyond that, counting would be work for nothing.
+static bool fail_context(const fxi_params *par, const fx_engine *eng, size_t i, size_t max_tok,
+                         fxi_http_error *err)
+{
+    char how[64];
+    fx_tokens all = {0};
+    if (encode_input(par, eng, i, 2 * max_tok, &all, NULL) == FX_OK)
+        snprintf(how, sizeof how, "%zu, %zu too many", all.n, all.n - max_tok);
+    else
+        snprintf(how, sizeof how, "more than %zu", 2 * max_tok);
+    fx_tokens_free(&all);
+    return fxi_http_fail(err, 400, "context_length_exceeded", par->input,
+                         "This model's maximum context length is %zu tokens. However, '%s' has %s.",
+                         max_tok, par->input, how);
+}
+
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                        fxi_http_error *err)
 {
     fx_error e = {0};
-    const fx_status st = encode_input(par, eng, i, out, &e);
-    if (st == FX_ECONTEXT) // clients know this by OpenAI's words
-        return fxi_http_fail(err, 400, "context_length_exceeded", par->input,
-                             "This model's maximum context length is %zu tokens. However, '%s' has "
-                             "more.",
-                             fxi_params_max_prompt(par, eng), par->input);
+    const size_t max_tok = fxi_params_max_prompt(par, eng);
+    const fx_status st = encode_input(par, eng, i, max_tok, out, &e);
+    if (st == FX_ECONTEXT) return fail_context(par, eng, i, max_tok, err);
     if (st != FX_OK) return fxi_http_fail_fx(err, &e, par->input);
     const size_t room = (size_t)fx_engine_info(eng)->ctx_tok - 1; // one for the answer
     const size_t keep = par->truncate < 0 ? room : (size_t)par->truncate;
@@ -277,10 +294,51 @@ static bool charge_words(fxi_params *par, fxi_http_error *err)
     return fxi_charge_list(&(fxi_parse){.par = par, .err = err}, n_bytes);
 }
 
+// ---- a budget of reasoning ----------------------------------------------------------------------
+
+// Most tokens of reasoning; -1: as many as it takes. Of models whose template does not read an
+// effort, it is a number of tokens, in the steps that other servers take.
+static int64_t thinking_tokens(const fxi_params *par)
+{
+    static const struct {
+        const char *effort;
+        int n_tok;
+    } steps[] = {{"none", 0}, {"minimal", 256}, {"low", 1024}, {"medium", 8192}};
+    if (par->thinking_tok >= 0) return par->thinking_tok;
+    if (par->thinking < 0) return 0;
+    const bool counts = par->effort && !par->formats->template_reads_effort;
+    for (size_t i = 0; counts && i < sizeof steps / sizeof steps[0]; i++)
+        if (!strcmp(par->effort, steps[i].effort)) return steps[i].n_tok;
+    return -1;
+}
+
+// Formats that close reasoning in several ways are left alone: the engine looks for one.
+static bool make_thought(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
+{
+    fx_error e = {0};
+    const fxi_reason_format *r = par->formats ? par->formats->reasoning : NULL;
+    const int64_t n_tok =
+        r && fxi_api_is_chat(par->api) && !r->close[1] ? thinking_tokens(par) : -1;
+    if (n_tok < 0) return true;
+    if (fx_tokenize(eng, r->spelled_close, strlen(r->spelled_close),
+                    FX_TOKENIZE_CONTROL | FX_TOKENIZE_INNER, &par->close_tok, &e) != FX_OK)
+        return fxi_http_fail_fx(err, &e, par->input);
+    par->thought = (fx_thought){.open = r->channels ? r->spelled_open : r->open[0],
+                                .close = r->channels ? "<|end|>" : r->close[0],
+                                .max_tok = n_tok < INT32_MAX ? (int)n_tok : INT32_MAX,
+                                .close_tok = par->close_tok.id,
+                                .n_close = par->close_tok.n};
+    return true;
+}
+
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     const size_t n = fxi_json_array_size(par->bad_words);
-    if (!fxi_params_compile(par, eng, err)) return false;
+    if (par->api == FXI_API_EMBEDDINGS && !fx_engine_info(eng)->embeds)
+        return fxi_http_fail(err, 400, "invalid_value", "model",
+                             "this model is not made to embed texts: its file does not say how; "
+                             "the server's option --pooling mean, first or last does");
+    if (!fxi_params_compile(par, eng, err) || !make_thought(par, eng, err)) return false;
     if (!n) return true;
     if (!charge_words(par, err)) return false;
     par->ban = calloc(2 * n, sizeof *par->ban);

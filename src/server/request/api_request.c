@@ -13,6 +13,7 @@ static fxi_params default_params(fxi_api api, const fxi_limits *lim)
     fxi_params par = {.api = api,
                       .charge = lim->charge,
                       .refuse_excess = lim->refuse_excess,
+                      .marked_calls_only = lim->marked_calls_only,
                       .formats = lim->formats,
                       .infill = lim->infill,
                       .request = fx_request_default(),
@@ -21,6 +22,7 @@ static fxi_params default_params(fxi_api api, const fxi_limits *lim)
                       .n = 1,
                       .best_of = -1,
                       .n_logprob = -1,
+                      .thinking_tok = -1,
                       .n_prompt_logprob = -1,
                       .cache_prompt = true,
                       .speculate = true,
@@ -33,8 +35,12 @@ static fxi_params default_params(fxi_api api, const fxi_limits *lim)
                       .separate_reasoning = true};
     par.request.keep_priority = api == FXI_API_RETAIN ? 7 : 0;
     par.request.processed_logprobs = lim->processed_logprobs;
+    if (lim->preset)
+        par.request.sampling = *lim->preset;
+    else
+        par.request.sampling.repetition_penalty = 1;
+    par.request.sampling.typical_p = 1;
     par.request.sampling.cut_first = lim->cut_first;
-    par.request.sampling.typical_p = par.request.sampling.repetition_penalty = 1;
     return par;
 }
 
@@ -280,6 +286,7 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
 
 void fxi_params_free(fxi_params *par)
 {
+    fx_tokens_free(&par->close_tok);
     for (size_t i = 0; par->prompt && i < par->n_prompt; i++) free(par->prompt[i].ids.id);
     for (size_t i = 0; i < par->n_ban; i++) free((void *)par->ban[i].id);
     free(par->prompt);

@@ -24,6 +24,7 @@ typedef struct fxi_id_list {
 typedef struct fxi_formats {
     const fxi_call_format *calls;       // NULL: not known
     const fxi_reason_format *reasoning; // NULL: it writes none, or it stays in the text
+    bool template_reads_effort;         // so reasoning_effort is the template's matter
     int32_t mark[32];                   // [n_mark] their marks that are control tokens
     size_t n_mark;
 } fxi_formats;
@@ -72,8 +73,12 @@ typedef struct fxi_params {
     const char *only_tool;                     // NULL: any tool,
     const fxi_json *allowed_tools;             // or of these functions, in root
     bool plain_calls;                          // the model's format cannot say the calls
+    bool marked_calls_only;                    // as in fxi_limits
     const char *effort;                        // reasoning_effort; NULL: none
-    int thinking; // 0: nothing was said; 1: it should; -1: it should not
+    int thinking;         // 0: nothing was said; 1: it should; -1: it should not
+    int64_t thinking_tok; // most tokens of reasoning; -1: nothing was said
+    fx_thought thought;   // fxi_params_resolve; no close_tok: reasoning has no end of its own
+    fx_tokens close_tok;  // its close_tok
     bool parallel_calls, include_reasoning, separate_reasoning;
     const fxi_formats *formats; // as in fxi_limits, like
     const fxi_infill *infill;
@@ -124,7 +129,9 @@ typedef struct fxi_limits { // what a request is checked against
     bool cut_first, processed_logprobs; // of fx_sampling and fx_request
     const fxi_formats *formats;         // NULL: answers are not taken apart
     const fxi_infill *infill;           // NULL: the model has no such marks
-    bool refuse_excess; // max_tokens beyond the context is an error; false: it is clamped
+    const fx_sampling *preset;          // of requests that do not say; NULL: fx_request_default's
+    bool refuse_excess;     // max_tokens beyond the context is an error; false: it is clamped
+    bool marked_calls_only; // JSON without the marks of calls is text
     fxi_charge *charge; // of the request: its tree, ids and biases are charged; NULL: nothing is
 } fxi_limits;
 
@@ -168,6 +175,8 @@ bool fxi_tool_is_wanted(const fxi_params *par, const fxi_json *tool);
 // What takes the answer apart; NULL: it stays as it is.
 const fxi_call_format *fxi_params_calls(const fxi_params *par);
 const fxi_reason_format *fxi_params_reasoning(const fxi_params *par);
+// Whether JSON without marks is a call: where the answer is free to be text, or calls of any tool.
+bool fxi_params_unmarked(const fxi_params *par);
 
 // ---- api_engine.c: to the engine and the reply; results point into par ------------------------
 

@@ -32,10 +32,20 @@ bool fxi_tool_is_strict(const fxi_json *tool)
     return fxi_json_is_true(fxi_json_get(fxi_json_get(tool, "function"), "strict"));
 }
 
+static bool may_call_tools(const fxi_params *par)
+{
+    return fxi_api_is_chat(par->api) && fxi_json_array_size(par->tools) && !par->hide_tools;
+}
+
+bool fxi_params_unmarked(const fxi_params *par)
+{
+    return may_call_tools(par) && !par->marked_calls_only && !par->must_call &&
+           !par->allowed_tools && !par->form.field;
+}
+
 const fxi_call_format *fxi_params_calls(const fxi_params *par)
 {
-    const bool may_call =
-        fxi_api_is_chat(par->api) && fxi_json_array_size(par->tools) && !par->hide_tools;
+    const bool may_call = may_call_tools(par);
     const fxi_call_format *f = may_call && par->formats ? par->formats->calls : NULL;
     const bool needs_plain = may_call && par->must_call && (!f || par->plain_calls);
     return needs_plain ? fxi_call_format_plain() : f;
@@ -125,7 +135,7 @@ void fxi_formats_choose(fxi_formats *f, const fx_engine *eng, const char *tool_p
     const char *mark[MAX_MARK];
     size_t n;
     const char *jinja = fx_chat_template(eng, true, &n);
-    *f = (fxi_formats){0};
+    *f = (fxi_formats){.template_reads_effort = memmem(jinja, n, "reasoning_effort", 16)};
     if (!tool_parser || !strcmp(tool_parser, "auto"))
         f->calls = fxi_call_format_of(jinja, n);
     else

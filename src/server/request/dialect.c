@@ -190,13 +190,25 @@ void fxi_chat_draft_free(fxi_chat_draft *d)
 // How much the model should reason. Each family reads a name of its own; templates ignore what
 // they do not know.
 
-// {"effort": "low" ..}; "none": the model should not reason.
+// Where a budget stands within an object; absent is no budget.
+static bool set_thinking_budget(fxi_parse *p, const char *param, const fxi_json *v)
+{
+    if (!v || fxi_json_is_null(v)) return true;
+    if (!fxi_json_is_int(v)) return fxi_bad_type(p, param, "an integer");
+    p->par->thinking_tok = fxi_json_int(v);
+    return (fxi_json_int(v) >= 0 && fxi_json_int(v) <= INT32_MAX) ||
+           fxi_bad_value(p, param, "'%s' must be at least 0 and at most %d", param, INT32_MAX);
+}
+
+// {"effort": "low" .., "max_tokens": 1024}; "none": the model should not reason.
 bool fxi_set_reasoning(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh"};
     static const char param[] = "reasoning.effort";
     const fxi_json *effort = fxi_json_get(v, "effort");
     (void)f;
+    if (!set_thinking_budget(p, "reasoning.max_tokens", fxi_json_get(v, "max_tokens")))
+        return false;
     if (!effort || fxi_json_is_null(effort)) return true;
     if (!fxi_json_is_string(effort)) return fxi_bad_type(p, param, "a string");
     p->par->effort = fxi_json_text(effort);
@@ -205,15 +217,16 @@ bool fxi_set_reasoning(fxi_parse *p, const fxi_field *f, const fxi_json *v)
                          param);
 }
 
-// {"type": "enabled" | "adaptive" | "disabled"}.
+// {"type": "enabled" | "adaptive" | "disabled", "budget_tokens": 1024}.
 bool fxi_set_thinking(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     static const char *const words[] = {"disabled", "enabled", "adaptive"};
     const fxi_str type = fxi_json_string(fxi_json_get(v, "type"));
     p->par->thinking = fxi_str_is(type, "disabled") ? -1 : 1;
-    return fxi_str_is_any(type, words, sizeof words / sizeof words[0]) ||
-           fxi_bad_value(p, f->name, "the type of '%s' must be one of: enabled adaptive disabled",
-                         f->name);
+    if (!fxi_str_is_any(type, words, sizeof words / sizeof words[0]))
+        return fxi_bad_value(p, f->name,
+                             "the type of '%s' must be one of: enabled adaptive disabled", f->name);
+    return set_thinking_budget(p, "thinking.budget_tokens", fxi_json_get(v, "budget_tokens"));
 }
 
 bool fxi_variables_convert(fxi_parse *p)

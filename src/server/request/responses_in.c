@@ -8,6 +8,7 @@
 //   tools                           functions
 //
 // Nothing is stored between requests, so items that refer to stored ones are refused.
+#include <stdio.h>
 #include <string.h>
 
 #include "server/request/dialect.h"
@@ -105,16 +106,19 @@ static bool add_input(fxi_chat_draft *d, const fxi_json *input)
 // Members as the client sent them.
 static bool add_mirror(fxi_parse *p)
 {
-    static const char *const members[][2] = {{"instructions", "null"},
-                                             {"max_output_tokens", "null"},
-                                             {"metadata", "{}"},
-                                             {"parallel_tool_calls", "true"},
-                                             {"reasoning", "{'effort':null,'summary':null}"},
-                                             {"temperature", "1.0"},
-                                             {"text", "{'format':{'type':'text'}}"},
-                                             {"tool_choice", "'auto'"},
-                                             {"tools", "[]"},
-                                             {"top_p", "1.0"}};
+    char preset[2][32]; // what is in force
+    snprintf(preset[0], sizeof preset[0], "%.6g", (double)p->par->request.sampling.temperature);
+    snprintf(preset[1], sizeof preset[1], "%.6g", (double)p->par->request.sampling.top_p);
+    const char *const members[][2] = {{"instructions", "null"},
+                                      {"max_output_tokens", "null"},
+                                      {"metadata", "{}"},
+                                      {"parallel_tool_calls", "true"},
+                                      {"reasoning", "{'effort':null,'summary':null}"},
+                                      {"temperature", preset[0]},
+                                      {"text", "{'format':{'type':'text'}}"},
+                                      {"tool_choice", "'auto'"},
+                                      {"tools", "[]"},
+                                      {"top_p", preset[1]}};
     fxi_buf *b = &p->par->mirror;
     bool ok = true;
     for (size_t i = 0; ok && i < sizeof members / sizeof members[0]; i++) {

@@ -2,7 +2,7 @@
 // strict ones.
 //
 //   a form               [reasoning] (form | calls)
-//   required, a name     [reasoning] calls
+//   required, a name     [reasoning] calls      a name: one call
 //   auto, strict tools   [reasoning] text {calls text}     where a mark opens calls
 //                        [reasoning] (calls | text [mark calls])   where they may stand bare
 //
@@ -461,7 +461,13 @@ static fx_part any_call_part(grammar_builder *b)
     return part_alt(&l);
 }
 
-// One section: [mark] first call {between call} last.
+static bool is_white_space(const char *text)
+{
+    return *text && !text[strspn(text, " \n")];
+}
+
+// One section: [mark] first call {between call} last. White space between calls is what models
+// write before any text, so it decides nothing: the section may end after it, too.
 static fx_part calls_part(grammar_builder *b, const char *mark)
 {
     const fxi_call_spelling *w = &b->calls->spelling;
@@ -470,10 +476,12 @@ static fx_part calls_part(grammar_builder *b, const char *mark)
     add_marked_text(b, &l, mark);
     add_marked_text(b, &l, w->first);
     append_part(b, &l, call);
-    if (b->par->parallel_calls) {
+    if (b->par->parallel_calls && !b->par->only_tool) {
         add_marked_text(b, &more, w->between);
         append_part(b, &more, call);
         append_part(b, &l, part_repeat(b, part_seq(&more), 0, FX_PART_NO_MAX));
+        if (b->par->must_call && is_white_space(w->between))
+            append_part(b, &l, part_maybe(b, part_text(w->between)));
     }
     add_marked_text(b, &l, w->last);
     return part_seq(&l);

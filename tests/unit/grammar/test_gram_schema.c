@@ -124,6 +124,44 @@ FX_TEST(test_instances_of_the_public_suite)
 
 // ---- refusals -----------------------------------------------------------------------------------
 
+// No blanks without end: one around a colon, and a line break with up to 12 elsewhere.
+FX_TEST(test_white_space_is_bounded)
+{
+#define TWELVE "            "
+    static const struct {
+        const char *text;
+        bool want;
+    } cases[] = {
+        {"{\"a\":[1,2]}", true},
+        {"{\n  \"a\": [\n    1,\n    2\n  ]\n}", true},
+        {"{ \"a\" : [ 1 , 2 ] }", true},
+        {"{\n" TWELVE "\"a\":[1,\n" TWELVE "2\n" TWELVE "]\n}", true},
+        {"{\n" TWELVE " \"a\":[1,2]}", false},
+        {"{\"a\":[1,\n" TWELVE " 2]}", false},
+        {"{\"a\":[1,  2]}", false},
+        {"{\"a\":  [1,2]}", false},
+        {"{\"a\"\n:[1,2]}", false},
+        {"{\"a\":\n[1,2]}", false},
+    };
+    static const char *const schemas[] = {
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\",\"items\":{\"type\":"
+        "\"integer\"}}},\"required\":[\"a\"]}",
+        "{\"const\":{\"a\":[1,2]}}", "true"};
+    for (size_t k = 0; k < sizeof schemas / sizeof schemas[0]; k++) {
+        gram_machine w;
+        fx_error err = {0};
+        fxi_json_doc doc = {0};
+        assert_int_equal(fxi_json_parse(&doc, fxi_str_of(schemas[k]), &(fxi_json_rules){0}, &err),
+                         FX_OK);
+        assert_int_equal(try_schema(&w, doc.root, &err), FX_OK);
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+            if (machine_accepts(&w, cases[i].text, strlen(cases[i].text)) != cases[i].want)
+                fail_msg("%s: %s", schemas[k], cases[i].text);
+        close_machine(&w);
+        fxi_json_doc_free(&doc);
+    }
+}
+
 FX_TEST(test_what_is_not_supported_is_named)
 {
     fxi_json_doc root_doc = json_doc_file(VECTORS);

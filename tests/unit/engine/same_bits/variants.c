@@ -77,11 +77,21 @@ static void name_variant(const rig *r, const variant *v, char out[256])
 
 // ---- one request -------------------------------------------------------------------------------
 
+// Closed after three tokens, as if it had been drawn so.
+static const int32_t closing[] = {7, 8};
+static const fx_thought thought = {.open = "?",
+                                   .close = "no such mark",
+                                   .opened = true,
+                                   .max_tok = 3,
+                                   .close_tok = closing,
+                                   .n_close = 2};
+
 fx_request rig_request(const rig *r, int kind, bits_answer *out)
 {
     const struct kind_row *k = &kinds[kind];
     fx_request req = bits_request(r->prompt, r->n_prompt, r->n_gen, out);
     req.sampling = k->sampling;
+    if (kind == BEST_OF) req.thought = &thought;
     req.n_choice = k->n_choice;
     req.n_best = k->n_best;
     req.beam_width = k->beam_width;
