@@ -485,7 +485,9 @@ static fxi_opt_table gather_options(fxi_opt row[FXI_OPT_MAX_ROW])
                            .section = lab_sections,
                            .n_section = sizeof lab_sections / sizeof *lab_sections,
                            .renamed = fxi_cli_table.renamed,
-                           .n_renamed = fxi_cli_table.n_renamed};
+                           .n_renamed = fxi_cli_table.n_renamed,
+                           .alias = fxi_cli_table.alias,
+                           .n_alias = fxi_cli_table.n_alias};
 }
 
 int main(int argc, char **argv)

@@ -1,13 +1,13 @@
-// make_reference.c - fills in the generated tables of a document: the commands and options of
-// flexinfer, or the metrics of its server. It prints the document with what stands between the
-// lines
+// make_reference.c - fills in the generated tables of a document: the options of flexinfer, other
+// programs' spellings of them, or the metrics of its server. It prints the document with what
+// stands between the lines
 //
-//     <!-- options: made by make_reference -->    or    <!-- metrics: made by make_reference -->
+//     <!-- options: made by make_reference -->    or metrics, or spellings
 //     <!-- end -->
 //
 // replaced by the tables of today. The target `reference` does so for docs/user; tools/check_docs
-// compares. In the prose of flexinfer(1), docs/man/flexinfer.1.in, the tables of commands and
-// options replace the lines @SYNOPSIS, @COMMANDS and @OPTIONS; the build runs that.
+// compares. In the prose of flexinfer(1), docs/man/flexinfer.1.in, tables replace the lines
+// @SYNOPSIS, @COMMANDS, @OPTIONS and @SPELLINGS; the build runs that.
 //
 //     make_reference DOCUMENT > NEW
 #include <ctype.h>
@@ -101,6 +101,36 @@ static void print_all_options(void)
     printf("\n### Options of other commands\n\n| option | values | default | meaning | commands |\n"
            "|---|---|---|---|---|\n");
     print_options(FXI_CMD_SERVE, false);
+}
+
+// ---- spellings of other programs ----------------------------------------------------------------
+
+static void print_spellings(void)
+{
+    for (int is_hint = 0; is_hint < 2; is_hint++) {
+        printf(!is_hint ? "| you type | which is |\n|---|---|\n"
+                        : "\n| you type | what there is here |\n|---|---|\n");
+        for (size_t i = 0; i < fxi_cli_table.n_alias; i++) {
+            const fxi_opt_alias *a = &fxi_cli_table.alias[i];
+            if ((a->hint != NULL) != is_hint) continue;
+            printf("| `");
+            for (const char *s = a->words; *s; s++) printf(*s == ' ' ? "`, `" : "%c", *s);
+            printf(a->name ? "` | `--%s` |\n" : "` | %s |\n", a->name ? a->name : a->hint);
+        }
+    }
+}
+
+// Words with their dashes, as mdoc has it.
+static void print_manual_spellings(void)
+{
+    for (size_t i = 0; i < fxi_cli_table.n_alias; i++) {
+        const fxi_opt_alias *a = &fxi_cli_table.alias[i];
+        if (!a->name) continue;
+        printf(".It");
+        for (const char *s = a->words; *s; s += strcspn(s, " "), s += *s == ' ')
+            printf("%s Fl %.*s", s > a->words ? " ," : "", (int)strcspn(s, " ") - 1, s + 1);
+        printf("\n.Fl -%s\n", a->name);
+    }
 }
 
 // ---- metrics ------------------------------------------------------------------------------------
@@ -224,9 +254,11 @@ static const struct {
     bool is_begin; // of a table that stands there, up to its end
 } places[] = {{"<!-- options: made by make_reference -->\n", print_all_options, true},
               {"<!-- metrics: made by make_reference -->\n", print_metrics, true},
+              {"<!-- spellings: made by make_reference -->\n", print_spellings, true},
               {"@SYNOPSIS\n", print_synopses, false},
               {"@COMMANDS\n", print_command_rows, false},
-              {"@OPTIONS\n", print_options_by_command, false}};
+              {"@OPTIONS\n", print_options_by_command, false},
+              {"@SPELLINGS\n", print_manual_spellings, false}};
 
 int main(int argc, char **argv)
 {

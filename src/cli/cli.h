@@ -22,8 +22,8 @@ typedef struct fxi_cli_options fxi_cli_options;
 typedef struct fxi_cli_command {
     const char *name;
     unsigned bit;           // FXI_CMD_* of its options' rows
-    int min_rest, max_rest; // arguments that are not options
-    bool needs_model;
+    int min_rest, max_rest; // arguments that are not options,
+    bool needs_model;       // after the model, which -m or the first of them names
     const char *synopsis, *about;
     const char *note; // for help, after the options; NULL: none
     // `rest` holds the arguments that are not options, as many as the command takes. Returns the
@@ -78,7 +78,7 @@ struct fxi_cli_options { // texts are NULL where they are not given
     const char *cors, *allowed_hosts, *isolate, *logprobs, *sampling_order;
     float drain_timeout_s, send_percent;
     // run
-    const char *prompt; // NULL: chat
+    const char *prompt, *prompt_file; // neither: chat
     int max_tok;
     fx_sampling sampling;
     bool ignore_eos;
@@ -86,6 +86,7 @@ struct fxi_cli_options { // texts are NULL where they are not given
     bool no_bos, decode;
     // convert, quantize
     const char *output, *type, *imatrix;
+    bool allow_requantize;
     // bench
     int n_gen, n_repeat;
     fxi_opt_ints batch, prompts, contexts; // the last two: none given
@@ -127,6 +128,10 @@ fx_status fxi_cli_open_engine(fx_options opt, fx_engine **out, fx_error *err);
 fx_status fxi_cli_open_generator(const fxi_cli_options *o, fx_engine **out, fx_error *err);
 // Where that engine keeps its swap file.
 const char *fxi_cli_swap_dir(const fxi_cli_options *o);
+
+// Appends the bytes of a file, "-" for stdin, to *text, which the caller frees whatever the
+// outcome. Errors: FX_EIO, FX_ENOMEM.
+fx_status fxi_cli_read_text(const char *path, fxi_buf *text, fx_error *err);
 
 // --trace: opens the file before anything is measured; *out is NULL without a path. Error: FX_EIO.
 fx_status fxi_cli_trace_open(const char *path, FILE **out, fx_error *err);

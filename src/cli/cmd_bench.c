@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // One phase at one batch and length. Medians over the repeats; rates are of all sequences together.
 typedef struct bench_row {
@@ -39,6 +40,7 @@ typedef struct bench {
     fxi_opt_ints length[N_PHASE]; // as these: tokens of each prompt; in each cache
     fx_model_info model;
     fx_machine machine;
+    bool is_table, shows_progress;
     int n_row[N_PHASE]; // for each batch, each length
     bench_row row[N_PHASE][MAX_ROWS];
 } bench;
@@ -175,79 +177,7 @@ static fx_status time_run(bench *b, int n_seq, int n_prompt, timed_run *r, fx_er
     return FX_OK;
 }
 
-// ---- rows: medians over the repeats -------------------------------------------------------------
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, compare_doubles);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
-static int index_of(const fxi_opt_ints *list, int v)
-{
-    for (int i = 0; i < list->n; i++)
-        if (list->v[i] == v) return i;
-    return -1;
-}
-
-// Measures a batch with prompts of this length, and fills the rows of the phases that have it: rows
-// are in the order of the lists, whatever the order of the runs.
-static fx_status measure_batch(bench *b, int i_batch, int n_tok, fx_error *err)
-{
-    const int batch = b->batch.v[i_batch], n_gen = b->o->n_gen, n = b->o->n_repeat;
-    double *prompt_s = malloc(2 * (size_t)n * sizeof *prompt_s), n_ahead = 0;
-    if (!prompt_s) return fxi_fail(err, FX_ENOMEM, "out of memory for %d repeats", n);
-    double *decode_s = prompt_s + n;
-    fx_status st = FX_OK;
-    for (int i = 0; st == FX_OK && i < n; i++) {
-        timed_run r;
-        st = time_run(b, batch, n_tok, &r, err);
-        if (st != FX_OK) break;
-        prompt_s[i] = r.started_s - r.submit_s;
-        decode_s[i] = r.end_s - r.started_s;
-        n_ahead += (double)r.n_ahead / n;
-    }
-    const fxi_opt_ints *prompt = &b->length[PROMPT], *context = &b->length[DECODE];
-    const int p = index_of(prompt, n_tok), c = index_of(context, n_tok);
-    if (st == FX_OK && p >= 0)
-        b->row[PROMPT][i_batch * prompt->n + p] =
-            (bench_row){.batch = batch,
-                        .n_tok = n_tok,
-                        .tok_s = (double)batch * n_tok / median_of(prompt_s, n)};
-    if (st == FX_OK && c >= 0)
-        b->row[DECODE][i_batch * context->n + c] =
-            (bench_row){.batch = batch,
-                        .n_tok = n_gen,
-                        .context = n_tok,
-                        .mean_ctx = n_tok + 0.5 * n_gen + n_ahead / batch,
-                        .tok_s = (double)batch * n_gen / median_of(decode_s, n)};
-    free(prompt_s);
-    return st;
-}
-
-// Runs each batch with each length of either list; a length in both lists runs once.
-// Fills all rows except their limits. Errors: those of fx_submit, FX_ECLOSED (a signal came),
-// FX_ENOSPACE (the KV cache cannot hold a batch), FX_EINTERNAL.
-static fx_status run_bench(bench *b, fx_error *err)
-{
-    for (int i = 0; i < b->batch.n; i++)
-        for (int phase = 0; phase < N_PHASE; phase++) {
-            const fxi_opt_ints *length = &b->length[phase];
-            b->n_row[phase] = b->batch.n * length->n;
-            for (int k = 0; k < length->n; k++)
-                if (phase == PROMPT || index_of(&b->length[PROMPT], length->v[k]) < 0)
-                    FX_TRY(measure_batch(b, i, length->v[k], err));
-        }
-    return FX_OK;
-}
-
-// ---- limits and the table -----------------------------------------------------------------------
+// ---- limits ------------------------------------------------------------------------------------
 
 // The machine is measured before and after the runs, and the larger of the two figures counts:
 // other load can make a machine look slower than it is, not faster.
@@ -281,49 +211,174 @@ static void set_limit(const bench *b, bench_row *r, double n_tok, double n_mul, 
 }
 
 // Of a prompt, and of one step of decoding.
-static void set_all_limits(bench *b)
+static void set_row_limit(const bench *b, int phase, bench_row *r)
 {
     const fx_model_info *m = &b->model;
     const double weight_bytes = (double)m->weight_bytes_per_pass;
-    for (int i = 0; i < b->n_row[PROMPT]; i++) {
-        bench_row *r = &b->row[PROMPT][i];
-        const double n_tok = (double)r->batch * r->n_tok;
+    const double n_tok = (double)r->batch * r->n_tok;
+    if (phase == PROMPT)
         set_limit(b, r, n_tok,
                   n_tok * (double)m->mul_per_prompt_tok + r->batch * (double)m->mul_per_logit_row,
                   weight_bytes);
-    }
-    for (int i = 0; i < b->n_row[DECODE]; i++) {
-        bench_row *r = &b->row[DECODE][i];
+    else
         set_limit(b, r, r->batch, r->batch * (double)(m->mul_per_prompt_tok + m->mul_per_logit_row),
                   weight_bytes + r->batch * r->mean_ctx * (double)m->kv_bytes_per_tok);
-    }
 }
 
-// ---- printing ----------------------------------------------------------------------------------
+// Sets the limits of all rows anew. Returns the largest factor by which one grew; 1: none had any.
+static double set_all_limits(bench *b)
+{
+    double most = 1;
+    for (int phase = 0; phase < N_PHASE; phase++)
+        for (bench_row *r = b->row[phase]; r < b->row[phase] + b->n_row[phase]; r++) {
+            const double before = r->limit_tok_s;
+            set_row_limit(b, phase, r);
+            if (before > 0) most = fmax(most, r->limit_tok_s / before);
+        }
+    return most;
+}
 
-static int print_bench_table(const bench *b)
+// ---- the table: its head at once, rows as they are measured ------------------------------------
+
+static void print_table_head(const bench *b)
 {
     const fx_model_info *m = &b->model;
     char params[FXI_SIZE_TEXT_BYTES], size[FXI_SIZE_TEXT_BYTES];
     printf("model    %s, %s, %s parameters, %s\n", m->name, m->type,
            fxi_cli_count(m->n_param, params), fxi_cli_size(m->file_bytes, size));
-    printf("machine  %d threads, %s: reads %.1f GB/s, f32 FMA %.0f GFLOP/s, int8 %.0f GOP/s, "
-           "%.0f scaled\n",
-           m->n_thread, m->kernel_path, b->machine.read_gb_s, b->machine.fma_gflop_s,
-           b->machine.int8_gop_s, b->machine.int8_scaled_gop_s);
     printf("run      %d tokens generated after each prompt, median of %d, flexinfer %s\n",
            b->o->n_gen, b->o->n_repeat, fx_version());
-    for (int phase = 0; phase < N_PHASE; phase++) {
-        printf("\n%-6s %7s %8s %11s %11s %8s %8s  %s\n", phase_name[phase], "batch",
-               phase == PROMPT ? "tokens" : "context", "tokens/s", "limit", "share", "scaled",
-               "limited by");
-        for (const bench_row *r = b->row[phase]; r < b->row[phase] + b->n_row[phase]; r++)
-            printf("%14d %8d %11.1f %11.1f %6.0f %% %6.0f %%  %s\n", r->batch,
-                   r->context ? r->context : r->n_tok, r->tok_s, r->limit_tok_s, 100 * r->share,
-                   100 * r->scaled_share, r->limited_by);
-    }
-    return 0;
+    fflush(stdout);
 }
+
+static void print_machine_line(const bench *b, const char *when)
+{
+    printf("machine  %d threads, %s: reads %.1f GB/s, f32 FMA %.0f GFLOP/s, int8 %.0f GOP/s, "
+           "%.0f scaled%s\n",
+           b->model.n_thread, b->model.kernel_path, b->machine.read_gb_s, b->machine.fma_gflop_s,
+           b->machine.int8_gop_s, b->machine.int8_scaled_gop_s, when);
+    fflush(stdout);
+}
+
+// The length is that of the prompts, or of the caches when decoding starts.
+static void print_table_columns(void)
+{
+    printf("\n%-6s %7s %8s %11s %11s %8s %8s  %s\n", "phase", "batch", "length", "tokens/s",
+           "limit", "share", "scaled", "limited by");
+    fflush(stdout);
+}
+
+static void print_table_row(const bench *b, int phase, bench_row *r)
+{
+    set_row_limit(b, phase, r);
+    printf("%-6s %7d %8d %11.1f %11.1f %6.0f %% %6.0f %%  %s\n", phase_name[phase], r->batch,
+           r->context ? r->context : r->n_tok, r->tok_s, r->limit_tok_s, 100 * r->share,
+           100 * r->scaled_share, r->limited_by);
+    fflush(stdout);
+}
+
+// The rows were printed with the machine's figures of before the runs.
+static void print_table_end(bench *b)
+{
+    const double grown = set_all_limits(b);
+    if (grown < 1.02) return;
+    printf("\n");
+    print_machine_line(b, " (after the runs)");
+    printf("         so the limits are up to %.0f %% higher, and the shares lower\n",
+           100 * (grown - 1));
+}
+
+// What runs, on a terminal; without a row it is removed.
+static void show_run(const bench *b, int batch, int n_tok, int i_run)
+{
+    if (!b->shows_progress) return;
+    fprintf(stderr, "\r\033[K");
+    if (batch)
+        fprintf(stderr, "batch %d, prompts of %d tokens: run %d of %d", batch, n_tok, i_run + 1,
+                b->o->n_repeat);
+}
+
+// ---- rows: medians over the repeats -------------------------------------------------------------
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, compare_doubles);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static int index_of(const fxi_opt_ints *list, int v)
+{
+    for (int i = 0; i < list->n; i++)
+        if (list->v[i] == v) return i;
+    return -1;
+}
+
+static void keep_row(bench *b, int phase, int i, bench_row row)
+{
+    b->row[phase][i] = row;
+    if (b->is_table) print_table_row(b, phase, &b->row[phase][i]);
+}
+
+// Measures a batch with prompts of this length, and fills the rows of the phases that have it: rows
+// are in the order of the lists, whatever the order of the runs.
+static fx_status measure_batch(bench *b, int i_batch, int n_tok, fx_error *err)
+{
+    const int batch = b->batch.v[i_batch], n_gen = b->o->n_gen, n = b->o->n_repeat;
+    double *prompt_s = malloc(2 * (size_t)n * sizeof *prompt_s), n_ahead = 0;
+    if (!prompt_s) return fxi_fail(err, FX_ENOMEM, "out of memory for %d repeats", n);
+    double *decode_s = prompt_s + n;
+    fx_status st = FX_OK;
+    for (int i = 0; st == FX_OK && i < n; i++) {
+        timed_run r;
+        show_run(b, batch, n_tok, i);
+        st = time_run(b, batch, n_tok, &r, err);
+        if (st != FX_OK) break;
+        prompt_s[i] = r.started_s - r.submit_s;
+        decode_s[i] = r.end_s - r.started_s;
+        n_ahead += (double)r.n_ahead / n;
+    }
+    show_run(b, 0, 0, 0);
+    const fxi_opt_ints *prompt = &b->length[PROMPT], *context = &b->length[DECODE];
+    const int p = index_of(prompt, n_tok), c = index_of(context, n_tok);
+    if (st == FX_OK && p >= 0)
+        keep_row(b, PROMPT, i_batch * prompt->n + p,
+                 (bench_row){.batch = batch,
+                             .n_tok = n_tok,
+                             .tok_s = (double)batch * n_tok / median_of(prompt_s, n)});
+    if (st == FX_OK && c >= 0)
+        keep_row(b, DECODE, i_batch * context->n + c,
+                 (bench_row){.batch = batch,
+                             .n_tok = n_gen,
+                             .context = n_tok,
+                             .mean_ctx = n_tok + 0.5 * n_gen + n_ahead / batch,
+                             .tok_s = (double)batch * n_gen / median_of(decode_s, n)});
+    free(prompt_s);
+    return st;
+}
+
+// Runs each batch with each length of either list; a length in both lists runs once.
+// Fills all rows except their limits. Errors: those of fx_submit, FX_ECLOSED (a signal came),
+// FX_ENOSPACE (the KV cache cannot hold a batch), FX_EINTERNAL.
+static fx_status run_bench(bench *b, fx_error *err)
+{
+    for (int i = 0; i < b->batch.n; i++)
+        for (int phase = 0; phase < N_PHASE; phase++) {
+            const fxi_opt_ints *length = &b->length[phase];
+            b->n_row[phase] = b->batch.n * length->n;
+            for (int k = 0; k < length->n; k++)
+                if (phase == PROMPT || index_of(&b->length[PROMPT], length->v[k]) < 0)
+                    FX_TRY(measure_batch(b, i, length->v[k], err));
+        }
+    return FX_OK;
+}
+
+// ---- CSV and JSON, when all is measured --------------------------------------------------------
 
 static void print_quoted(const char *text)
 {
@@ -442,7 +497,10 @@ static fx_status measure_engine(bench *b, fx_error *err)
     *context = without_repeats(o->contexts.n ? &o->contexts : prompt);
     FX_TRY(check_fits(b, "--prompt", largest_of(prompt, 0), err));
     FX_TRY(check_fits(b, "--context", largest_of(context, 0), err));
+    if (b->is_table) print_table_head(b);
     FX_TRY(measure_machine(b, err));
+    if (b->is_table) print_machine_line(b, "");
+    if (b->is_table) print_table_columns();
     if (!fxi_signals_catch()) return fxi_fail(err, FX_EINTERNAL, "out of file descriptors");
     return run_bench(b, err);
 }
@@ -465,7 +523,10 @@ static fx_status measure_all(bench *b, fx_error *err)
     fx_engine_close(b->eng);
     FX_TRY(st == FX_OK ? written : st);
     FX_TRY(measure_machine(b, err));
-    set_all_limits(b);
+    if (b->is_table)
+        print_table_end(b);
+    else
+        set_all_limits(b);
     return FX_OK;
 }
 
@@ -480,9 +541,11 @@ int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest)
     bench *b = calloc(1, sizeof *b);
     if (!b) return fxi_cli_fail("out of memory for the results");
     b->o = o;
-    int rc;
+    b->is_table = !o->json && !o->csv;
+    b->shows_progress = isatty(STDERR_FILENO);
+    int rc = 0;
     if (measure_all(b, &err) == FX_OK)
-        rc = (o->json ? print_bench_json : o->csv ? print_bench_csv : print_bench_table)(b);
+        rc = o->json ? print_bench_json(b) : o->csv ? print_bench_csv(b) : 0;
     else
         rc = fxi_signals_stop() ? FXI_EXIT_SIGNAL + fxi_signals_stop()
                                 : fxi_cli_fail("%s", err.text);

@@ -15,6 +15,7 @@ typedef struct rewrite_order {
     const char *type;    // NULL: as stored
     const char *imatrix; // NULL: none
     const char *verb;    // for the bar
+    bool allow_requantize;
 } rewrite_order;
 
 static bool draw_rewrite(void *ud, uint64_t done, uint64_t total)
@@ -32,7 +33,10 @@ static bool is_same_file(const char *a, const char *b)
 static fx_status rewrite_file(const rewrite_order *o, int n_thread, fxi_rewritten *done,
                               fx_error *err)
 {
-    fxi_rewrite how = {.mixture = NULL, .imatrix_name = o->imatrix, .on_progress = draw_rewrite};
+    fxi_rewrite how = {.mixture = NULL,
+                       .imatrix_name = o->imatrix,
+                       .allow_requantize = o->allow_requantize,
+                       .on_progress = draw_rewrite};
     fxi_imatrix *matrix = NULL;
     fxi_gguf *g = NULL;
     fx_status st = FX_OK;
@@ -71,6 +75,12 @@ static int run_order(rewrite_order o, int n_thread)
     if (st != FX_OK) return fxi_cli_fail("%s", err.text);
     printf("%s: %s of tensors from %s\n", o.to, fxi_cli_size(done.out_bytes, to),
            fxi_cli_size(done.in_bytes, from));
+    if (done.rounded_from[0])
+        fprintf(
+            stderr,
+            "note: the weights were rounded to %s before, and what that lost stays lost; a file "
+            "made from the original%s%s is closer to it\n",
+            done.rounded_from, done.origin[0] ? " of " : "", done.origin);
     return 0;
 }
 
@@ -80,13 +90,14 @@ int fxi_cmd_convert(const fxi_cli_options *o, const fxi_opt_rest *rest)
         fxi_cli_fail("missing --output FILE (see 'flexinfer help convert')");
         return FXI_EXIT_USAGE;
     }
-    return run_order((rewrite_order){rest->arg[0], o->output, o->type, NULL, "converting"},
-                     o->engine.n_thread);
+    return run_order(
+        (rewrite_order){rest->arg[0], o->output, o->type, NULL, "converting", o->allow_requantize},
+        o->engine.n_thread);
 }
 
 int fxi_cmd_quantize(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
-    return run_order(
-        (rewrite_order){rest->arg[0], rest->arg[1], rest->arg[2], o->imatrix, "quantizing"},
-        o->engine.n_thread);
+    return run_order((rewrite_order){rest->arg[0], rest->arg[1], rest->arg[2], o->imatrix,
+                                     "quantizing", o->allow_requantize},
+                     o->engine.n_thread);
 }

@@ -1,4 +1,4 @@
-// cmd_run.c - `flexinfer run`: one completion, or a chat in the terminal or from a pipe.
+// cmd_run.c - `flexinfer run`: one completion, one answer, or a chat from a terminal or pipe.
 #include "base/system/clock.h"
 #include "base/system/grow.h"
 #include "cli/cli.h"
@@ -135,6 +135,7 @@ typedef struct conversation {
     fx_message *msg; // each content is owned
     size_t n_msg, cap;
     bool terminal; // a person types
+    bool shows_figures;
     bool over;
     int rc;
 } conversation;
@@ -158,21 +159,56 @@ static void drop_messages_from(conversation *c, size_t n_msg)
     while (c->n_msg > n_msg) free((char *)c->msg[--c->n_msg].content);
 }
 
+// ---- its commands -------------------------------------------------------------------------------
+
+static void end_chat(conversation *c)
+{
+    c->over = true;
+}
+
+static void clear_chat(conversation *c)
+{
+    drop_messages_from(c, 0);
+    fprintf(stderr, "a new conversation\n");
+}
+
+static void print_chat_help(conversation *c);
+
+static const struct chat_command {
+    const char *names; // the first is shown first; the others are what users of other chats type
+    const char *about;
+    void (*call)(conversation *c);
+} chat_commands[] = {
+    {"/clear /reset /new", "start a new conversation", clear_chat},
+    {"/exit /quit /bye /q", "leave (or Ctrl-D)", end_chat},
+    {"/help /?", "this list", print_chat_help},
+};
+
+enum { N_CHAT_COMMAND = sizeof chat_commands / sizeof chat_commands[0] };
+
+static void print_chat_help(conversation *c)
+{
+    (void)c;
+    for (int i = 0; i < N_CHAT_COMMAND; i++)
+        fprintf(stderr, "%-20s  %s\n", chat_commands[i].names, chat_commands[i].about);
+    fprintf(stderr, "%-20s  %s\n", "Ctrl-C", "stop an answer");
+}
+
 static void run_chat_command(conversation *c, const char *line)
 {
-    if (strcmp(line, "/quit") == 0) {
-        c->over = true;
-    } else if (strcmp(line, "/reset") == 0) {
-        drop_messages_from(c, 0);
-        fprintf(stderr, "a new conversation\n");
-    } else if (strcmp(line, "/help") == 0) {
-        fprintf(stderr, "/reset  start a new conversation\n"
-                        "/quit   leave (or Ctrl-D)\n"
-                        "/help   this list\n"
-                        "Ctrl-C  stop an answer\n");
-    } else {
-        fprintf(stderr, "no such command: %s (see /help)\n", line);
-    }
+    const fxi_str word = {line, strcspn(line, " \t\r")};
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", word.n < sizeof name ? (int)word.n : 0, word.p);
+    for (int i = 0; i < N_CHAT_COMMAND; i++)
+        if (fxi_list_has(chat_commands[i].names, " ", name)) {
+            chat_commands[i].call(c);
+            return;
+        }
+    fprintf(stderr, "no command %.*s; there are", word.n < 60 ? (int)word.n : 60, word.p);
+    for (int i = 0; i < N_CHAT_COMMAND; i++)
+        fprintf(stderr, "%s %.*s", i ? "," : "", (int)strcspn(chat_commands[i].names, " "),
+                chat_commands[i].names);
+    fprintf(stderr, "\n");
 }
 
 // ---- messages -----------------------------------------------------------------------------------
@@ -196,7 +232,7 @@ static fx_status answer_message(conversation *c, const char *line, size_t n_byte
     }
     fputs("\n", stdout);
     fflush(stdout);
-    if (c->terminal) print_figures(c->eng, &a);
+    if (c->shows_figures) print_figures(c->eng, &a);
     return FX_OK;
 }
 
@@ -219,7 +255,7 @@ static bool read_line(conversation *c, char **line, size_t *cap, size_t *n_bytes
     if (c->terminal) fprintf(stderr, "> ");
     if (!fxi_signals_wait_input(STDIN_FILENO)) {
         take_signal(c);
-        if (!c->over) fprintf(stderr, "\n(/quit or Ctrl-D ends)\n");
+        if (!c->over) fprintf(stderr, "\n(/exit or Ctrl-D ends)\n");
         return !c->over;
     }
     ssize_t n = getline(line, cap, stdin);
@@ -229,12 +265,22 @@ static bool read_line(conversation *c, char **line, size_t *cap, size_t *n_bytes
     return true;
 }
 
+static void warn_of_base_model(const fx_engine *eng, const fxi_cli_options *o)
+{
+    if (fx_engine_info(eng)->has_chat_template || o->engine.chat_template) return;
+    fprintf(stderr,
+            "warning: the model has no chat template: a base model continues a text (-p) and "
+            "was not taught to answer (--chat-template names a form)\n");
+}
+
 static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
 {
     conversation c = {.eng = eng, .o = o, .terminal = isatty(STDIN_FILENO)};
+    c.shows_figures = c.terminal;
     char *line = NULL;
     size_t cap = 0, n = 0;
     fx_error err;
+    warn_of_base_model(eng, o);
     setvbuf(stdin, NULL, _IONBF, 0); // poll must see what has not been read yet
     if (c.terminal) fprintf(stderr, "%s: /help lists the commands\n", fx_engine_info(eng)->name);
     while (!c.over && read_line(&c, &line, &cap, &n)) {
@@ -246,7 +292,7 @@ static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
         const fx_status st = answer_message(&c, line, n, &err);
         take_signal(&c);
         if (st == FX_OK) continue;
-        fxi_cli_fail(st == FX_ECONTEXT ? "%s (/reset starts a new conversation)" : "%s", err.text);
+        fxi_cli_fail(st == FX_ECONTEXT ? "%s (/clear starts a new conversation)" : "%s", err.text);
         c.rc = FXI_EXIT_FAILURE;
         c.over = c.over || !c.terminal || st == FX_EIO;
     }
@@ -258,13 +304,13 @@ static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
 
 // ---- the command -------------------------------------------------------------------------------
 
-static int run_once(fx_engine *eng, const fxi_cli_options *o)
+// Completes the text as it is, without a chat template.
+static int complete_text(fx_engine *eng, const fxi_cli_options *o, fxi_str text)
 {
     fx_error err;
     completion a = {.finish = FX_FINISH_NONE};
     fx_tokens prompt = {0};
-    fx_status st =
-        fx_tokenize(eng, o->prompt, strlen(o->prompt), FX_TOKENIZE_PROMPT, &prompt, &err);
+    fx_status st = fx_tokenize(eng, text.p, text.n, FX_TOKENIZE_PROMPT, &prompt, &err);
     if (st == FX_OK) st = run_completion(eng, o, &prompt, NULL, &a, &err);
     fx_tokens_free(&prompt);
     fxi_buf_free(&a.text);
@@ -275,15 +321,52 @@ static int run_once(fx_engine *eng, const fxi_cli_options *o)
     return fxi_signals_stop() ? FXI_EXIT_SIGNAL + fxi_signals_stop() : 0;
 }
 
+// A chat of one message.
+static int answer_once(fx_engine *eng, const fxi_cli_options *o, const char *message)
+{
+    conversation c = {.eng = eng, .o = o, .shows_figures = true};
+    fx_error err;
+    warn_of_base_model(eng, o);
+    const fx_status st = answer_message(&c, message, strlen(message), &err);
+    if (st != FX_OK) c.rc = fxi_cli_fail("%s", err.text);
+    take_signal(&c);
+    drop_messages_from(&c, 0);
+    free(c.msg);
+    return c.rc;
+}
+
+// The text of --prompt or --file; *text gets the file's, whose last line's end is no part of it.
+static fx_status find_prompt(const fxi_cli_options *o, fxi_buf *text, fxi_str *prompt,
+                             fx_error *err)
+{
+    *prompt = fxi_str_of(o->prompt ? o->prompt : "");
+    if (!o->prompt_file) return FX_OK;
+    FX_TRY(fxi_cli_read_text(o->prompt_file, text, err));
+    *prompt = (fxi_str){text->p, text->n - (text->n && text->p[text->n - 1] == '\n')};
+    return FX_OK;
+}
+
 int fxi_cmd_run(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
-    (void)rest;
     fx_error err;
-    fx_engine *eng;
-    if (fxi_cli_open_generator(o, &eng, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
-    int rc = !fxi_signals_catch() ? fxi_cli_fail("out of file descriptors")
-             : o->prompt          ? run_once(eng, o)
-                                  : run_conversation(eng, o);
+    fx_engine *eng = NULL;
+    fxi_buf file = {0};
+    fxi_str prompt;
+    int rc;
+    if (!!o->prompt + !!o->prompt_file + rest->n > 1) {
+        fxi_cli_fail("a message, --prompt or --file: one of them (see 'flexinfer help run')");
+        return FXI_EXIT_USAGE;
+    }
+    if (find_prompt(o, &file, &prompt, &err) != FX_OK ||
+        fxi_cli_open_generator(o, &eng, &err) != FX_OK)
+        rc = fxi_cli_fail("%s", err.text);
+    else if (!fxi_signals_catch())
+        rc = fxi_cli_fail("out of file descriptors");
+    else
+        rc = o->prompt || o->prompt_file ? complete_text(eng, o, prompt)
+             : rest->n                   ? answer_once(eng, o, rest->arg[0])
+                                         : run_conversation(eng, o);
     fx_engine_close(eng);
+    fxi_buf_free(&file);
     return rc;
 }

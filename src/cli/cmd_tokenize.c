@@ -2,27 +2,12 @@
 #include "cli/cli.h"
 #include "cli/terminal/terminal.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
 #include "format/vocab.h"
-
-static fx_status read_text_from(FILE *from, fxi_buf *text, fx_error *err)
-{
-    for (;;) {
-        if (!fxi_buf_reserve(text, 1 << 16))
-            return fxi_fail(err, FX_ENOMEM, "out of memory for the text");
-        size_t n = fread(text->p + text->n, 1, 1 << 16, from);
-        text->n += n;
-        text->p[text->n] = 0;
-        if (n == 0) break;
-    }
-    if (ferror(from)) return fxi_fail(err, FX_EIO, "cannot read stdin: %s", strerror(errno));
-    return FX_OK;
-}
 
 static fx_status print_ids_of(const fxi_cli_options *o, const fxi_vocab *v, const fxi_buf *text,
                               fx_error *err)
@@ -83,7 +68,7 @@ int fxi_cmd_tokenize(const fxi_cli_options *o, const fxi_opt_rest *rest)
         return fxi_cli_fail("%s", err.text);
     if (fxi_vocab_warning(vocab)) fprintf(stderr, "warning: %s\n", fxi_vocab_warning(vocab));
     fxi_buf in = {0};
-    fx_status st = read_text_from(stdin, &in, &err);
+    fx_status st = fxi_cli_read_text("-", &in, &err);
     if (st == FX_OK)
         st = o->decode ? print_text_of(vocab, &in, &err) : print_ids_of(o, vocab, &in, &err);
     fxi_buf_free(&in);

@@ -216,12 +216,16 @@ static fx_status watch_server(const fxi_cli_options *o, top_run *t, fx_error *er
 
 int fxi_cmd_top(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
-    const char *url = rest->n ? rest->arg[0] : DEFAULT_URL;
-    top_run t = {.url = url, .stop_fd = -1, .view.url = url};
+    const char *given = rest->n ? rest->arg[0] : DEFAULT_URL;
+    fxi_buf url = {0};
     fx_error err;
+    if (!fxi_buf_fmt(&url, "%s%s", strstr(given, "://") ? "" : "http://", given))
+        return fxi_cli_fail("out of memory");
+    top_run t = {.url = url.p, .stop_fd = -1, .view.url = url.p};
     const fx_status st = watch_server(o, &t, &err);
     fxi_http_client_close(t.client);
     if (t.stop_fd >= 0) close(t.stop_fd);
     fxi_top_free(&t.state);
+    fxi_buf_free(&url);
     return st == FX_OK ? 0 : fxi_cli_fail("%s", err.text);
 }

@@ -7,24 +7,25 @@ static const char bench_note[] =
     "  prompt  the longer of: operations of the linear layers at the arithmetic peak (int8\n"
     "          where the kernels use it for most weights, else f32); weights read once\n"
     "  decode  the longer of, for a step: weights and KV cache read; operations at the peak\n\n"
-    "Peaks and memory bandwidth are measured before and after the runs; the larger counts.\n";
+    "Peaks and memory bandwidth are measured before and after the runs; the larger counts. Rows\n"
+    "come as they are measured; CSV and JSON come at the end.\n";
 
 static const char types_note[] =
-    "Types: f32, f16, bf16; quantized: q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0.\n"
-    "The _m types are mixtures: tensors whose errors cost most get more bits.\n";
+    "Types: f32, f16, bf16; quantized: q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s,\n"
+    "q4_1, q4_0, q3_k_l, q3_k_m, q3_k_s. Those that end in _s, _m and _l are mixtures: tensors\n"
+    "whose errors cost most get more bits, in _l the most.\n";
 
 static const char top_note[] =
-    "URL: the server's, http://127.0.0.1:8080 if none is given. For another machine, forward a "
-    "port:\n"
-    "ssh -L 8080:127.0.0.1:8080 HOST. A server with keys wants an admin's. The key ? explains the\n"
-    "letters. NO_COLOR turns colours off.\n";
+    "URL: the server's, http://127.0.0.1:8080 if none is given; http:// can be left out. For\n"
+    "another machine, forward a port: ssh -L 8080:127.0.0.1:8080 HOST. A server with keys wants\n"
+    "an admin's. The key ? explains the letters. NO_COLOR turns colours off.\n";
 
 static const fxi_cli_command commands[] = {
-    {"serve", FXI_CMD_SERVE, 0, 0, true, "-m FILE [options]",
+    {"serve", FXI_CMD_SERVE, 0, 0, true, "MODEL [options]",
      "answer OpenAI-compatible requests over HTTP", NULL, fxi_cmd_serve},
-    {"run", FXI_CMD_RUN, 0, 0, true, "-m FILE [-p TEXT] [options]",
-     "complete a text; without -p, chat in the terminal", NULL, fxi_cmd_run},
-    {"tokenize", FXI_CMD_TOKENIZE, 0, 0, true, "-m FILE [--decode] < TEXT",
+    {"run", FXI_CMD_RUN, 0, 1, true, "MODEL [MESSAGE] [options]",
+     "answer a message, complete a text (-p), or chat in the terminal", NULL, fxi_cmd_run},
+    {"tokenize", FXI_CMD_TOKENIZE, 0, 0, true, "MODEL [--decode] < TEXT",
      "text on stdin to token ids on one line, or back", NULL, fxi_cmd_tokenize},
     {"inspect", FXI_CMD_INSPECT, 1, 1, false, "MODEL",
      "show what a model is, whether it runs, and what its cache costs", NULL, fxi_cmd_inspect},
@@ -32,7 +33,7 @@ static const fxi_cli_command commands[] = {
      "a Hugging Face folder to a GGUF file", types_note, fxi_cmd_convert},
     {"quantize", FXI_CMD_QUANTIZE, 3, 3, false, "MODEL FILE TYPE",
      "a model to a GGUF file of smaller numbers", types_note, fxi_cmd_quantize},
-    {"bench", FXI_CMD_BENCH, 0, 0, true, "-m FILE [options]",
+    {"bench", FXI_CMD_BENCH, 0, 0, true, "MODEL [options]",
      "measure prompt and decode speed against the machine's limits", bench_note, fxi_cmd_bench},
     {"top", FXI_CMD_TOP, 0, 1, false, "[URL] [options]",
      "watch a server's requests and memory on the terminal", top_note, fxi_cmd_top},

@@ -1,4 +1,5 @@
-// load.c - opens the engine that the options describe; writes what it did last as a Chrome trace.
+// load.c - opens the engine that the options describe, reads texts from files, and writes what the
+// engine did last as a Chrome trace.
 #include "base/fail.h"
 #include "cli/cli.h"
 #include "cli/terminal/terminal.h"
@@ -31,6 +32,21 @@ fx_options fxi_cli_engine_options(const fxi_cli_options *o)
     return opt;
 }
 
+static void warn_of_short_context(const fx_engine *eng, int wanted_tok)
+{
+    const fx_model_info *m = fx_engine_info(eng);
+    fx_stats st;
+    char budget[FXI_SIZE_TEXT_BYTES], whole[FXI_SIZE_TEXT_BYTES];
+    if (m->ctx_tok >= wanted_tok) return;
+    fx_engine_stats(eng, &st);
+    fprintf(
+        stderr,
+        "warning: the context is cut to %d tokens, which %s of KV memory hold; all %d need about "
+        "%s (--kv-memory)\n",
+        m->ctx_tok, fxi_cli_size(st.kv_budget_bytes, budget), wanted_tok,
+        fxi_cli_size((uint64_t)wanted_tok * m->kv_bytes_per_tok, whole));
+}
+
 // A model answers worse beyond the context that it was trained with; the budget may hold less.
 fx_status fxi_cli_open_engine(fx_options opt, fx_engine **out, fx_error *err)
 {
@@ -50,9 +66,8 @@ fx_status fxi_cli_open_engine(fx_options opt, fx_engine **out, fx_error *err)
         fprintf(stderr,
                 "warning: --ctx %d is beyond the %d tokens that the model was trained with\n",
                 opt.ctx_tok, m->train_ctx_tok);
-    if (opt.ctx_tok > m->ctx_tok)
-        fprintf(stderr, "warning: --ctx %d: the KV cache's memory holds %d tokens (--kv-memory)\n",
-                opt.ctx_tok, m->ctx_tok);
+    if (opt.ctx_tok || opt.kv_memory_bytes)
+        warn_of_short_context(*out, opt.ctx_tok ? opt.ctx_tok : m->train_ctx_tok);
     return FX_OK;
 }
 
@@ -66,6 +81,29 @@ fx_status fxi_cli_open_generator(const fxi_cli_options *o, fx_engine **out, fx_e
                     "%s embeds texts and generates none: start 'flexinfer serve' with it and ask "
                     "/v1/embeddings",
                     o->engine.model_path);
+}
+
+// ---- texts -------------------------------------------------------------------------------------
+
+fx_status fxi_cli_read_text(const char *path, fxi_buf *text, fx_error *err)
+{
+    FILE *from = strcmp(path, "-") == 0 ? stdin : fopen(path, "rbe");
+    fx_status st = FX_OK;
+    if (!from) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
+    for (size_t n = 1; st == FX_OK && n;) {
+        if (!fxi_buf_reserve(text, 1 << 16)) {
+            st = fxi_fail(err, FX_ENOMEM, "out of memory for the text");
+            break;
+        }
+        n = fread(text->p + text->n, 1, 1 << 16, from);
+        text->n += n;
+        text->p[text->n] = 0;
+    }
+    if (st == FX_OK && ferror(from))
+        st = fxi_fail(err, FX_EIO, "cannot read %s: %s", from == stdin ? "stdin" : path,
+                      strerror(errno));
+    if (from != stdin) fclose(from);
+    return st;
 }
 
 // ---- --trace -----------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ static const fxi_opt rows[] = {
     {"host", 0, "HOST", FXI_OPT_STR, 0, 0, "127.0.0.1", AT(server.host), FXI_CMD_SERVE, "address to listen on"},
     {"port", 0, "PORT", FXI_OPT_INT, 0, 65535, "8080", AT(server.port), FXI_CMD_SERVE, "port to listen on; 0: any free one"},
 
-    {"alias", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(server.alias), FXI_CMD_SERVE, "more names under which clients can request the model, like gpt-4o,default"},
+    {"alias", 'a', "LIST", FXI_OPT_STR, 0, 0, NULL, AT(server.alias), FXI_CMD_SERVE, "more names under which clients can request the model, like gpt-4o,default"},
     {"max-logprobs", 0, "N", FXI_OPT_INT, 0, FX_MAX_TOP, "0", AT(server.max_logprobs), FXI_CMD_SERVE, "most logprobs that a request may ask for (default: 20)"},
     {"logprobs", 0, "raw|processed", FXI_OPT_CHOICE, 0, 0, "raw", AT(logprobs), FXI_CMD_SERVE, "logprobs of answers: the model's own, or after biases, penalties and temperature"},
     {"sampling-order", 0, "temperature|cuts", FXI_OPT_CHOICE, 0, 0, "temperature", AT(sampling_order), FXI_CMD_SERVE, "whether the temperature applies first, as in vLLM, or after top_k, top_p, min_p and typical_p, as in llama.cpp"},
@@ -58,12 +58,13 @@ static const fxi_opt rows[] = {
     {"check-config", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(check_config), FXI_CMD_SERVE, "check options and files, print the options in effect, and exit"},
 
     {"prompt", 'p', "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(prompt), FXI_CMD_RUN, "text to complete; without it, chat"},
+    {"file", 'f', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(prompt_file), FXI_CMD_RUN, "file of the text to complete; -: standard input"},
     {"max-tokens", 'n', "N", FXI_OPT_INT, -1, INT_MAX, "-1", AT(max_tok), FXI_CMD_RUN, "most tokens to generate (default: until the text or the context ends)"},
     {"temperature", 0, "T", FXI_OPT_FLOAT, 0, 100, "0.8", AT(sampling.temperature), FXI_CMD_RUN, "0: greedy; higher is more random"},
     {"top-k", 0, "K", FXI_OPT_INT, 0, INT_MAX, "0", AT(sampling.top_k), FXI_CMD_RUN, "sample from the K likeliest tokens; 0: all"},
     {"top-p", 0, "P", FXI_OPT_FLOAT, 1e-6, 1, "0.95", AT(sampling.top_p), FXI_CMD_RUN, "sample from the likeliest tokens that make up probability P; 1: all"},
     {"min-p", 0, "P", FXI_OPT_FLOAT, 0, 1, "0", AT(sampling.min_p), FXI_CMD_RUN, "drop tokens less likely than P times the likeliest"},
-    {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, NULL, AT(sampling.seed), FXI_CMD_RUN, "the same seed gives the same text (default: a random one)"},
+    {"seed", 's', "S", FXI_OPT_U64, 0, 0x1p64, NULL, AT(sampling.seed), FXI_CMD_RUN, "the same seed gives the same text (default: a random one)"},
     {"ignore-eos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(ignore_eos), FXI_CMD_RUN, "continue after the end-of-text token"},
 
     {"no-bos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_bos), FXI_CMD_TOKENIZE, "leave out the beginning-of-text token"},
@@ -72,13 +73,14 @@ static const fxi_opt rows[] = {
     {"output", 'o', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(output), FXI_CMD_CONVERT, "the GGUF file to write"},
     {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, NULL, AT(type), FXI_CMD_CONVERT, "type of the matrices (default: as stored)"},
     {"imatrix", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(imatrix), FXI_CMD_QUANTIZE, "importance matrix, as llama-imatrix writes it"},
+    {"allow-requantize", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(allow_requantize), FXI_CMD_CONVERT | FXI_CMD_QUANTIZE, "quantize weights that are quantized already: what both roundings lose adds up"},
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(engine.n_thread), FXI_CMD_CONVERT | FXI_CMD_QUANTIZE, "threads that convert (default: one per core)"},
 
     {"batch", 0, "LIST", FXI_OPT_INTS, 1, 1024, "1,8", AT(batch), FXI_CMD_BENCH, "batch sizes: sequences at once"},
-    {"prompt", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(prompts), FXI_CMD_BENCH, "tokens of each prompt (default: 512, or half the context)"},
+    {"prompt", 'p', "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(prompts), FXI_CMD_BENCH, "tokens of each prompt (default: 512, or half the context)"},
     {"context", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(contexts), FXI_CMD_BENCH, "tokens in each cache when decoding starts (default: --prompt)"},
-    {"gen", 0, "N", FXI_OPT_INT, 1, 1 << 24, "32", AT(n_gen), FXI_CMD_BENCH, "tokens to generate after each prompt"},
-    {"repeat", 0, "N", FXI_OPT_INT, 1, 1000, "3", AT(n_repeat), FXI_CMD_BENCH, "runs of each batch and length; medians are shown"},
+    {"gen", 'n', "N", FXI_OPT_INT, 1, 1 << 24, "32", AT(n_gen), FXI_CMD_BENCH, "tokens to generate after each prompt"},
+    {"repeat", 'r', "N", FXI_OPT_INT, 1, 1000, "3", AT(n_repeat), FXI_CMD_BENCH, "runs of each batch and length; medians are shown"},
     {"trace", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(trace), FXI_CMD_BENCH | FXI_CMD_LAB, "write what the engine did last to FILE, as a Chrome trace for Perfetto"},
     {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(csv), FXI_CMD_BENCH, "CSV instead of a table"},
     {"json", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), FXI_CMD_BENCH, "one JSON object instead of a table"},
@@ -126,13 +128,65 @@ static const fxi_opt_renamed renamed[] = {
     {"gpu-math", "exact", "cpu-exact"},
 };
 
+// What users of llama.cpp and vLLM type.
+// clang-format off
+static const fxi_opt_alias aliases[] = {
+    {"--temp", "temperature", NULL},
+    {"--n-predict --predict", "max-tokens", NULL},
+    {"--ctx-size --max-model-len", "ctx", NULL},
+    {"-np --parallel --max-num-seqs", "max-seq", NULL},
+    {"-b --batch-size -ub --ubatch-size --max-num-batched-tokens", "step-tokens", NULL},
+    {"-md --model-draft", "draft", NULL},
+    {"--draft-max --draft-n", "draft-tokens", NULL},
+    {"--chat-template-file", "chat-template", NULL},
+    {"--tool-call-parser", "tool-parser", NULL},
+    {"--served-model-name", "alias", NULL},
+    {"--ssl-cert-file --ssl-certfile", "tls-cert", NULL},
+    {"--ssl-key-file --ssl-keyfile", "tls-key", NULL},
+    {"--threads-http", "workers", NULL},
+    {"--n-prompt", "prompt", NULL},
+    {"--n-gen", "gen", NULL},
+    {"--repetitions", "repeat", NULL},
+    {"-ngl --gpu-layers --n-gpu-layers", NULL, "--device cuda:0 runs all layers on a GPU"},
+    {"-mg --main-gpu", NULL, "--device cuda:N names the GPU"},
+    {"-sm --split-mode -ts --tensor-split -tp --tensor-parallel-size", NULL, "--device cuda:0,cuda:1 shares the model between GPUs"},
+    {"-nkvo --no-kv-offload", NULL, "the KV cache lies where --device computes"},
+    {"-fa --flash-attn", NULL, "attention never stores its matrix of scores, and needs no option"},
+    {"--mlock", NULL, "a service's MemorySwapMax=0 keeps weights out of the swap space"},
+    {"--mmap --no-mmap", NULL, "weights are always read into memory at the start"},
+    {"-ctk --cache-type-k -ctv --cache-type-v --kv-cache-dtype", NULL, "--kv-type sets the type of keys and values together"},
+    {"-tb --threads-batch", NULL, "--threads holds for prompts and for answers"},
+    {"-cb --cont-batching -nocb --no-cont-batching", NULL, "requests always join those that run"},
+    {"--enable-prefix-caching --no-enable-prefix-caching --enable-chunked-prefill", NULL, "prefixes are always cached, and prompts computed in parts (--step-tokens)"},
+    {"--gpu-memory-utilization", NULL, "--kv-memory SIZE is the KV cache's budget"},
+    {"--swap-space", NULL, "--swap SIZE is disk space for preempted sequences"},
+    {"--dtype", NULL, "weights are used as stored; 'flexinfer quantize' writes other types"},
+    {"--quantization", NULL, "a model's file says how it is quantized"},
+    {"--trust-remote-code", NULL, "no model's code is ever run"},
+    {"--jinja --no-jinja", NULL, "chat templates are always run as Jinja"},
+    {"-cnv --conversation -i --interactive", NULL, "'run' without --prompt is a chat"},
+    {"-no-cnv --no-conversation", NULL, "--prompt completes its text without a chat template"},
+    {"-e --escape --no-escape", NULL, "texts are taken as they are; in a shell, $'one\\ntwo' holds a new line"},
+    {"--no-display-prompt", NULL, "standard output holds the answer alone"},
+    {"--embedding --embeddings", NULL, "/v1/embeddings needs no option"},
+    {"--metrics", NULL, "/metrics needs no option"},
+    {"--enable-auto-tool-choice", NULL, "tool calls are always found (--tool-parser)"},
+    {"--reasoning-format", NULL, "--reasoning-parser names the format"},
+    {"--api-key", NULL, "--api-key-file FILE, so that no list of processes shows the key"},
+    {"-v --verbose", NULL, "--log-level debug logs more"},
+    {"--lora --enable-lora", NULL, "adapters are not loaded: merge them into the model first"},
+};
+// clang-format on
+
 const fxi_opt_table fxi_cli_table = {.opt = rows,
                                      .n_opt = sizeof rows / sizeof rows[0],
                                      .env_prefix = "FLEXINFER_",
                                      .section = sections,
                                      .n_section = sizeof sections / sizeof sections[0],
                                      .renamed = renamed,
-                                     .n_renamed = sizeof renamed / sizeof renamed[0]};
+                                     .n_renamed = sizeof renamed / sizeof renamed[0],
+                                     .alias = aliases,
+                                     .n_alias = sizeof aliases / sizeof aliases[0]};
 
 fxi_cli_options fxi_cli_options_start(void)
 {

@@ -35,8 +35,12 @@ static int print_command(const fxi_cli_program *p, const fxi_cli_command *cmd)
     if (rows.n)
         printf("\n%s\nEach can also be set in the environment (--kv-memory is FLEXINFER_KV_MEMORY) "
                "and in\n"
-               "the file that --config names. A flag wins, then the environment.\n",
-               rows.p);
+               "the file that --config names. A flag wins, then the environment.%s\n",
+               rows.p,
+               p->options->n_alias ? " Options that llama.cpp\n"
+                                     "and vLLM spell in another way are taken under their names, "
+                                     "too."
+                                   : "");
     fxi_buf_free(&rows);
     if (cmd->note) printf("\n%s", cmd->note);
     return 0;
@@ -90,20 +94,12 @@ static void offer_values(const fxi_opt *o, const char *prefix, const char *befor
         printf(":files\n");
 }
 
-// The option of cmd that the word names, "--name", "-x" or "--name=..."; NULL: none that takes a
-// value.
+// The option of cmd that the word names; NULL: none that takes a value.
 static const fxi_opt *option_with_value(const fxi_cli_program *p, const fxi_cli_command *cmd,
                                         const char *word)
 {
-    const bool is_long = word[0] == '-' && word[1] == '-';
-    const size_t n = is_long ? strcspn(word + 2, "=") : 0;
-    for (size_t i = 0; i < p->options->n_opt; i++) {
-        const fxi_opt *o = &p->options->opt[i];
-        if (!(o->commands & cmd->bit) || o->type == FXI_OPT_FLAG) continue;
-        if (is_long && strlen(o->name) == n && memcmp(o->name, word + 2, n) == 0) return o;
-        if (o->letter && word[0] == '-' && word[1] == o->letter && !word[2]) return o;
-    }
-    return NULL;
+    const fxi_opt *o = fxi_opt_find(p->options, cmd->bit, word);
+    return o && o->type != FXI_OPT_FLAG ? o : NULL;
 }
 
 static void complete_argument(const fxi_cli_program *p, const fxi_cli_command *cmd,
@@ -119,7 +115,7 @@ static void complete_argument(const fxi_cli_program *p, const fxi_cli_command *c
         offer_values(o, word, name);
     } else if (!cmd->call) {
         offer_commands(p, word);
-    } else if (word[0] != '-' && cmd->max_rest) {
+    } else if (word[0] != '-' && (cmd->max_rest || cmd->needs_model)) {
         printf(":files\n");
     } else {
         for (o = p->options->opt; o < p->options->opt + p->options->n_opt; o++)
@@ -151,6 +147,19 @@ static int run_complete(const fxi_cli_program *p, int n, char **word)
 
 // ---- one command --------------------------------------------------------------------------------
 
+// Without -m on the command line, the first argument is the model, wherever else one is named.
+static fx_status take_model(const fxi_cli_program *p, const fxi_cli_command *cmd,
+                            fxi_cli_options *o, fxi_opt_rest *rest, fx_error *err)
+{
+    const fxi_opt *model = fxi_opt_find(p->options, cmd->bit, "--model");
+    if (!cmd->needs_model || rest->n <= cmd->min_rest ||
+        rest->set[model - p->options->opt].from == FXI_OPT_FROM_FLAG)
+        return FX_OK;
+    FX_TRY(fxi_opt_give(p->options, model, rest->arg[0], o, rest, err));
+    memmove(rest->arg, rest->arg + 1, (size_t)--rest->n * sizeof rest->arg[0]);
+    return FX_OK;
+}
+
 static int run_command(const fxi_cli_program *p, const fxi_cli_command *cmd, int argc, char **argv,
                        fxi_cli_options *o)
 {
@@ -158,7 +167,8 @@ static int run_command(const fxi_cli_program *p, const fxi_cli_command *cmd, int
     fxi_opt_rest rest;
     char note[200];
     int rc = 0;
-    if (fxi_opt_parse(p->options, cmd->bit, argc, argv, o, &rest, &err) == FX_OK && !rest.help) {
+    if (fxi_opt_parse(p->options, cmd->bit, argc, argv, o, &rest, &err) == FX_OK && !rest.help &&
+        take_model(p, cmd, o, &rest, &err) == FX_OK) {
         if (cmd->needs_model && (!o->engine.model_path || !o->engine.model_path[0]))
             snprintf(err.text, sizeof err.text, "missing model: -m FILE");
         else if (rest.n < cmd->min_rest)

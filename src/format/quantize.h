@@ -10,12 +10,15 @@
 #include "base/system/pool.h"
 #include "format/gguf.h"
 
-// ---- what types a file has --------------------------------------------------
+// ---- quantize/mixture.c: what types a file has --------------------------------------------------
 
 // A mixture of types by name: "F16", "Q4_K_M". NULL: unknown.
 typedef struct fxi_mixture fxi_mixture;
 const fxi_mixture *fxi_mixture_find(const char *name); // in upper or lower case
 const char *fxi_mixture_names(void);                   // all of them, for errors; static
+// The name of the mixture that a file says it holds (general.file_type), "Q4_K_M"; static. NULL: it
+// does not say, or has a number that is not known.
+const char *fxi_file_type_name(const fxi_gguf *g);
 
 // ---- quantize/imatrix.c: importance matrices ----------------------------------------------------
 
@@ -37,6 +40,7 @@ typedef struct fxi_rewrite {
     const fxi_mixture *mixture; // NULL: every tensor keeps its type
     const fxi_imatrix *imatrix; // NULL: all columns matter alike
     const char *imatrix_name;   // recorded in the file
+    bool allow_requantize;      // weights in blocks, Q8_0 apart, become other blocks
     fxi_pool *pool;
     // May be NULL; false: stop.
     bool (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes);
@@ -45,11 +49,13 @@ typedef struct fxi_rewrite {
 
 typedef struct fxi_rewritten {
     uint64_t in_bytes, out_bytes; // sizes of the tensors
+    char rounded_from[32]; // with a mixture: what the weights were rounded to before; "": nothing
+    char origin[128];      // where the file says that its original is; "": it does not
 } fxi_rewritten;
 
 // Errors: FX_EINVAL (path names a file that g reads), FX_EIO, FX_ENOMEM, FX_EFORMAT (a tensor holds
-// a number that is not finite or does not fit its new type; a type that cannot be converted),
-// FX_ECLOSED (stopped).
+// a number that is not finite or does not fit its new type; the weights were rounded before, and
+// allow_requantize is not set), FX_ECLOSED (stopped).
 fx_status fxi_rewrite_model(const fxi_gguf *g, const char *path, const fxi_rewrite *how,
                             fxi_rewritten *out, fx_error *err);
 

@@ -225,7 +225,8 @@ class Models(TestCase):
 
     def test_quantize(self):
         model = cli.tiny_model()
-        for kind, stored in [("q8_0", "Q8_0"), ("q4_0", "Q4_0"), ("Q4_K_M", "Q5_0"), ("q6_k", "Q8_0")]:
+        for kind, stored in [("q8_0", "Q8_0"), ("q4_0", "Q4_0"), ("Q4_K_M", "Q5_0"), ("q6_k", "Q8_0"), ("q4_k_s", "Q5_0"),
+                             ("q5_k_s", "Q5_1"), ("q3_k_m", "IQ4_NL")]:
             file = cli.scratch(f"quantized-{kind}.gguf")
             done = self.ok("quantize", model, file, kind)
             self.assertEqual(done.stderr, b"")
@@ -247,11 +248,40 @@ class Models(TestCase):
         self.fails(1, "is the model itself", "quantize", model, model, "q8_0")
         self.fails(1, "No such file", "quantize", model, cli.scratch("no/such/file"), "q8_0")
         self.fails(2, "missing --output FILE", "convert", model)
-        self.ok("quantize", model, file, "q4_0")
-        self.fails(1, "is Q4_0 already", "quantize", file, cli.scratch("again.gguf"), "q8_0")
+        types = re.search(r"types: (.*)", cli.run("quantize", model, file, "q9").stderr.decode()).group(1).split(", ")
+        for name in types:  # all of them stand in the help
+            self.assertRegex(" ".join(self.ok("help", "quantize").stdout.decode().split()), rf"\b{name}\b")
         if os.access("/dev/full", os.W_OK):
             self.fails(1, "/dev/full: No space left on device", "quantize", model, "/dev/full", "q8_0")
-        self.assertFalse(cli.scratch("again.gguf").exists())
+
+    def test_weights_that_are_rounded_already(self):
+        """They are rounded again by a word of consent; back to floats without one, and the file tells."""
+        model, once, again = cli.tiny_model(), cli.scratch("once.gguf"), cli.scratch("again.gguf")
+        self.ok("quantize", model, once, "q4_0")
+        self.fails(1, "once.gguf: its weights are Q4_0 already, and both errors would stay: quantize the original, or say "
+                   "--allow-requantize", "quantize", once, again, "q8_0")
+        self.assertFalse(again.exists())
+        note = b"note: the weights were rounded to Q4_0 before, and what that lost stays lost; a file made from the original"
+        self.assertIn(note, self.ok("quantize", once, again, "q8_0", "--allow-requantize").stderr)
+        self.complete_tiny(again)
+        floats = cli.scratch("floats.gguf")
+        self.assertIn(note, self.ok("quantize", once, floats, "f32").stderr)
+        self.complete_tiny(floats)
+        self.fails(1, "its weights are Q4_0 already", "quantize", floats, again, "q4_0")  # no original
+        self.fails(1, "its weights are Q4_0 already", "convert", floats, "-o", again, "--type", "q4_0")
+        self.ok("convert", floats, "-o", again, "--type", "q4_0", "--allow-requantize")
+        self.ok("quantize", model, once, "q8_0")  # loses nearly nothing
+        self.assertEqual(self.ok("quantize", once, again, "q4_0").stderr, b"")
+        self.assertEqual(self.ok("convert", floats, "-o", again).stderr, b"")  # as it is
+
+    def test_the_original_is_named(self):
+        model = cli.with_key(cli.tiny_model(), "general.repo_url", "https://example.org/me/model")
+        once = cli.scratch("named.gguf")
+        self.ok("quantize", model, once, "q4_0")
+        self.fails(1, "quantize the original of https://example.org/me/model, or", "quantize", once, cli.scratch("x.gguf"),
+                   "q5_0")
+        self.assertIn(b"the original of https://example.org/me/model is",
+                      self.ok("quantize", once, cli.scratch("x.gguf"), "f16").stderr)
 
     def refuses_to_replace(self, model, file, *command):
         """No name of a file that the model is read from is taken for the output."""

@@ -84,6 +84,18 @@ class Run(cli.TestCase):
     def test_budget_too_small(self):
         self.fails(1, "", "run", "-m", cli.tiny_model(), "-p", "x", "--kv-memory", "1")
 
+    def test_a_context_that_the_memory_cuts(self):
+        """One line says to how many tokens, and what memory the whole of it needs; with a bit more than that nothing."""
+        model = cli.tiny_model(ctx=100000)
+        for wanted, options in ((100000, ()), (50000, ("--ctx", 50000))):
+            err = self.ok("run", model, "-p", "x", "-n", 1, "--kv-memory", "1M", *options).stderr.decode()
+            found = re.match(r"warning: the context is cut to (\d+) tokens, which 1.0 MiB of KV memory hold; "
+                             rf"all {wanted} need about ([\d.]+) MiB \(--kv-memory\)\n", err)
+            self.assertTrue(found, err)
+            self.assertLessEqual(int(found.group(1)), 1 << 12)
+            enough = f"{float(found.group(2)) * 1.25:.1f}M"
+            self.assertNotIn(b"warning", self.ok("run", model, "-p", "x", "-n", 1, "--kv-memory", enough, *options).stderr)
+
     def test_context_beyond_all_bounds(self):
         done = cli.run("run", "-m", cli.tiny_model(), "-p", "x", "-n", "4", "--ctx", "2147483647")
         if done.returncode:
@@ -113,6 +125,32 @@ class Run(cli.TestCase):
                          (1, b"flexinfer: cannot write to stdout: No space left on device\n"))
 
 
+class Message(cli.TestCase):
+    """`run MODEL MESSAGE` answers once, as the chat would; -f completes a file's text, as -p does."""
+    HOW = ("--temp", 0, "--ignore-eos", "-n", 8)
+
+    def test_one_message_is_a_chat_of_one(self):
+        chat = self.ok("run", "-m", cli.tiny_model(), *self.HOW, stdin=b"hello\n").stdout
+        for args in (("run", cli.tiny_model(), "hello"), ("run", "-m", cli.tiny_model(), "hello"),
+                     ("run", "--ctx-size", 64, cli.tiny_model(), "hello")):
+            done = self.ok(*args, *self.HOW)
+            self.assertEqual(done.stdout, chat)
+            self.assertIn(b"8 tokens at", done.stderr)
+        self.fails(1, "context", "run", cli.tiny_model(), "word " * 400, "--chat-template", "plain")
+
+    def test_file(self):
+        plain = self.ok("run", cli.tiny_model(), "-p", "Once upon", *self.HOW).stdout
+        path = cli.scratch("prompt.txt")
+        for text in ("Once upon", "Once upon\n"):  # the last line's end does not count
+            path.write_text(text)
+            self.assertEqual(self.ok("run", cli.tiny_model(), "-f", path, *self.HOW).stdout, plain)
+        self.assertEqual(self.ok("run", cli.tiny_model(), "--file", "-", *self.HOW, stdin=b"Once upon").stdout, plain)
+        path.write_text("Once upon\n\n")
+        self.assertNotEqual(self.ok("run", cli.tiny_model(), "-f", path, *self.HOW).stdout, plain)
+        self.fails(1, "nowhere.txt: No such file or directory", "run", cli.tiny_model(), "-f", "nowhere.txt")
+        self.fails(1, "cannot read /: Is a directory", "run", cli.tiny_model(), "-f", "/")
+
+
 class Chat(cli.TestCase):
     def chat(self, *lines, options=("-n", "8")):
         text = "".join(line + "\n" for line in lines).encode()
@@ -131,19 +169,35 @@ class Chat(cli.TestCase):
         self.assertNotEqual(kept, one + one)
 
     def test_commands(self):
-        done = self.chat("/help", "/nonsense", "/quit", "hello")
+        done = self.chat("/help", "/nonsense", "/nonsense of mine", "/exit", "hello")
         self.assertEqual(done.stdout, b"")
-        self.assertIn(b"/reset", done.stderr)
-        self.assertIn(b"no such command: /nonsense", done.stderr)
+        self.assertIn(b"/clear /reset /new    start a new conversation\n", done.stderr)
+        self.assertEqual(done.stderr.count(b"no command /nonsense; there are /clear, /exit, /help\n"), 2)
+        self.assertEqual(self.chat("/?", "/q").stderr.count(b"start a new conversation"), 1)
+        for word in ("/exit", "/quit", "/bye", "/q", "/EXIT", "/exit now"):
+            self.assertEqual(self.chat(word, "hello").stdout, b"", word)
+        one = self.chat("hello").stdout
+        for word in ("/clear", "/reset", "/new"):
+            self.assertEqual(self.chat("hello", word, "hello").stdout, one + one, word)
+
+    def test_a_base_model_warns(self):
+        warning = b"warning: the model has no chat template: "
+        self.assertEqual(self.chat("hello", "more").stderr.count(warning), 1)
+        self.assertIn(warning, self.ok("run", cli.tiny_model(), "hello", "-n", 4).stderr)
+        self.assertNotIn(warning, self.ok("run", cli.tiny_model(), "-p", "hello", "-n", 4).stderr)
+        for name in ("plain", "chatml"):  # as was asked for
+            self.assertEqual(self.chat("hello", options=("-n", 4, "--chat-template", name)).stderr, b"")
+        taught = cli.with_chat_template(cli.tiny_model(), "{{ messages[0].content }}")
+        self.assertNotIn(warning, self.ok("run", taught, "hello", "-n", 4).stderr)
 
     def test_no_input(self):
         self.assertEqual(self.chat().stdout, b"")
         self.assertEqual(self.chat("", "").stdout, b"")
 
     def test_context_full(self):
-        done = cli.run("run", "-m", cli.tiny_model(), stdin=b"word " * 500 + b"\n")
+        done = cli.run("run", "-m", cli.tiny_model(), "--chat-template", "plain", stdin=b"word " * 500 + b"\n")
         self.assertEqual((done.returncode, done.stdout, done.stderr.count(b"\n")), (1, b"", 1), done.stderr)
-        self.assertIn(b"/reset starts a new conversation", done.stderr)
+        self.assertIn(b"/clear starts a new conversation", done.stderr)
 
 
 class Template(cli.TestCase):

@@ -80,7 +80,9 @@ class Candidates(unittest.TestCase):
         self.assertEqual(self.complete("serve", "--kv-type", "b"), ["bf16"])
         self.assertEqual(self.complete("serve", "-m", ""), [":files"])
         self.assertEqual(self.complete("serve", "--swap-dir", ""), [":folders"])
-        self.assertEqual(self.complete("inspect", ""), [":files"])
+        self.assertEqual(self.complete("serve", "--model-draft", ""), [":files"])  # spelled as llama.cpp does
+        for command in ("inspect", "serve", "run"):
+            self.assertEqual(self.complete(command, ""), [":files"])
         self.assertEqual(self.complete("dance", ""), [])
         self.assertEqual(self.complete(), [])
 

@@ -258,7 +258,7 @@ class Top(cli.TestCase):
         alone.write_text("sk-ann\n")
         self.fails(1, "status 403: this path needs an admin's API key", "top", server.url, "--once", "--api-key-file",
                    alone)
-        self.ok("top", server.url, "--once", "--api-key-file", keys)
+        self.ok("top", server.url.removeprefix("http://"), "--once", "--api-key-file", keys)
         alone.write_text("sk-root\n")
         self.ok("top", server.url, "--once", "--api-key-file", alone)
         pane = self.top(server.url)
@@ -277,7 +277,8 @@ class Top(cli.TestCase):
     def test_errors(self):
         url = f"http://127.0.0.1:{free_port()}"
         self.fails(1, f"{url}: Connection refused", "top", url, "--once")
-        self.fails(1, "is not a URL like", "top", "h:80", "--once")
+        self.fails(1, f"{url}: Connection refused", "top", url.removeprefix("http://"), "--once")
+        self.fails(1, "is not a URL like", "top", "ftp://h:80", "--once")
         self.fails(1, "there is no terminal: --once prints one screen", "top", url)
         self.fails(1, "No such file", "top", url, "--once", "--api-key-file", "/nowhere")
         empty = cli.scratch("empty")

@@ -1,5 +1,6 @@
 """Commands, options, environment and help, without a model."""
 import os
+import re
 import socket
 import subprocess
 
@@ -34,7 +35,7 @@ class Usage(cli.TestCase):
         for args in (["help", "run"], ["run", "--help"], ["run", "-h"], ["run", "-m", "x", "-h", "--nonsense"]):
             text = self.ok(*args).stdout.decode()
             for option in ("-m, --model FILE", "-p, --prompt TEXT", "-n, --max-tokens N", "--temperature T",
-                           "--top-k K", "--top-p P", "--min-p P", "--seed S", "--ignore-eos", "--threads N", "--ctx N",
+                           "--top-k K", "--top-p P", "--min-p P", "-s, --seed S", "-f, --file FILE", "--ignore-eos", "--threads N", "--ctx N",
                            "--kv-memory SIZE", "--kv-type f16|bf16|f32|q8_0", "--step-tokens N", "FLEXINFER_KV_MEMORY"):
                 self.assertIn(option, text)
             self.assertNotIn("--port", text)
@@ -58,12 +59,64 @@ class Usage(cli.TestCase):
                 ("unknown command '--prot'", "--prot"),
                 ("unknown option '--prot'; did you mean '--port'?", "serve", "--prot", "1"),
                 ("unknown option '--port'", "tokenize", "--port", "1"), ("unknown option '--swap'", "run", "--swap", "1G"),
-                ("unknown option '-z'", "run", "-z"), ("unexpected argument 'extra'", "run", "-m", "x", "extra"),
+                ("unknown option '-z'", "run", "-z"), ("unexpected argument 'extra'", "run", "-m", "x", "hi", "extra"),
+                ("unexpected argument 'extra'", "run", "x", "hi", "extra"), ("unexpected argument 'b'", "serve", "a", "b"),
+                ("unexpected argument 'b'", "serve", "-m", "a", "b"),
+                ("a message, --prompt or --file: one of them", "run", "x", "hi", "-p", "there"),
+                ("a message, --prompt or --file: one of them", "run", "x", "-f", "a", "-p", "there"),
                 ("unexpected argument 'b'", "inspect", "a", "b"), ("missing file", "inspect"),
                 ("-m: missing value (FILE)", "run", "-m"), ("--port: missing value (PORT)", "serve", "--port"),
                 *(("missing model: -m FILE", name, *model) for name in ("serve", "run", "tokenize", "bench")
                   for model in ((), ("-m", "")))):
             self.fails(2, text, *args)
+
+    def test_spellings_of_other_programs(self):
+        """Those that mean the same are taken; for the others a line says what to do instead."""
+        taken = ("serve", "--check-config", "-m", cli.tiny_model())
+        for option, words in (("ctx = 128", ("--ctx-size", 128)), ("ctx = 128", ("--max-model-len=128",)),
+                              ("max-seq = 3", ("-np", 3)), ("max-seq = 3", ("--parallel", 3)),
+                              ("max-seq = 3", ("--max-num-seqs", 3)), ("step-tokens = 64", ("-b", 64)),
+                              ("step-tokens = 64", ("--ubatch-size=64",)), ('alias = "gpt"', ("-a", "gpt")),
+                              ('alias = "gpt"', ("--served-model-name", "gpt")), ("draft-tokens = 4", ("--draft-max", 4))):
+            self.assertIn(f"\n{option}  # ", self.ok(*taken, *words).stdout.decode(), words)
+        self.assertIn("\nctx = 128  # FLEXINFER_CTX_SIZE\n",
+                      self.ok(*taken, env={"FLEXINFER_CTX_SIZE": "128"}).stdout.decode())
+        config = cli.scratch("other.conf")
+        config.write_text("ctx-size = 128\n")
+        self.assertIn("\nctx = 128  # ", self.ok(*taken, "--config", config).stdout.decode())
+        config.write_text("n-gpu-layers = 99\n")
+        self.fails(2, "other.conf:1: no option 'n-gpu-layers' here: --device cuda:0 runs", *taken, "--config", config)
+        for command, word, text in (("serve", "-ngl", "--device cuda:0 runs all layers on a GPU"),
+                                    ("run", "--n-gpu-layers", "--device cuda:0 runs all layers on a GPU"),
+                                    ("bench", "-fa", "needs no option"), ("serve", "--mlock", "MemorySwapMax=0"),
+                                    ("serve", "--no-mmap", "read into memory at the start"),
+                                    ("serve", "--api-key", "--api-key-file FILE"),
+                                    ("serve", "--gpu-memory-utilization", "--kv-memory SIZE")):
+            self.fails(2, f"no option '{word}' here: ", command, "-m", "x", word, "1")
+            self.fails(2, text, command, "-m", "x", word, "1")
+        self.fails(2, "did you mean '--ctx-size'?", "serve", "--ctx-sise", "1")
+        self.fails(2, "unknown option '--frobnicate' (", "serve", "--frobnicate", "1")
+
+    def test_every_spelling_means_an_option(self):
+        """The rows of the table in the manual: each word is taken for the option next to it."""
+        table = (cli.PROJECT / "docs" / "user" / "configure.md").read_text().split("| you type | which is |")[1].split("\n\n")[0]
+        rows = re.findall(r"^\| (`-.*`) \| `--([\w-]+)` \|$", table, re.MULTILINE)
+        self.assertGreater(len(rows), 10)
+        for words, option in rows:
+            for word in re.findall(r"`(-[\w-]+)`", words):
+                commands = [c for c in ("serve", "run", "bench") if f"--{option} " in self.ok("help", c).stdout.decode()]
+                for command in commands:
+                    done = cli.run(command, word)
+                    self.assertIn(f"{word}: missing value (", done.stderr.decode(), (command, word))
+                self.assertTrue(commands, option)
+
+    def test_the_model_is_the_first_argument(self):
+        for command in ("serve", "run", "bench", "tokenize"):
+            self.fails(1, "nowhere.gguf", command, "nowhere.gguf")
+            self.fails(1, "nowhere.gguf", command, "nowhere.gguf", env={"FLEXINFER_MODEL": "variable.gguf"})
+        shown = self.ok("serve", cli.tiny_model(), "--check-config").stdout.decode()
+        self.assertIn(f'model = "{cli.tiny_model()}"  # --model\n', shown)
+        self.fails(2, "missing model: -m FILE", "run", "")
 
     def test_former_spellings_name_what_replaces_them(self):
         for name in ("replay", "serve"):

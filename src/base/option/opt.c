@@ -12,8 +12,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/text/str.h"
-
 enum { MAX_NAME = 32, WHERE_BYTES = 160 };
 
 // ---- the text of a value becomes a value: one parser for each type -----------------------------
@@ -170,9 +168,8 @@ static fx_status wrong_value(const fxi_opt *o, const char *source, const char *s
 
 // ---- the row with a name, or the name most similar to a mistyped one ---------------------------
 
-// The row of the commands in the bits of `command`; NULL: none.
-static const fxi_opt *find_option(const fxi_opt_table *t, unsigned command, const char *name,
-                                  size_t n)
+// The row of the commands in the bits of `command` that has this name; NULL: none.
+static const fxi_opt *find_row(const fxi_opt_table *t, unsigned command, const char *name, size_t n)
 {
     for (size_t i = 0; i < t->n_opt; i++) {
         const fxi_opt *o = &t->opt[i];
@@ -182,11 +179,57 @@ static const fxi_opt *find_option(const fxi_opt_table *t, unsigned command, cons
     return NULL;
 }
 
-// The Levenshtein distance of a[0..n) and b.
-static int edit_distance(const char *a, size_t n, const char *b)
+// The next word of an alias, of *n bytes; *at starts at `words`. NULL: there are no more.
+static const char *next_spelling(const char **at, size_t *n)
+{
+    const char *word = *at + strspn(*at, " ");
+    *n = strcspn(word, " ");
+    *at = word + *n;
+    return *n ? word : NULL;
+}
+
+// The alias that has the word of n bytes after these dashes; NULL: none.
+static const fxi_opt_alias *find_alias(const fxi_opt_table *t, const char *dashes, const char *name,
+                                       size_t n)
+{
+    const size_t n_dash = strlen(dashes);
+    for (size_t i = 0; i < t->n_alias; i++) {
+        size_t n_word;
+        for (const char *at = t->alias[i].words, *w; (w = next_spelling(&at, &n_word));)
+            if (n_word == n_dash + n && !memcmp(w, dashes, n_dash) && !memcmp(w + n_dash, name, n))
+                return &t->alias[i];
+    }
+    return NULL;
+}
+
+// The row that the name means after these dashes: it has this name, or an alias of it.
+static const fxi_opt *find_option(const fxi_opt_table *t, unsigned command, const char *dashes,
+                                  const char *name, size_t n)
+{
+    const fxi_opt *o = dashes[1] ? find_row(t, command, name, n) : NULL;
+    const fxi_opt_alias *a = o ? NULL : find_alias(t, dashes, name, n);
+    return a && a->name ? find_row(t, command, a->name, strlen(a->name)) : o;
+}
+
+static const fxi_opt *find_letter(const fxi_opt_table *t, unsigned command, char letter)
+{
+    for (const fxi_opt *o = t->opt; o < t->opt + t->n_opt; o++)
+        if ((o->commands & command) && o->letter == letter) return o;
+    return NULL;
+}
+
+const fxi_opt *fxi_opt_find(const fxi_opt_table *t, unsigned command, const char *word)
+{
+    if (word[0] != '-' || !word[1]) return NULL;
+    if (word[1] == '-') return find_option(t, command, "--", word + 2, strcspn(word + 2, "="));
+    const fxi_opt *o = find_option(t, command, "-", word + 1, strlen(word + 1));
+    return o || word[2] ? o : find_letter(t, command, word[1]);
+}
+
+// The Levenshtein distance of a[0..n) and b[0..m).
+static int edit_distance(const char *a, size_t n, const char *b, size_t m)
 {
     int row[MAX_NAME + 1];
-    size_t m = strlen(b);
     if (n > MAX_NAME || m > MAX_NAME) return MAX_NAME;
     for (size_t j = 0; j <= m; j++) row[j] = (int)j;
     for (size_t i = 1; i <= n; i++) {
@@ -203,20 +246,45 @@ static int edit_distance(const char *a, size_t n, const char *b)
     return row[m];
 }
 
-// The name most similar to a mistyped one; NULL: none is similar.
+// The long name most similar to a mistyped one, of *n_near bytes; NULL: none is similar.
 static const char *nearest_name(const fxi_opt_table *t, unsigned command, const char *name,
-                                size_t n)
+                                size_t n, size_t *n_near)
 {
     const char *best = NULL;
     int best_distance = 3; // too different
-    for (size_t i = 0; i < t->n_opt; i++) {
-        if (!(t->opt[i].commands & command)) continue;
-        int d = edit_distance(name, n, t->opt[i].name);
-        if (d >= best_distance || d >= (int)n) continue;
-        best_distance = d;
-        best = t->opt[i].name;
+    for (size_t i = 0; i < t->n_opt + t->n_alias; i++) {
+        const fxi_opt_alias *a = i < t->n_opt ? NULL : &t->alias[i - t->n_opt];
+        const char *at = a ? a->words : t->opt[i].name, *w;
+        size_t n_word;
+        if (a ? !a->name || !find_row(t, command, a->name, strlen(a->name))
+              : !(t->opt[i].commands & command))
+            continue;
+        while ((w = next_spelling(&at, &n_word))) {
+            const size_t n_dash = strspn(w, "-");
+            const int d = edit_distance(name, n, w + n_dash, n_word - n_dash);
+            if (n_dash == 1 || d >= best_distance || d >= (int)n) continue;
+            best_distance = d;
+            best = w + n_dash;
+            *n_near = n_word - n_dash;
+        }
     }
     return best;
+}
+
+// `where` and `dashes` precede the name in the error.
+static fx_status unknown_option(const fxi_opt_table *t, unsigned command, const char *where,
+                                const char *dashes, const char *name, size_t n, fx_error *err)
+{
+    const fxi_opt_alias *a = find_alias(t, *dashes ? dashes : "--", name, n);
+    size_t n_near = 0;
+    const char *near = dashes[0] && !dashes[1] ? NULL : nearest_name(t, command, name, n, &n_near);
+    const int n_shown = n < 60 ? (int)n : 60;
+    if (a && a->hint)
+        return fxi_fail(err, FX_EINVAL, "%sno option '%s%.*s' here: %s", where, dashes, n_shown,
+                        name, a->hint);
+    return fxi_fail(err, FX_EINVAL, "%sunknown option '%s%.*s'%s%s%.*s%s", where, dashes, n_shown,
+                    name, near ? "; did you mean '" : "", near ? dashes : "", (int)n_near,
+                    near ? near : "", near ? "'?" : "");
 }
 
 // ---- the entries of a file, against the table ---------------------------------------------------
@@ -232,18 +300,19 @@ static fx_status check_entry(const fxi_opt_file *f, const fxi_opt_entry *e, cons
                              fx_error *err)
 {
     const unsigned command = e->section[0] ? section_bit(t, e->section) : ~0u;
-    const size_t n = strlen(e->key);
-    if (!command)
-        return fxi_fail(err, FX_EINVAL, "%.80s:%d: unknown command '%.40s'", f->name, e->line,
-                        e->section);
-    const fxi_opt *o = find_option(t, command, e->key, n);
-    if (o && o->type == FXI_OPT_CONFIG)
-        return fxi_fail(err, FX_EINVAL, "%.80s:%d: '%.40s' cannot be set in a file", f->name,
-                        e->line, e->key);
-    if (o) return FX_OK;
-    const char *near = nearest_name(t, command, e->key, n);
-    return fxi_fail(err, FX_EINVAL, "%.80s:%d: unknown option '%.40s'%s%s%s", f->name, e->line,
-                    e->key, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    const fxi_opt *o = find_option(t, command, "--", e->key, strlen(e->key));
+    char where[WHERE_BYTES];
+    snprintf(where, WHERE_BYTES, "%.80s:%d: ", f->name, e->line);
+    if (!command) return fxi_fail(err, FX_EINVAL, "%sunknown command '%.40s'", where, e->section);
+    if (!o) return unknown_option(t, command, where, "", e->key, strlen(e->key), err);
+    if (o->type == FXI_OPT_CONFIG)
+        return fxi_fail(err, FX_EINVAL, "%s'%.40s' cannot be set in a file", where, e->key);
+    for (const fxi_opt_entry *first = f->entry; first < e; first++)
+        if (!strcmp(first->section, e->section) &&
+            o == find_option(t, command, "--", first->key, strlen(first->key)))
+            return fxi_fail(err, FX_EINVAL, "%s'%.60s' is set twice, first in line %d", where,
+                            e->key, first->line);
+    return FX_OK;
 }
 
 // ---- sources, the last one winning -------------------------------------------------------------
@@ -274,7 +343,7 @@ static fx_status set_row(const opt_scan *s, const fxi_opt *o, const char *where,
     }
     if (!type_table[o->type].parse(o, text, (char *)s->out + o->offset))
         return wrong_value(o, where, text, s->err);
-    s->rest->set[o - s->t->opt] = (fxi_opt_set){text, from, line};
+    s->rest->set[o - s->t->opt] = (fxi_opt_set){.text = text, .from = from, .line = line};
     return FX_OK;
 }
 
@@ -284,7 +353,7 @@ static fx_status take_entries(const opt_scan *s, unsigned section)
     const fxi_opt_file *f = &s->rest->file;
     for (size_t i = 0; i < f->n_entry; i++) {
         const fxi_opt_entry *e = &f->entry[i];
-        const fxi_opt *o = find_option(s->t, s->command, e->key, strlen(e->key));
+        const fxi_opt *o = find_option(s->t, s->command, "--", e->key, strlen(e->key));
         char where[WHERE_BYTES];
         if (!o || section_bit(s->t, e->section) != section) continue;
         snprintf(where, WHERE_BYTES, "%.80s:%d: %.40s", f->name, e->line, e->key);
@@ -293,14 +362,31 @@ static fx_status take_entries(const opt_scan *s, unsigned section)
     return FX_OK;
 }
 
+// From the variable of a name of n bytes: the option's own or an alias.
+static fx_status take_variable(const opt_scan *s, const fxi_opt *o, const char *option, size_t n)
+{
+    char copy[MAX_NAME + 1], name[FXI_OPT_ENV_BYTES];
+    snprintf(copy, sizeof copy, "%.*s", (int)n, option);
+    fxi_opt_env_name(s->t, copy, name);
+    const char *text = o && (o->commands & s->command) ? getenv(name) : NULL;
+    if (!text || !*text) return FX_OK;
+    FX_TRY(set_row(s, o, name, text, FXI_OPT_FROM_ENVIRONMENT, 0));
+    s->rest->set[o - s->t->opt].variable = (fxi_str){option, n};
+    return FX_OK;
+}
+
 static fx_status take_environment(const opt_scan *s)
 {
-    for (const fxi_opt *o = s->t->opt; o < s->t->opt + s->t->n_opt; o++) {
-        char name[FXI_OPT_ENV_BYTES];
-        fxi_opt_env_name(s->t, o->name, name);
-        const char *text = o->commands & s->command ? getenv(name) : NULL;
-        if (text && *text) FX_TRY(set_row(s, o, name, text, FXI_OPT_FROM_ENVIRONMENT, 0));
+    for (size_t i = 0; i < s->t->n_alias; i++) {
+        const fxi_opt_alias *a = &s->t->alias[i];
+        size_t n;
+        for (const char *at = a->words, *w; a->name && (w = next_spelling(&at, &n));)
+            if (w[1] == '-')
+                FX_TRY(take_variable(s, find_row(s->t, s->command, a->name, strlen(a->name)), w + 2,
+                                     n - 2));
     }
+    for (const fxi_opt *o = s->t->opt; o < s->t->opt + s->t->n_opt; o++) // wins
+        FX_TRY(take_variable(s, o, o->name, strlen(o->name)));
     return FX_OK;
 }
 
@@ -315,27 +401,24 @@ static fx_status take_value(opt_scan *s, const fxi_opt *o, const char *source, c
     return set_row(s, o, source, attached ? attached : s->argv[++s->i], FXI_OPT_FROM_FLAG, 0);
 }
 
-static fx_status take_long(opt_scan *s, const char *name)
+// "--name", "--name=VALUE", "-np", "-x" or "-xVALUE".
+static fx_status take_option(opt_scan *s, const char *word)
 {
-    const size_t n = strcspn(name, "=");
-    const fxi_opt *o = find_option(s->t, s->command, name, n);
-    const char *near = o ? NULL : nearest_name(s->t, s->command, name, n);
-    char source[MAX_NAME + 3] = "--";
+    const bool is_long = word[1] == '-';
+    const size_t n_dash = is_long ? 2 : 1, n = strcspn(word + n_dash, is_long ? "=" : "");
+    const fxi_opt *o = fxi_opt_find(s->t, s->command, word);
+    const char *attached = is_long && word[n_dash + n] ? word + n_dash + n + 1 : NULL;
+    char source[MAX_NAME + 3];
+    snprintf(source, sizeof source, "%.*s", (int)(n_dash + n), word);
+    if (!o && !is_long && !find_alias(s->t, "-", word + 1, n)) {
+        o = find_letter(s->t, s->command, word[1]);
+        if (o && o->type == FXI_OPT_FLAG) o = NULL; // takes no value
+        attached = word + 2;
+        source[2] = 0;
+    }
     if (!o)
-        return fxi_fail(s->err, FX_EINVAL, "unknown option '--%.*s'%s%s%s", n < 60 ? (int)n : 60,
-                        name, near ? "; did you mean '--" : "", near ? near : "", near ? "'?" : "");
-    strncat(source, o->name, MAX_NAME);
-    return take_value(s, o, source, name[n] ? name + n + 1 : NULL);
-}
-
-static fx_status take_short(opt_scan *s, const char *letters)
-{
-    const fxi_opt *o = s->t->opt, *end = o + s->t->n_opt;
-    const char source[] = {'-', letters[0], 0};
-    while (o < end && (!(o->commands & s->command) || o->letter != letters[0])) o++;
-    if (o == end || (o->type == FXI_OPT_FLAG && letters[1]))
-        return fxi_fail(s->err, FX_EINVAL, "unknown option '-%.60s'", letters);
-    return take_value(s, o, source, letters[1] ? letters + 1 : NULL);
+        return unknown_option(s->t, s->command, "", is_long ? "--" : "-", word + n_dash, n, s->err);
+    return take_value(s, o, source, attached);
 }
 
 static fx_status take_arguments(opt_scan *s)
@@ -355,7 +438,7 @@ static fx_status take_arguments(opt_scan *s)
             rest->help = true;
             return FX_OK;
         } else {
-            FX_TRY(arg[1] == '-' ? take_long(s, arg + 2) : take_short(s, arg + 1));
+            FX_TRY(take_option(s, arg));
         }
     }
     return FX_OK;
@@ -397,6 +480,13 @@ fx_status fxi_opt_parse(const fxi_opt_table *t, unsigned command, int argc, char
     for (size_t i = 0; i < rest->file.n_entry; i++)
         FX_TRY(check_entry(&rest->file, &rest->file.entry[i], t, err));
     return take_all(&s);
+}
+
+fx_status fxi_opt_give(const fxi_opt_table *t, const fxi_opt *o, const char *text, void *out,
+                       fxi_opt_rest *rest, fx_error *err)
+{
+    const opt_scan s = {.t = t, .out = out, .rest = rest, .err = err};
+    return set_row(&s, o, o->name, text, FXI_OPT_FROM_FLAG, 0);
 }
 
 void fxi_opt_rest_free(fxi_opt_rest *rest)

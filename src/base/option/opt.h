@@ -18,6 +18,7 @@
 
 #include "base/fail.h"
 #include "base/text/buf.h"
+#include "base/text/str.h"
 
 typedef enum fxi_opt_type {
     FXI_OPT_FLAG,   // bool; takes no argument, but --name=no is accepted
@@ -63,6 +64,14 @@ typedef struct fxi_opt_renamed {
     const char *name, *old, *now;
 } fxi_opt_renamed;
 
+// What users of other programs type: words as on the command line, "--n-predict -np", with a blank
+// between them. One that begins with "--" also has its variable, and is a key of files.
+typedef struct fxi_opt_alias {
+    const char *words;
+    const char *name; // the option that means the same; NULL: there is none,
+    const char *hint; // and this says what to do instead
+} fxi_opt_alias;
+
 typedef struct fxi_opt_table {
     const fxi_opt *opt;
     size_t n_opt;                   // FXI_OPT_MAX_ROW at most
@@ -71,6 +80,8 @@ typedef struct fxi_opt_table {
     size_t n_section;
     const fxi_opt_renamed *renamed; // [n_renamed] still accepted, 32 at most
     size_t n_renamed;
+    const fxi_opt_alias *alias; // [n_alias]
+    size_t n_alias;
 } fxi_opt_table;
 
 // ---- opt_text.c: a file of options --------------------------------------------------------------
@@ -113,7 +124,8 @@ typedef enum fxi_opt_from {
 typedef struct fxi_opt_set { // where the value of a row comes from
     const char *text;        // NULL: it has none
     fxi_opt_from from;
-    int line; // of the file
+    int line;         // of the file
+    fxi_str variable; // of the environment: the option's name or the alias that names it
 } fxi_opt_set;
 
 enum { FXI_OPT_MAX_ROW = 160 };
@@ -137,6 +149,14 @@ fx_status fxi_opt_parse(const fxi_opt_table *t, unsigned command, int argc, char
                         void *out, fxi_opt_rest *rest, fx_error *err);
 
 void fxi_opt_rest_free(fxi_opt_rest *rest);
+
+// The option of `command` that a word of its command line names, in any spelling: "--name",
+// "--name=VALUE", "-x", "-np". NULL: none.
+const fxi_opt *fxi_opt_find(const fxi_opt_table *t, unsigned command, const char *word);
+// Gives *o the value `text`, as from the command line, and notes it in *rest: for an argument that
+// stands for an option. Errors: FX_EINVAL.
+fx_status fxi_opt_give(const fxi_opt_table *t, const fxi_opt *o, const char *text, void *out,
+                       fxi_opt_rest *rest, fx_error *err);
 
 // Whether row i of `renamed` was used; then text[0 .. size) says what it is called now.
 bool fxi_opt_note(const fxi_opt_table *t, const fxi_opt_rest *rest, size_t i, char *text,

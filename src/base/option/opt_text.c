@@ -108,10 +108,6 @@ static fx_status take_entry(file_scan *s, char *line)
     else
         cut_comment(value);
     if (!*value) return fail_line(s, "no value for", line);
-    for (const fxi_opt_entry *e = f->entry; e < f->entry + f->n_entry; e++)
-        if (strcmp(e->section, s->section) == 0 && strcmp(e->key, line) == 0)
-            return fxi_fail(s->err, FX_EINVAL, "%.80s:%d: '%.60s' is set twice, first in line %d",
-                            f->name, s->line, line, e->line);
     if (f->n_entry == MAX_ENTRY) return fail_line(s, "more entries than options", NULL);
     if (!fxi_grow(&f->entry, sizeof *f->entry, f->n_entry, &f->cap_entry))
         return fxi_fail(s->err, FX_ENOMEM, "out of memory for the options");
@@ -255,12 +251,13 @@ static bool add_quoted(fxi_buf *out, const char *s)
 static bool show_row(const fxi_opt_table *t, const fxi_opt *o, const fxi_opt_set *set,
                      const char *file, fxi_buf *out)
 {
-    char name[FXI_OPT_ENV_BYTES];
+    char name[FXI_OPT_ENV_BYTES], option[FXI_OPT_ENV_BYTES];
     size_t n;
     const char *preset = fxi_opt_default(o, &n, NULL), *text = set->text ? set->text : "no";
     const bool is_text = o->type == FXI_OPT_STR || o->type == FXI_OPT_CHOICE;
     if (!set->text && o->type != FXI_OPT_FLAG) return fxi_buf_fmt(out, "# %s =", o->name);
-    fxi_opt_env_name(t, o->name, name);
+    snprintf(option, sizeof option, "%.*s", (int)set->variable.n, set->variable.p);
+    fxi_opt_env_name(t, option, name);
     if (!fxi_buf_fmt(out, "%s = ", o->name)) return false;
     if (!(is_text ? add_quoted(out, text) : fxi_buf_str(out, text))) return false;
     switch (set->from) {

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 // ---- rows to blocks -----------------------------------------------------------------------------
 
@@ -216,158 +215,7 @@ fx_status fxi_rows_encode(const fxi_encode_rows *job, fxi_pool *pool, size_t *ba
 
 // ---- a file rewritten ---------------------------------------------------------------------------
 
-// A model to a new GGUF file, tensor by tensor, some megabytes at a time; which tensor gets which
-// type.
-//
-// The rules are llama.cpp's, so that files of one name hold the same types, whichever program wrote
-// them: mixtures give more bits to tensors whose errors cost most (the output, the values, the
-// second matrix of the feed-forward), in the first and last eighth of the layers and in every third
-// of those between. Vectors, norms, routers and positions keep their types.
-
-// ---- mixtures of types --------------------------------------------------------------------------
-
-struct fxi_mixture {
-    const char *name;
-    fxi_dtype base;
-    uint32_t file_type; // llama.cpp's number
-    // The types of tensors that get more bits, and of fused q, k and v; base: none does.
-    fxi_dtype more, some;
-};
-
-static const fxi_mixture mixtures[] = {
-    {"F32", FXI_F32, 0, FXI_F32, FXI_F32},        {"F16", FXI_F16, 1, FXI_F16, FXI_F16},
-    {"BF16", FXI_BF16, 32, FXI_BF16, FXI_BF16},   {"Q8_0", FXI_Q8_0, 7, FXI_Q8_0, FXI_Q8_0},
-    {"Q4_0", FXI_Q4_0, 2, FXI_Q4_0, FXI_Q4_0},    {"Q4_1", FXI_Q4_1, 3, FXI_Q4_1, FXI_Q4_1},
-    {"Q5_0", FXI_Q5_0, 8, FXI_Q5_0, FXI_Q5_0},    {"Q5_1", FXI_Q5_1, 9, FXI_Q5_1, FXI_Q5_1},
-    {"Q4_K_M", FXI_Q4_K, 15, FXI_Q6_K, FXI_Q5_K}, {"Q5_K_M", FXI_Q5_K, 17, FXI_Q6_K, FXI_Q6_K},
-    {"Q6_K", FXI_Q6_K, 18, FXI_Q6_K, FXI_Q6_K},
-};
-
-const fxi_mixture *fxi_mixture_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i++)
-        if (!strcasecmp(mixtures[i].name, name)) return &mixtures[i];
-    return NULL;
-}
-
-const char *fxi_mixture_names(void)
-{
-    return "f32, f16, bf16, q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0";
-}
-
-// ---- mixtures: what they depend on --------------------------------------------------------------
-
-static uint32_t mixture_number(const fxi_gguf *g, fxi_str arch, const char *name,
-                               uint32_t otherwise)
-{
-    char key[128];
-    uint32_t v = otherwise;
-    snprintf(key, sizeof key, "%.*s.%s", arch.n < 64 ? (int)arch.n : 64, arch.p, name);
-    return fxi_gguf_u32(g, key, false, &v, NULL) == FX_OK ? v : otherwise;
-}
-
-static void look_at_model(const fxi_gguf *g, bool has_imatrix, fxi_mixture_model *out)
-{
-    *out = (fxi_mixture_model){.arch = {"", 0}, .has_imatrix = has_imatrix};
-    (void)fxi_gguf_str(g, "general.architecture", false, &out->arch, NULL);
-    out->n_layer = mixture_number(g, out->arch, "block_count", 0);
-    out->n_head = mixture_number(g, out->arch, "attention.head_count", 0);
-    out->n_kv_head = mixture_number(g, out->arch, "attention.head_count_kv", out->n_head);
-    out->n_expert = mixture_number(g, out->arch, "expert_count", 0);
-    out->has_output = fxi_gguf_find_tensor(g, "output.weight") != NULL;
-}
-
-// ---- mixtures: the type of one tensor -----------------------------------------------------------
-
-static bool name_has(const fxi_gguf_tensor *t, const char *part)
-{
-    return memmem(t->name.p, t->name.n, part, strlen(part)) != NULL;
-}
-
-static bool is_kept(const fxi_gguf_tensor *t)
-{
-    static const char *const part[] = {"_norm.weight", "ffn_gate_inp", "position_embd.weight",
-                                       "token_types.weight", "attn_sinks"};
-    if (t->n_dim < 2 || !fxi_str_ends_in(t->name, ".weight")) return true;
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
-        if (name_has(t, part[i])) return true;
-    return false;
-}
-
-static bool needs_more_bits(uint32_t layer, uint32_t n_layer)
-{
-    const uint32_t eighth = n_layer / 8;
-    return layer < eighth || layer >= 7 * n_layer / 8 || (layer - eighth) % 3 == 2;
-}
-
-static bool is_falcon(const fxi_mixture_model *model)
-{
-    return fxi_str_is(model->arch, "falcon");
-}
-
-// The values' matrix is small and its errors are costly, most of all where 8 experts or 8 heads
-// share it.
-static fxi_dtype values_type(const fxi_mixture *m, const fxi_mixture_model *model, uint32_t layer)
-{
-    if (model->n_expert == 8) return FXI_Q8_0;
-    if (m->more != m->base && needs_more_bits(layer, model->n_layer)) return m->more;
-    const bool of_70b = model->n_layer == 80 && model->n_head != model->n_kv_head;
-    return of_70b && m->base == FXI_Q4_K ? FXI_Q5_K : m->base;
-}
-
-static fxi_dtype down_type(const fxi_mixture *m, const fxi_mixture_model *model, uint32_t layer)
-{
-    const bool more = needs_more_bits(layer, model->n_layer);
-    if (model->has_imatrix && layer < model->n_layer / 8 && !is_falcon(model)) {
-        if (m->base == FXI_Q4_0) return FXI_Q4_1;
-        if (m->base == FXI_Q5_0) return FXI_Q5_1;
-    }
-    if (m->more == m->base) return m->base;
-    if (is_falcon(model) && m->base == FXI_Q4_K)
-        return layer < model->n_layer / 16 ? FXI_Q6_K : more ? FXI_Q5_K : FXI_Q4_K;
-    return more ? m->more : m->base;
-}
-
-static fxi_dtype wanted_type(const fxi_mixture *m, const fxi_mixture_model *model,
-                             const fxi_gguf_tensor *t)
-{
-    const bool in_layer = t->name.n > 4 && !memcmp(t->name.p, "blk.", 4);
-    const uint32_t layer = in_layer ? (uint32_t)strtoul(t->name.p + 4, NULL, 10) : 0;
-    if (fxi_str_is(t->name, model->has_output ? "output.weight" : "token_embd.weight")) {
-        if (is_falcon(model) || t->ne[0] % 256) return FXI_Q8_0;
-        return m->base == FXI_Q8_0 ? FXI_Q8_0 : FXI_Q6_K;
-    }
-    if (name_has(t, ".attn_v.weight")) return values_type(m, model, layer);
-    if (name_has(t, ".attn_k.weight") && model->n_expert == 8) return FXI_Q8_0;
-    if (name_has(t, ".attn_qkv.weight")) return m->some;
-    if (name_has(t, ".ffn_down")) return down_type(m, model, layer);
-    if (name_has(t, ".attn_output.weight") && model->n_expert == 8 && m->base == FXI_Q4_K)
-        return FXI_Q5_K;
-    return m->base;
-}
-
-// Rows that are no multiple of a block get a type of smaller blocks.
-static const fxi_dtype_info *fitting_type(fxi_dtype type, uint64_t n_col)
-{
-    static const struct {
-        fxi_dtype from, to;
-    } instead[] = {{FXI_Q4_K, FXI_Q5_0}, {FXI_Q5_K, FXI_Q5_1}, {FXI_Q6_K, FXI_Q8_0}};
-    const fxi_dtype_info *info = fxi_dtype_find(type);
-    for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
-        if (instead[i].from == type && n_col % info->block_elems)
-            return fitting_type(instead[i].to, n_col);
-    return n_col % info->block_elems ? fxi_dtype_find(FXI_F16) : info;
-}
-
-const fxi_dtype_info *fxi_mixture_type(const fxi_mixture *m, const fxi_mixture_model *model,
-                                       const fxi_gguf_tensor *t)
-{
-    if (!m || is_kept(t)) return t->type;
-    if (fxi_dtype_find(m->base)->block_elems == 1) return fxi_dtype_find(m->base); // F32, F16, BF16
-    return fitting_type(wanted_type(m, model, t), t->ne[0]);
-}
-
-// ---- writing the file ---------------------------------------------------------------------------
+// A model to a new GGUF file, tensor by tensor, some megabytes at a time.
 
 enum { PART_NUMBERS = 4 << 20, QUANTIZATION_VERSION = 2 };
 
@@ -375,6 +223,7 @@ typedef struct rewrite_job {
     const fxi_gguf *g;
     const fxi_rewrite *how;
     fxi_mixture_model model;
+    const char *rounded; // what the weights were rounded to before, in *out; "": nothing
     fxi_gguf_writer *w;
     fxi_buf out; // converted rows
     uint64_t done_bytes, total_bytes;
@@ -392,6 +241,51 @@ static fx_status fail_rewrite(const rewrite_job *j, const fxi_gguf_tensor *t, co
                     fxi_show_text(t->name).s, what);
 }
 
+// ---- weights that were rounded before ----------------------------------------------------------
+//
+// What was rounded to blocks once is rounded to others only with the caller's consent: both errors
+// stay, and a file made from the original has one. Back to F32, F16 or BF16 nothing more is lost
+// that counts; a key of the new file tells that it is no original.
+
+#define ROUNDED_KEY "flexinfer.rounded_from"
+
+static bool is_rounded_type(const fxi_dtype_info *type)
+{
+    return type->block_elems > 1 && type->id != FXI_Q8_0;
+}
+
+static void look_at_origin(const fxi_gguf *g, fxi_rewritten *out)
+{
+    static const char *const url[] = {"general.repo_url", "general.source.repo_url",
+                                      "general.source.url", "general.url"};
+    fxi_str text = {NULL, 0};
+    const char *name = NULL;
+    for (uint64_t i = 0; i < fxi_gguf_n_tensor(g) && !name; i++) {
+        const fxi_dtype_info *type = fxi_gguf_tensor_at(g, i)->type;
+        if (!is_rounded_type(type)) continue;
+        name = fxi_file_type_name(g);
+        if (!name) name = type->name;
+    }
+    if (name)
+        snprintf(out->rounded_from, sizeof out->rounded_from, "%s", name);
+    else if (fxi_gguf_str(g, ROUNDED_KEY, false, &text, NULL) == FX_OK)
+        snprintf(out->rounded_from, sizeof out->rounded_from, "%.31s", fxi_show_text(text).s);
+    for (size_t i = 0; i < sizeof url / sizeof *url && !out->origin[0]; i++)
+        if (fxi_gguf_find(g, url[i]) && fxi_gguf_str(g, url[i], false, &text, NULL) == FX_OK &&
+            text.n < sizeof out->origin && fxi_str_is_plain(text, ":/._-~"))
+            snprintf(out->origin, sizeof out->origin, "%.*s", (int)text.n, text.p);
+}
+
+static fx_status check_rounding(const rewrite_job *j, const fxi_rewritten *out)
+{
+    if (!j->rounded[0] || j->how->allow_requantize || !fxi_mixture_is_rounded(j->how->mixture))
+        return FX_OK;
+    return fxi_fail(j->err, FX_EFORMAT,
+                    "%s: its weights are %s already, and both errors would stay: quantize the "
+                    "original%s%s, or say --allow-requantize",
+                    fxi_gguf_name(j->g), j->rounded, out->origin[0] ? " of " : "", out->origin);
+}
+
 // ---- keys --------------------------------------------------------------------------------------
 
 // Keys that this file has its own values of: a file in parts becomes one.
@@ -399,7 +293,8 @@ static bool is_own_key(const rewrite_job *j, const fxi_gguf_kv *kv)
 {
     static const char *const always[] = {"general.alignment", "split.no", "split.count",
                                          "split.tensors.count"};
-    static const char *const typed[] = {"general.file_type", "general.quantization_version"};
+    static const char *const typed[] = {"general.file_type", "general.quantization_version",
+                                        ROUNDED_KEY};
     if (fxi_str_is_any(kv->key, always, sizeof always / sizeof *always)) return true;
     return j->how->mixture && fxi_str_is_any(kv->key, typed, sizeof typed / sizeof *typed);
 }
@@ -410,7 +305,8 @@ static void write_all_keys(const rewrite_job *j)
         if (!is_own_key(j, fxi_gguf_kv_at(j->g, i)))
             fxi_gguf_write_kv(j->w, fxi_gguf_kv_at(j->g, i));
     if (!j->how->mixture) return;
-    fxi_gguf_write_u32(j->w, "general.file_type", j->how->mixture->file_type);
+    fxi_gguf_write_u32(j->w, "general.file_type", fxi_mixture_file_type(j->how->mixture));
+    if (j->rounded[0]) fxi_gguf_write_str(j->w, ROUNDED_KEY, j->rounded);
     fxi_gguf_write_u32(j->w, "general.quantization_version", QUANTIZATION_VERSION);
     if (!j->how->imatrix) return;
     const uint64_t n = fxi_imatrix_n_entry(j->how->imatrix);
@@ -425,14 +321,7 @@ static fx_status declare_all(rewrite_job *j, fxi_rewritten *out)
     for (uint64_t i = 0; i < fxi_gguf_n_tensor(j->g); i++) {
         const fxi_gguf_tensor *t = fxi_gguf_tensor_at(j->g, i);
         const fxi_dtype_info *from = t->type, *to = new_type(j, t);
-        char name[256], what[96];
-        const bool is_source = from->id == FXI_F32 || from->id == FXI_F16 || from->id == FXI_BF16 ||
-                               from->id == FXI_Q8_0;
-        if (to != from && !is_source) { // what was rounded to blocks once is not rounded to others
-            snprintf(what, sizeof what, "is %s already; quantize from F32, F16, BF16 or Q8_0",
-                     from->name);
-            return fail_rewrite(j, t, what);
-        }
+        char name[256];
         snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.p);
         fxi_gguf_declare_tensor(j->w, name, (fxi_dtype)to->id, t->n_dim, t->ne);
         out->in_bytes += t->size_bytes;
@@ -514,8 +403,11 @@ fx_status fxi_rewrite_model(const fxi_gguf *g, const char *path, const fxi_rewri
     rewrite_job j = {.g = g, .how = how, .err = err};
     if (fxi_gguf_reads(g, path))
         return fxi_fail(err, FX_EINVAL, "%s: is one of the model's own files", path);
-    look_at_model(g, how->imatrix != NULL, &j.model);
+    fxi_mixture_look(g, how->imatrix != NULL, &j.model);
     *out = (fxi_rewritten){0};
+    j.rounded = out->rounded_from;
+    if (how->mixture) look_at_origin(g, out);
+    FX_TRY(check_rounding(&j, out));
     FX_TRY(fxi_gguf_writer_open(path, &j.w, err));
     write_all_keys(&j);
     fx_status st = declare_all(&j, out);

@@ -5,7 +5,7 @@
 #include "base/number/qblock.h"
 #include "format/quantize.h"
 
-// ---- the types of a file ----------------------------------------------------------------------
+// ---- mixture.c: the types of a file -----------------------------------------------------------
 
 // What the types of a model's tensors depend on besides their names.
 typedef struct fxi_mixture_model {
@@ -15,11 +15,14 @@ typedef struct fxi_mixture_model {
     bool has_imatrix;
 } fxi_mixture_model;
 
+void fxi_mixture_look(const fxi_gguf *g, bool has_imatrix, fxi_mixture_model *out);
+uint32_t fxi_mixture_file_type(const fxi_mixture *m); // general.file_type
+bool fxi_mixture_is_rounded(const fxi_mixture *m);    // to blocks; false: F32, F16, BF16
 // The type that a tensor gets.
 const fxi_dtype_info *fxi_mixture_type(const fxi_mixture *m, const fxi_mixture_model *model,
                                        const fxi_gguf_tensor *t);
 
-// ---- rows to blocks -----------------------------------------------------------------------------
+// ---- quantize.c: rows to blocks -----------------------------------------------------------------
 
 // Changes a block that is close to x [n] so that the sum of weight[i] x (error i)^2 is smaller, or
 // leaves it. The same bits on every machine. Pre: x is finite; weights are finite and not negative.

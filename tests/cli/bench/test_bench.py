@@ -3,6 +3,9 @@ are invalid or cannot run are refused. Of the lists that are none each option ge
 import csv
 import io
 import json
+import os
+import pty
+import re
 import signal
 import tempfile
 from pathlib import Path
@@ -93,12 +96,33 @@ class Bench(cli.TestCase):
         text, _ = self.traced()
         for words in ("GB/s", "FMA", "tokens/s", "limited by"):
             self.assertIn(words, text)
-        prompt, decode = text.split("\n\n")[1:]
-        for rows, name, lengths in ((prompt, "prompt", "24 10"), (decode, "decode", "24 40")):
-            self.assertTrue(rows.startswith(name))
-            a, b = lengths.split()
-            self.assertEqual([line.split()[:2] for line in rows.splitlines()[1:]],
-                             [["3", a], ["3", b], ["1", a], ["1", b]])
+        head, *rows = text.split("\n\n")[1].splitlines()
+        self.assertEqual(head.split()[:3], ["phase", "batch", "length"])
+        self.assertEqual([line.split()[:3] for line in rows], [
+            [phase, batch, length] for batch in ("3", "1")
+            for phase, length in (("prompt", "24"), ("decode", "24"), ("prompt", "10"), ("decode", "40"))])
+        self.assertTrue(all(re.search(r" \d+ %  (memory|arithmetic)$", line) for line in rows), text)
+
+    def test_rows_come_as_they_are_measured(self):
+        """The head and the row of one length, while a thousand runs of another are still to come."""
+        process = cli.start("bench", cli.tiny_model(), "--batch", 1, "--prompt", "1,200", "--gen", 1, "--repeat", 1000)
+        lines = [process.stdout.readline().decode() for _ in range(6)]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual((process.returncode, err), (130, b""))
+        self.assertNotIn(b" 200 ", out)
+        self.assertEqual([line.split()[:1] for line in lines], [["model"], ["run"], ["machine"], [], ["phase"], ["prompt"]])
+
+    def test_what_runs_is_on_the_terminal(self):
+        master, slave = pty.openpty()
+        process = cli.start("bench", cli.tiny_model(), "--batch", 1, "--prompt", 1, "--gen", 1, "--repeat", 2, stderr=slave)
+        os.close(slave)
+        out, _ = process.communicate(timeout=120)
+        shown = os.read(master, 4096)
+        os.close(master)
+        self.assertEqual([line.split()[0] for line in out.decode().splitlines()[5:7]], ["prompt", "decode"])
+        self.assertEqual(shown, b"".join(b"\r\x1b[Kbatch 1, prompts of 1 tokens: run %d of 2" % run for run in (1, 2)) +
+                         b"\r\x1b[K")
 
     def test_defaults_fit_a_short_context(self):
         found = json.loads(self.ok("bench", "-m", cli.STORYTELLER, "--json", "--repeat", "1", "--gen", "4", "--batch",
@@ -156,7 +180,8 @@ class Bench(cli.TestCase):
         cli.wait_until_caught(process, signal.SIGINT)  # after that come 2000 runs
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
-        self.assertEqual((process.returncode, out, err), (130, b"", b""))
+        self.assertEqual((process.returncode, err), (130, b""))
+        self.assertRegex(out, rb"^model .*\nrun .*\nmachine .*\n\nphase .*\n$")
 
 
 cli.main()

@@ -202,15 +202,19 @@ def vocab_model(extra=()):
     ])
 
 
-def with_chat_template(model, text):
-    """A copy of a model with this chat template, in one more key that keeps the tensors aligned."""
+def with_key(model, name, text):
+    """A copy of a model with one more key, a text, which white space after it fills up so that tensors stay aligned."""
     data = model.read_bytes()
     n_tensor, n_key = struct.unpack_from("<QQ", data, 8)
-    key = pack_str("tokenizer.chat_template") + struct.pack("<I", STR)
-    text += "\n" + " " * (-(len(key) + 8 + len(text.encode()) + 1) % 32)
-    path = scratch("with_chat_template.gguf")
-    path.write_bytes(data[:8] + struct.pack("<QQ", n_tensor, n_key + 1) + key + pack_str(text) + data[24:])
+    filler, key = pack_str("filler") + struct.pack("<I", STR), pack_str(name) + struct.pack("<I", STR) + pack_str(text)
+    filler += pack_str(" " * (-(len(filler) + 8 + len(key)) % 32))
+    path = scratch(f"with_{name}.gguf")
+    path.write_bytes(data[:8] + struct.pack("<QQ", n_tensor, n_key + 2) + filler + key + data[24:])
     return path
+
+
+def with_chat_template(model, text):
+    return with_key(model, "tokenizer.chat_template", text)
 
 
 # ---- the form of every test --------------------------------------------------------------------

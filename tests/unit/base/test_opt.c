@@ -39,8 +39,10 @@ static const fxi_opt rows[] = {
 };
 static const fxi_opt_section sections[] = {{"a", CMD_A}, {"b", CMD_B}};
 static const fxi_opt_renamed renamed[] = {{"style", "lavish", "rich"}, {"style", "bare", "plain"}};
+static const fxi_opt_alias aliases[] = {{"-np --harbour --pt", "port", NULL},
+                                        {"-ns --no-such", NULL, "there is nothing of the kind"}};
 static const fxi_opt_table table = {
-    rows, sizeof rows / sizeof rows[0], "OPTTEST_", sections, 2, renamed, 2};
+    rows, sizeof rows / sizeof rows[0], "OPTTEST_", sections, 2, renamed, 2, aliases, 2};
 
 static values got;
 static fxi_opt_rest rest;
@@ -274,6 +276,8 @@ FX_TEST(test_wrong_files)
         {"Port = 7", ":1: not an option name: 'Port'"},
         {"= 7", ":1: not an option name: ''"},
         {"port = 7\nport = 8", ":2: 'port' is set twice, first in line 1"},
+        {"port = 7\npt = 8", ":2: 'pt' is set twice, first in line 1"},
+        {"no-such = 8", ":1: no option 'no-such' here: there is nothing of the kind"},
         {"model = \"a", ":1: missing closing '\"'"},
         {"model = \"a\" b", ":1: unexpected text after the quotes: 'b'"},
         {"model = \"\\q\"", ":1: unknown escape sequence in the quoted text"},
@@ -350,6 +354,57 @@ FX_TEST(test_old_names)
     OK("--config", (char *)config_file("style = lavish\n"));
     assert_string_equal(got.style, "rich");
     assert_true(fxi_opt_note(&table, &rest, 0, note, sizeof note));
+}
+
+// Other programs' spellings, from every source; the option's own name wins.
+FX_TEST(test_aliases)
+{
+    OK("-np", "5", "-s3");
+    assert_int_equal(got.port, 5);
+    OK("--harbour=6", "--pt", "7");
+    assert_int_equal(got.port, 7);
+    assert_int_equal(PARSE(CMD_B, "-np", "x"), FX_OK); // the row of that command
+    assert_string_equal(got.note, "x");
+    FAILS("-np: 'x' is not a whole number from 0 to 65535", "-np", "x");
+    FAILS("--harbour: 'x' is not a whole number from 0 to 65535", "--harbour=x");
+    FAILS("unknown option '-np5'", "-np5");
+    FAILS("unknown option '--np'", "--np");
+    FAILS("unknown option '-harbour'", "-harbour");
+    FAILS("unknown option '--harbor'; did you mean '--harbour'?", "--harbor", "1");
+    FAILS("no option '-ns' here: there is nothing of the kind", "-ns");
+    FAILS("no option '--no-such' here: there is nothing of the kind", "--no-such=1");
+    setenv("OPTTEST_HARBOUR", "8", 1);
+    setenv("OPTTEST_NO_SUCH", "8", 1); // variables that nothing reads are no errors
+    OK("-j");
+    assert_int_equal(got.port, 8);
+    fxi_buf text = {0};
+    assert_true(fxi_opt_show(&table, CMD_A, &rest, &text));
+    assert_non_null(strstr(text.p, "port = 8  # OPTTEST_HARBOUR\n"));
+    fxi_buf_free(&text);
+    setenv("OPTTEST_PORT", "9", 1);
+    OK("-j");
+    assert_int_equal(got.port, 9);
+    unsetenv("OPTTEST_PORT");
+    unsetenv("OPTTEST_HARBOUR");
+    unsetenv("OPTTEST_NO_SUCH");
+    OK("--config", (char *)config_file("harbour = 4\n"));
+    assert_int_equal(got.port, 4);
+}
+
+FX_TEST(test_find)
+{
+    assert_ptr_equal(fxi_opt_find(&table, CMD_A, "--port=1"), &rows[1]);
+    assert_ptr_equal(fxi_opt_find(&table, CMD_B, "-np"), &rows[2]);
+    assert_ptr_equal(fxi_opt_find(&table, CMD_A, "-s"), &rows[3]);
+    static const char *const none[] = {"", "-", "--", "port", "-sx", "-ns", "-z", "--ports"};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        assert_null(fxi_opt_find(&table, CMD_A, none[i]));
+    OK("-j");
+    assert_int_equal(fxi_opt_give(&table, &rows[1], "77", &got, &rest, &err), FX_OK);
+    assert_int_equal(got.port, 77);
+    assert_int_equal(rest.set[1].from, FXI_OPT_FROM_FLAG);
+    assert_int_equal(fxi_opt_give(&table, &rows[1], "x", &got, &rest, &err), FX_EINVAL);
+    assert_string_equal(err.text, "port: 'x' is not a whole number from 0 to 65535");
 }
 
 static int forget_config(void **state)

@@ -32,45 +32,79 @@ typedef struct type_case {
     const char *want;
 } type_case;
 
+static const type_case type_cases[] = {
+    {"q8_0", "llama", "blk.3.attn_v.weight", 32, 0, 4096, "Q8_0"},
+    {"q8_0", "llama", "output.weight", 32, 0, 4096, "Q8_0"},
+    {"q4_0", "llama", "output.weight", 32, 0, 4096, "Q6_K"},
+    {"q4_0", "llama", "output.weight", 32, 0, 4000, "Q8_0"},
+    {"q4_0", "falcon", "output.weight", 32, 0, 4096, "Q8_0"},
+    {"q4_0", "llama", "blk.0.ffn_down.weight", 32, 0, 4096, "Q4_0"},
+    {"q4_k_m", "llama", "blk.0.attn_q.weight", 32, 0, 4096, "Q4_K"},
+    {"q4_k_m", "llama", "blk.0.attn_v.weight", 32, 0, 4096, "Q6_K"}, // the first eighth
+    {"q4_k_m", "llama", "blk.3.attn_v.weight", 32, 0, 4096, "Q6_K"},
+    {"q4_k_m", "llama", "blk.4.attn_v.weight", 32, 0, 4096, "Q4_K"},
+    {"q4_k_m", "llama", "blk.6.attn_v.weight", 32, 0, 4096, "Q6_K"},  // every third
+    {"q4_k_m", "llama", "blk.28.attn_v.weight", 32, 0, 4096, "Q6_K"}, // the last eighth
+    {"q4_k_m", "llama", "blk.5.ffn_down.weight", 32, 0, 4096, "Q4_K"},
+    {"q4_k_m", "llama", "blk.6.ffn_down.weight", 32, 0, 4096, "Q6_K"},
+    {"q4_k_m", "llama", "blk.6.ffn_down_exps.weight", 32, 64, 4096, "Q6_K"},
+    {"q4_k_m", "llama", "blk.5.attn_v.weight", 80, 0, 8192, "Q6_K"},
+    {"q4_k_m", "llama", "blk.10.attn_v.weight", 80, 0, 8192, "Q5_K"}, // 8 heads share it
+    {"q4_k_m", "llama", "blk.5.attn_v.weight", 32, 8, 4096, "Q8_0"},  // 8 experts share it
+    {"q4_k_m", "llama", "blk.5.attn_k.weight", 32, 8, 4096, "Q8_0"},
+    {"q4_k_m", "llama", "blk.5.attn_output.weight", 32, 8, 4096, "Q5_K"},
+    {"q4_k_m", "phi3", "blk.5.attn_qkv.weight", 32, 0, 4096, "Q5_K"},
+    {"q4_k_m", "falcon", "blk.1.ffn_down.weight", 32, 0, 4096, "Q6_K"},
+    {"q4_k_m", "falcon", "blk.3.ffn_down.weight", 32, 0, 4096, "Q5_K"},
+    {"q4_k_m", "llama", "blk.5.attn_q.weight", 32, 0, 4064, "Q5_0"}, // no multiple of 256
+    {"q4_k_m", "llama", "blk.0.attn_v.weight", 32, 0, 4064, "Q8_0"},
+    {"q4_k_m", "llama", "blk.5.attn_q.weight", 32, 0, 4001, "F16"},  // nor of 32
+    {"q4_k_s", "llama", "blk.3.attn_v.weight", 32, 0, 4096, "Q5_K"}, // the first four
+    {"q4_k_s", "llama", "blk.4.attn_v.weight", 32, 0, 4096, "Q4_K"},
+    {"q4_k_s", "llama", "blk.4.attn_v.weight", 80, 0, 8192, "Q5_K"},
+    {"q4_k_s", "llama", "blk.3.ffn_down.weight", 32, 0, 4096, "Q5_K"}, // the first eighth
+    {"q4_k_s", "llama", "blk.31.ffn_down.weight", 32, 0, 4096, "Q4_K"},
+    {"q4_k_s", "falcon", "blk.3.ffn_down.weight", 32, 0, 4096, "Q4_K"},
+    {"q4_k_s", "llama", "blk.5.attn_output.weight", 32, 8, 4096, "Q5_K"},
+    {"q4_k_s", "phi3", "blk.5.attn_qkv.weight", 32, 0, 4096, "Q4_K"},
+    {"q5_k_s", "llama", "blk.3.ffn_down.weight", 32, 0, 4096, "Q5_K"},
+    {"q5_k_s", "phi3", "blk.5.attn_qkv.weight", 32, 0, 4096, "Q5_K"},
+    {"q5_k_s", "llama", "output.weight", 32, 0, 4096, "Q6_K"},
+    {"q3_k_s", "llama", "blk.0.attn_v.weight", 32, 0, 4096, "Q3_K"},
+    {"q3_k_s", "llama", "blk.0.attn_v.weight", 80, 0, 8192, "Q5_K"},
+    {"q3_k_s", "llama", "blk.5.attn_output.weight", 32, 8, 4096, "Q5_K"},
+    {"q3_k_s", "llama", "blk.5.attn_output.weight", 32, 0, 4096, "Q3_K"},
+    {"q3_k_m", "llama", "blk.1.attn_v.weight", 32, 0, 4096, "Q5_K"}, // the first two
+    {"q3_k_m", "llama", "blk.2.attn_v.weight", 32, 0, 4096, "Q4_K"},
+    {"q3_k_m", "llama", "blk.1.ffn_down.weight", 32, 0, 4096, "Q5_K"}, // the first sixteenth
+    {"q3_k_m", "llama", "blk.2.ffn_down.weight", 32, 0, 4096, "Q4_K"},
+    {"q3_k_m", "falcon", "blk.4.ffn_down.weight", 32, 0, 4096, "Q3_K"},
+    {"q3_k_m", "falcon", "blk.6.ffn_down.weight", 32, 0, 4096, "Q4_K"},
+    {"q3_k_m", "llama", "blk.5.attn_output.weight", 32, 0, 4096, "Q4_K"},
+    {"q3_k_m", "falcon", "blk.5.attn_output.weight", 32, 0, 4096, "Q3_K"},
+    {"q3_k_m", "phi3", "blk.5.attn_qkv.weight", 32, 0, 4096, "Q4_K"},
+    {"q3_k_m", "llama", "blk.5.ffn_gate.weight", 32, 0, 4096, "Q3_K"},
+    {"q3_k_l", "llama", "blk.9.attn_v.weight", 32, 0, 4096, "Q5_K"},
+    {"q3_k_l", "llama", "blk.9.ffn_down.weight", 32, 0, 4096, "Q5_K"},
+    {"q3_k_l", "falcon", "blk.9.ffn_down.weight", 32, 0, 4096, "Q4_K"},
+    {"q3_k_l", "llama", "blk.5.attn_output.weight", 32, 0, 4096, "Q5_K"},
+    {"q3_k_l", "falcon", "blk.5.attn_output.weight", 32, 0, 4096, "Q4_K"},
+    {"q3_k_l", "llama", "blk.5.attn_output.weight", 32, 8, 4096, "Q3_K"},
+    {"q3_k_m", "llama", "blk.5.attn_q.weight", 32, 0, 4064, "IQ4_NL"}, // no multiple of 256
+    {"q3_k_m", "llama", "blk.5.attn_q.weight", 32, 0, 4001, "F16"},
+    {"q6_k", "llama", "blk.5.attn_q.weight", 32, 0, 4096, "Q6_K"},
+    {"q5_k_m", "llama", "blk.5.attn_qkv.weight", 32, 0, 4096, "Q6_K"},
+    {"f32", "llama", "blk.5.attn_q.weight", 32, 0, 4096, "F32"},
+    {"bf16", "llama", "output.weight", 32, 0, 4096, "BF16"},
+    {"q4_k_m", "llama", "blk.5.ffn_gate_inp.weight", 32, 8, 4096, "F16"}, // kept
+    {"q4_k_m", "llama", "blk.5.attn_q_norm.weight", 32, 0, 4096, "F16"},
+    {"q4_k_m", "gpt2", "position_embd.weight", 32, 0, 4096, "F16"},
+};
+
 FX_TEST(test_mixtures_are_the_published_ones)
 {
-    static const type_case cases[] = {
-        {"q8_0", "llama", "blk.3.attn_v.weight", 32, 0, 4096, "Q8_0"},
-        {"q8_0", "llama", "output.weight", 32, 0, 4096, "Q8_0"},
-        {"q4_0", "llama", "output.weight", 32, 0, 4096, "Q6_K"},
-        {"q4_0", "llama", "output.weight", 32, 0, 4000, "Q8_0"},
-        {"q4_0", "falcon", "output.weight", 32, 0, 4096, "Q8_0"},
-        {"q4_0", "llama", "blk.0.ffn_down.weight", 32, 0, 4096, "Q4_0"},
-        {"q4_k_m", "llama", "blk.0.attn_q.weight", 32, 0, 4096, "Q4_K"},
-        {"q4_k_m", "llama", "blk.0.attn_v.weight", 32, 0, 4096, "Q6_K"}, // the first eighth
-        {"q4_k_m", "llama", "blk.3.attn_v.weight", 32, 0, 4096, "Q6_K"},
-        {"q4_k_m", "llama", "blk.4.attn_v.weight", 32, 0, 4096, "Q4_K"},
-        {"q4_k_m", "llama", "blk.6.attn_v.weight", 32, 0, 4096, "Q6_K"},  // every third
-        {"q4_k_m", "llama", "blk.28.attn_v.weight", 32, 0, 4096, "Q6_K"}, // the last eighth
-        {"q4_k_m", "llama", "blk.5.ffn_down.weight", 32, 0, 4096, "Q4_K"},
-        {"q4_k_m", "llama", "blk.6.ffn_down.weight", 32, 0, 4096, "Q6_K"},
-        {"q4_k_m", "llama", "blk.6.ffn_down_exps.weight", 32, 64, 4096, "Q6_K"},
-        {"q4_k_m", "llama", "blk.5.attn_v.weight", 80, 0, 8192, "Q6_K"},
-        {"q4_k_m", "llama", "blk.10.attn_v.weight", 80, 0, 8192, "Q5_K"}, // 8 heads share it
-        {"q4_k_m", "llama", "blk.5.attn_v.weight", 32, 8, 4096, "Q8_0"},  // 8 experts share it
-        {"q4_k_m", "llama", "blk.5.attn_k.weight", 32, 8, 4096, "Q8_0"},
-        {"q4_k_m", "llama", "blk.5.attn_output.weight", 32, 8, 4096, "Q5_K"},
-        {"q4_k_m", "phi3", "blk.5.attn_qkv.weight", 32, 0, 4096, "Q5_K"},
-        {"q4_k_m", "falcon", "blk.1.ffn_down.weight", 32, 0, 4096, "Q6_K"},
-        {"q4_k_m", "falcon", "blk.3.ffn_down.weight", 32, 0, 4096, "Q5_K"},
-        {"q4_k_m", "llama", "blk.5.attn_q.weight", 32, 0, 4064, "Q5_0"}, // no multiple of 256
-        {"q4_k_m", "llama", "blk.0.attn_v.weight", 32, 0, 4064, "Q8_0"},
-        {"q4_k_m", "llama", "blk.5.attn_q.weight", 32, 0, 4001, "F16"}, // nor of 32
-        {"q6_k", "llama", "blk.5.attn_q.weight", 32, 0, 4096, "Q6_K"},
-        {"q5_k_m", "llama", "blk.5.attn_qkv.weight", 32, 0, 4096, "Q6_K"},
-        {"f32", "llama", "blk.5.attn_q.weight", 32, 0, 4096, "F32"},
-        {"bf16", "llama", "output.weight", 32, 0, 4096, "BF16"},
-        {"q4_k_m", "llama", "blk.5.ffn_gate_inp.weight", 32, 8, 4096, "F16"}, // kept
-        {"q4_k_m", "llama", "blk.5.attn_q_norm.weight", 32, 0, 4096, "F16"},
-        {"q4_k_m", "gpt2", "position_embd.weight", 32, 0, 4096, "F16"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const type_case *c = &cases[i];
+    for (size_t i = 0; i < sizeof type_cases / sizeof *type_cases; i++) {
+        const type_case *c = &type_cases[i];
         const fxi_mixture_model model = {.arch = fxi_str_of(c->arch),
                                          .n_layer = c->n_layer,
                                          .n_head = 64,
@@ -95,7 +129,12 @@ FX_TEST(test_vectors_and_tied_outputs)
     t = tensor_named("blk.0.attn_q.bias", 4096, 1);
     assert_string_equal(fxi_mixture_type(m, &model, &t)->name, "F16");
     assert_ptr_equal(fxi_mixture_type(NULL, &model, &t), t.type);
-    assert_null(fxi_mixture_find("q3_k_m"));
+    assert_null(fxi_mixture_find("q2_k")); // known by name alone
+    assert_null(fxi_mixture_find("q3_k"));
+    char names[200], *rest = names;
+    snprintf(names, sizeof names, "%s", fxi_mixture_names());
+    for (char *name; (name = strsep(&rest, ", ")) != NULL;)
+        assert_true(!*name || fxi_mixture_find(name));
 }
 
 FX_TEST(test_an_importance_matrix_guards_the_first_layers)
@@ -241,7 +280,8 @@ FX_TEST(test_error_of_each_type)
         double bound; // of the relative error of normal numbers, slightly above the measured one
     } cases[] = {{"f32", 1e-9},      {"bf16", 0.0017},   {"f16", 0.00021}, {"q8_0", 0.0056},
                  {"q4_0", 0.0843},   {"q4_1", 0.0728},   {"q5_0", 0.0421}, {"q5_1", 0.0348},
-                 {"q4_k_m", 0.0715}, {"q5_k_m", 0.0352}, {"q6_k", 0.0178}};
+                 {"q4_k_m", 0.0715}, {"q5_k_m", 0.0352}, {"q6_k", 0.0178}, {"q4_k_s", 0.0715},
+                 {"q5_k_s", 0.0352}, {"q3_k_m", 0.145}};
     fx_error err;
     write_source(0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
