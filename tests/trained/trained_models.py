@@ -30,10 +30,14 @@ RECORDED = VECTORS / "recorded.json"
 ARGS = ["--alias", "trained", "--kv-memory", "1G"]
 
 
-@contextlib.contextmanager
-def serving(*args, model=SMOLLM2):
+def needs(model):
     if not model.exists():
         pytest.skip(f"{model} is not there; tools/fetch_model gets it")
+
+
+@contextlib.contextmanager
+def serving(*args, model=SMOLLM2):
+    needs(model)
     server = Server(*ARGS, *args, model=model)
     try:
         yield server

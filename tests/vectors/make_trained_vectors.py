@@ -12,7 +12,8 @@ tools/fetch_model. Writes into the folder trained:
                    T_tokens    [n] u16         its first N_TOK ids
                    T_top       [n-1][20] u16   ids of the likeliest next tokens, descending
                    T_logprobs  [n-1][20] i16   their logprobs in units of 1/1024
-                   T_next      [n-1] i16       the logprob of the token that comes next, the same unit
+                   T_rest      [n-1] f32       the probability of all other tokens together
+                   T_next      [n-1] i16       the logprob of the token that comes next, in the unit of T_logprobs
     templates.json conversations, and what apply_chat_template makes of each
     minilm.npz     SENTENCES, their ids (-1: padding), and their embeddings: mean of the rows, of length 1
 
@@ -70,9 +71,11 @@ def text_vectors(model, tokenizer, name):
     logprobs = torch.log_softmax(logits.double(), -1)
     top = torch.topk(logprobs, N_TOP)
     following = logprobs.gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
+    others = logprobs.scatter(1, top.indices, -torch.inf).exp().sum(1)
     print(name, len(ids), "tokens, perplexity", float(torch.exp(-following.mean())))
     return {f"{name}_tokens": np.array(ids, np.uint16), f"{name}_top": top.indices.numpy().astype(np.uint16),
-            f"{name}_logprobs": in_units(top.values), f"{name}_next": in_units(following)}
+            f"{name}_logprobs": in_units(top.values), f"{name}_rest": others.numpy().astype(np.float32),
+            f"{name}_next": in_units(following)}
 
 
 def write_templates(tokenizer):
