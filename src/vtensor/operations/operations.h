@@ -89,7 +89,7 @@ typedef struct vti_job_spec {
 } vti_job_spec;
 
 // Does all of it at once. A failure leaves what was done before it done (mapped-free chunks), but
-// for aliases, which are undone.
+// for aliases, which are undone. VT_EDEVICE without a call: the span is lost.
 vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec);
 // Errors: VT_NOSPACE (the queue is full), VT_ENOMEM (no thread can be started).
 vt_status vti_job_post(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec);
