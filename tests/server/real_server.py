@@ -22,10 +22,10 @@ START_S = 120  # a debug build with sanitizers on a busy machine
 class Server:
     """One `flexinfer serve`, its log kept line by line."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, model=MODEL):
         self.lines = []
         self.child = subprocess.Popen(
-            [PROGRAM, "serve", "-m", MODEL, "--port", "0", *args],
+            [PROGRAM, "serve", "-m", str(model), "--port", "0", *args],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()

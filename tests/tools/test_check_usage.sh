@@ -21,7 +21,7 @@ expect 2 --quick
 expect 2 --all engine
 expect 2 --since
 
-modules=$(./check --help | tr -s ' \n' ' ' | sed 's/.*these modules: //; s| ./check --all.*||; s| ./check --clients.*||')
+modules=$(./check --help | tr -s ' \n' ' ' | sed 's/.*these modules: //; s| ./check --all.*||; s| ./check --models.*||')
 for folder in src/*/; do
     [[ " $modules " = *" $(basename "$folder") "* ]] || { echo "./check --help does not name $folder"; exit 1; }
 done

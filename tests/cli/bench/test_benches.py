@@ -1,6 +1,6 @@
 """The benches measure everything, their counts are exact, and wrong options are one line.
 
-    test_benches.py [CLASS]     Kernels, Serve, Serving, Speculate or Vtensor; all without
+    test_benches.py [CLASS]     Kernels, Quality, Serve, Serving, Speculate or Vtensor; all without
 """
 import json
 import os
@@ -269,6 +269,33 @@ FIGURES = ("plain tok/s", "drafts tok/s", "ratio", "median ratio", "CPU ratio", 
 TEXTS = [{"kind": "quote", "prompt": "the cat sat on the mat and looked at the dog", "answer": "the cat sat on the mat and"},
          {"kind": "other", "prompt": "once upon a time", "answer": "there was a little robot in the garden"},
          {"kind": "quote", "prompt": "one two three four five six", "answer": "one two three four five six"}]
+
+
+class Quality(unittest.TestCase):
+    def test_distances_from_the_base(self):
+        text, model = cli.scratch("text.txt"), cli.PROJECT / "models/storyteller.gguf"
+        text.write_text("Pip the fox ran home. His mother had made a cake, and nobody was sad any more. " * 30)
+        done = cli.bench("bench_quality", "--text", text, model, f"{model}@f32", f"{model}@q8_0")
+        base, same, rounded = cli.rows(done)
+        self.assertEqual([row["model"] for row in (base, same, rounded)], [str(model), f"{model}@f32", f"{model}@q8_0"])
+        for row in base, same, rounded:
+            self.assertEqual(int(row["tokens"]) % 255, 0)
+            self.assertEqual(int(row["bytes"]), model.stat().st_size)
+            self.assertGreater(float(row["perplexity_se"]), 0)
+        for row in base, same:
+            self.assertEqual([float(row[key]) for key in ("ratio", "ratio_se", "kl_worst", "same_likeliest")], [1, 0, 0, 1])
+        self.assertGreater(float(rounded["kl_mean"]), 0)
+        self.assertLess(float(rounded["kl_mean"]), float(rounded["kl_worst"]))
+        self.assertLess(float(rounded["kl_worst"]), 0.5)
+        self.assertAlmostEqual(float(rounded["perplexity"]) / float(base["perplexity"]), float(rounded["ratio"]), 3)
+
+    def test_what_is_wrong_is_said(self):
+        text, model = cli.scratch("short.txt"), cli.PROJECT / "models/storyteller.gguf"
+        text.write_text("Too short.")
+        check_wrong(self, "bench_quality", [
+            ((), "--text FILE, a base model and others are expected"),
+            (("--text", text, model), f"{text}: fewer than 512 tokens"),
+            (("--text", text, model, cli.tiny_model()), f"{cli.tiny_model()}: another vocabulary than the base's")])
 
 
 class Speculate(unittest.TestCase):
