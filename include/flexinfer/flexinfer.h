@@ -59,7 +59,8 @@ typedef struct fx_options {
     // or else a built-in one chosen by the vocabulary.
     const char *chat_template;
     // How the rows of a text's tokens become its embedding: "mean", "first" (also "cls") or "last";
-    // NULL: as the model's file says, and where it says nothing the model embeds no texts.
+    // "rank": a head scores pairs of texts. NULL: as the model's file says, and where it says
+    // nothing the model embeds no texts.
     const char *pooling;
     // Where the model is computed and its cache lies: "cpu" (NULL), or an NVIDIA GPU, "cuda:0"
     // (also "cuda"), where the build has kernels for it. The driver's libcuda.so.1 is loaded for
@@ -152,9 +153,11 @@ typedef struct fx_model_info {
     bool generates;         // takes requests with FX_TASK_GENERATE; false: it reads texts in both
                             // directions, or has no output matrix
     bool embeds;            // takes requests with FX_TASK_EMBED
+    bool scores;            // takes requests with FX_TASK_SCORE
     int n_embd;             // length of an embedding; 0: it does not embed
-    int embd_tok;           // longest text that it embeds, in tokens; 0: it does not embed
-    char pooling[8];        // "mean", "first", "last"; "" where it does not embed
+    int embd_tok;           // longest text that it embeds, or pair of texts that it scores, in
+                            // tokens; 0: it does neither
+    char pooling[8];        // "mean", "first", "last"; "rank" where it scores; "" for neither
     bool has_chat_template; // false: messages are rendered in a plain form
     const char *chat_template_error; // one line: why every chat call fails; NULL: none does
     const char *warning; // one line about the files that their user should see; NULL: none
@@ -205,6 +208,12 @@ fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, un
 // FX_ECONTEXT as soon as that is certain, for most vocabularies by the length of the text alone.
 fx_status fx_tokenize_max(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
                           size_t max_tok, fx_tokens *out, fx_error *err);
+
+// Appends the ids of a pair of texts for FX_TASK_SCORE: the first one as with FX_TOKENIZE_EMBED,
+// then the second one and EOS. Between them the vocabularies of BERT have one EOS, others two. The
+// second text begins at id[*n_first]. Errors: those of fx_tokenize_max.
+fx_status fx_tokenize_pair(const fx_engine *eng, const char *const text[2], const size_t n_bytes[2],
+                           size_t max_tok, fx_tokens *out, size_t *n_first, fx_error *err);
 
 typedef struct fx_message { // of plain text
     const char *role;       // "system", "user" or "assistant"
@@ -436,7 +445,8 @@ typedef struct fx_event {
     int n_cached;              // part of them taken from the prefix cache
     int n_generated;           // tokens that this choice has generated so far
     int n_discarded;           // with `last`: tokens of choices that n_best did not choose
-    const float *embedding;    // [n_embd] of FX_TASK_EMBED with FX_FINISH_STOP; else NULL
+    const float *embedding;    // [n_embd] of FX_TASK_EMBED with FX_FINISH_STOP, and of
+                               // FX_TASK_SCORE, where it is the score; else NULL
     int n_embd;
     // Where the request's time went, in microseconds; they add up to the time since fx_submit.
     uint64_t queued_us;  // until it was admitted for the first time
@@ -460,6 +470,10 @@ typedef enum fx_task {
     // finish is FX_FINISH_STOP with the vector, or says why there is none. The vector's bits do not
     // depend on other requests, nor on what the cache held.
     FX_TASK_EMBED,
+    // The prompt is a pair of texts (fx_tokenize_pair), of which the model computes a score,
+    // higher where they belong together: from 0 to 1, unless its file says that it is any number.
+    // The rest is as with FX_TASK_EMBED, but n_first is read in place of n_dim and norm.
+    FX_TASK_SCORE,
 } fx_task;
 
 // Whether an embedding is divided by its Euclidean length.
@@ -474,6 +488,7 @@ typedef struct fx_request {
     int n_dim; // of an embedding: its first so many numbers (for models trained so, "Matryoshka",
                // arXiv 2205.13147), cut before they are divided by their length; 0: all
     fx_embd_norm norm;     // of an embedding
+    int n_first;           // of a pair: tokens of the prompt up to the second text
     const int32_t *prompt; // fx_submit copies it, like everything that fx_request points to
     size_t n_prompt;
     int max_tok;    // most tokens to generate per choice; < 0: as many as the context and the KV

@@ -20,7 +20,7 @@ static const fxi_opt rows[] = {
     {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(engine.tokenizer_path), ENGINE, "another vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
     {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
     {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
-    {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last (default: as the model's file says)"},
+    {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last; rank: a head scores pairs of texts (default: as the model's file says)"},
 
     {"config", 0, "FILE", FXI_OPT_CONFIG, 0, 0, NULL, AT(config), ALL, "file of options: 'key = value' lines, [COMMAND] sections"},
 

@@ -123,9 +123,9 @@ static void feed_choice(fxi_reply *r, const fxi_params *par, int k, const char *
                    .finish = FX_FINISH_STOP,
                    .stop_string = (int)par->n_stop - 1,
                    .stop_token = par->stop_token.n ? par->stop_token.id[0] : -1};
-    if (req.task == FX_TASK_EMBED) {
+    if (req.task != FX_TASK_GENERATE) {
         ev.embedding = vector;
-        ev.n_embd = req.n_dim ? req.n_dim : 8;
+        ev.n_embd = req.task == FX_TASK_SCORE ? 1 : req.n_dim ? req.n_dim : 8;
     }
     fxi_reply_event(r, k / r->spec.n_per_prompt, &ev);
 }
@@ -168,7 +168,9 @@ static void try_run(fxi_api api, const char *body, size_t n_bytes)
 {
     fxi_params par;
     fxi_http_error e = {0};
-    if (!fxi_params_parse(&par, api, body, n_bytes, &limits, &e) ||
+    fxi_limits lim = limits;
+    lim.scores = n_bytes % 2;
+    if (!fxi_params_parse(&par, api, body, n_bytes, &lim, &e) ||
         !fxi_params_resolve(&par, engine_of_all(), &e)) {
         check_error(&e);
     } else {
@@ -207,7 +209,8 @@ static void try_abort(const char *body, size_t n_bytes)
 int fuzz_json_run(const uint8_t *data, size_t n_bytes)
 {
     static const fxi_api runs[] = {FXI_API_COMPLETIONS, FXI_API_CHAT,      FXI_API_EMBEDDINGS,
-                                   FXI_API_RETAIN,      FXI_API_RESPONSES, FXI_API_MESSAGES};
+                                   FXI_API_RETAIN,      FXI_API_RESPONSES, FXI_API_MESSAGES,
+                                   FXI_API_RERANK,      FXI_API_SCORE};
     static fxi_endpoint *const calls[] = {fxi_endpoint_tokenize, fxi_endpoint_detokenize,
                                           fxi_endpoint_apply_template, fxi_endpoint_set_budget,
                                           fxi_endpoint_count};
@@ -244,6 +247,8 @@ FUZZ_JSON_SEEDS(
     "{'messages':[{'role':'user','content':'a'}],'logprobs':true,'top_logprobs':5,"
     "'prompt_logprobs':1,'return_token_ids':true,'request_id':'r_1','model':'gpt'}",
     "{'input':['a','b'],'encoding_format':'base64','dimensions':3,'normalize':true}",
+    "{'query':'a','documents':['b',{'text':'c'}],'top_n':1,'return_documents':true}",
+    "{'text_1':['a','b'],'text_2':['b','a'],'truncate_prompt_tokens':-1}",
     "{'input':[[97,98]],'add_special_tokens':false,'user':'u'}",
     "{'prompt':'a<eot>','keep_priority':3,'keep_seconds':9,'parse_special':false,"
     "'return_token_strs':true}",

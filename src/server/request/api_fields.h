@@ -78,6 +78,8 @@ fxi_setter fxi_set_messages_choice, fxi_set_reasoning, fxi_set_thinking;
 // Other APIs' requests as chats.
 bool fxi_responses_convert(fxi_parse *p);
 bool fxi_messages_convert(fxi_parse *p);
+// scores_in.c: texts that are compared become prompts
+bool fxi_scores_convert(fxi_parse *p);
 // reasoning_effort and the like become variables of the template, beside the client's own.
 bool fxi_variables_convert(fxi_parse *p);
 // api_form.c: that there are tools for what tool_choice wants

@@ -36,6 +36,9 @@ typedef struct fxi_infill {
 typedef struct fxi_prompt { // text, or ids if text is NULL
     const char *text;       // in the JSON tree
     size_t n_bytes;
+    const char *second; // of a pair of texts, like `text`; NULL: there is none
+    size_t n_second_bytes;
+    size_t n_first; // tokens up to it: set by fxi_params_encode
     fxi_id_list ids;
 } fxi_prompt;
 
@@ -101,6 +104,8 @@ typedef struct fxi_params {
     const char *request_id; // NULL: none
     int64_t keep_s;
     // Of single APIs.
+    const fxi_json *first_texts, *second_texts; // that are compared: in root
+    bool return_documents;
     int64_t dimensions; // 0: all
     bool normalize, token_strs;
     int64_t kv_memory_bytes;
@@ -120,6 +125,7 @@ typedef struct fxi_limits { // what a request is checked against
     int n_vocab;
     int max_choice; // choices of one request, returned or not: prompts times choices of each
     int n_embd;     // length of an embedding; 0: the model does not embed
+    bool scores;    // the model scores pairs of texts
     int max_top;    // likeliest tokens that a request may ask for; 0: FX_MAX_TOP
     bool cut_first, processed_logprobs; // of fx_sampling and fx_request
     const fxi_formats *formats;         // NULL: answers are not taken apart

@@ -19,10 +19,13 @@
 #define RESP   (1u << FXI_API_RESPONSES)
 #define MSG    (1u << FXI_API_MESSAGES)
 #define COUNT  (1u << FXI_API_COUNT)
+#define RERANK (1u << FXI_API_RERANK)
+#define SCORE  (1u << FXI_API_SCORE)
 #define BOTH   (TEXT | CHAT)
 #define GEN    (BOTH | RESP | MSG)
 #define CHATS  (CHAT | TOK | RETAIN) // those that may hold a conversation
-#define RUNS   (GEN | EMBED | RETAIN)
+#define SCORES (RERANK | SCORE)
+#define RUNS   (GEN | EMBED | RETAIN | SCORES)
 
 #define AT(member) offsetof(fxi_params, member)
 #define B          FXI_T_BOOL
@@ -49,6 +52,9 @@
     "'regex':{'type':['string','null']},'choice':{'type':['array','null']},'grammar':{"    \
     "'type':['string','null']},'json_object':{'type':['boolean','null']}}}"
 #define INPUTS "{'anyOf':[{'type':'string'}," STRINGS "," IDS ",{'type':'array','items':" IDS "}]}"
+#define TEXTS                                                                                      \
+    "{'anyOf':[{'type':'string'},{'type':'array','minItems':1,'items':{'anyOf':[{'type':'string'}" \
+    ",{'type':'object','required':['text'],'properties':{'text':{'type':'string'}}}]}}]}"
 #define TEXT_PART                                                                                \
     "{'type':'object','required':['type','text'],'properties':{'type':{'const':'text'},'text':{" \
     "'type':'string'}}}"
@@ -92,6 +98,10 @@ static const fxi_field rows[] = {
     // What the model reads.
     {"prompt", TEXT, S | A | R, 0, 0, fxi_set_prompt, 0, "a text, a list of token ids, or several of either; choice k of prompt i has index i * n + k", NULL, NULL, INPUTS},
     {"input", EMBED, S | A | R, 0, 0, fxi_set_prompt, 0, "a text, a list of token ids, or several of either", NULL, NULL, INPUTS},
+    {"query", RERANK, S | R, 0, 0, fxi_set_json, AT(first_texts), "the text that documents are compared with", NULL, NULL, NULL},
+    {"documents", RERANK, A | R, 0, 0, fxi_set_json, AT(second_texts), "texts, or objects with a member text", NULL, NULL, TEXTS},
+    {"text_1", SCORE, S | A | R, 0, 0, fxi_set_json, AT(first_texts), "a text, or as many as text_2 has", NULL, NULL, TEXTS},
+    {"text_2", SCORE, S | A | R, 0, 0, fxi_set_json, AT(second_texts), "a text, or several: each has a score", NULL, NULL, TEXTS},
     {"prompt", TOK, S, 0, 0, fxi_set_prompt, 0, "the text", NULL, NULL, NULL},
     {"content", TOK, S, 0, 0, fxi_set_prompt, 0, "another name of prompt", NULL, NULL, NULL},
     {"prompt", RETAIN, S | A, 0, 0, fxi_set_prompt, 0, "a text, a list of token ids, or several of either", NULL, NULL, INPUTS},
@@ -108,6 +118,7 @@ static const fxi_field rows[] = {
     {"add_generation_prompt", CHATS, B, 0, 0, fxi_set_bool, AT(add_generation_prompt), "the text ends with the header of the assistant's answer", "true", NULL, NULL},
     {"add_special_tokens", TEXT | EMBED | TOK | RETAIN, B, 0, 0, fxi_set_bool, AT(add_special), "a text gets the tokens that the vocabulary puts around it (BOS)", "true", NULL, NULL},
     {"parse_special", TEXT | TOK | RETAIN, B, 0, 0, fxi_set_bool, AT(parse_special), "control tokens spelled out in a raw prompt become those tokens; never in messages", "true", NULL, NULL},
+    {"truncate_prompt_tokens", SCORES, I, -1, INT32_MAX, fxi_set_integer, AT(truncate), "keep only this many tokens, the first, of a text or pair; -1: as many as the model reads; 0: all", NULL, NULL, NULL},
     {"truncate_prompt_tokens", BOTH, I, -1, INT32_MAX, fxi_set_integer, AT(truncate), "keep only this many tokens, the last, of a prompt; -1: as many as the context holds; 0: all", NULL, NULL, NULL},
 
     // When an answer ends.
@@ -168,6 +179,8 @@ static const fxi_field rows[] = {
     {"encoding_format", EMBED, S, 0, 0, fxi_set_encoding, 0, "base64: little-endian 32-bit floats", "\"float\"", " float base64 ", NULL},
     {"dimensions", EMBED, I, 1, 1 << 20, fxi_set_integer, AT(dimensions), "cut the vector to this many numbers", NULL, NULL, NULL},
     {"normalize", EMBED, B, 0, 0, fxi_set_bool, AT(normalize), "the vector has length 1; false: it is as the model made it", NULL, NULL, NULL},
+    {"top_n", RERANK, I, 0, INT32_MAX, fxi_set_int, AT(reply.top_n), "this many results, the best; 0: all", "0", NULL, NULL},
+    {"return_documents", RERANK, B, 0, 0, fxi_set_bool, AT(return_documents), "results have their documents", "true", NULL, NULL},
     {"return_token_strs", TOK, B, 0, 0, fxi_set_bool, AT(token_strs), "adds token_strs, the text of each token", "false", NULL, NULL},
     {"with_pieces", TOK, B, 0, 0, fxi_set_bool, AT(token_strs), "another name of return_token_strs", "false", NULL, NULL},
 
