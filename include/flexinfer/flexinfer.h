@@ -367,23 +367,40 @@ typedef struct fx_id_run {
 } fx_id_run;
 
 // How a token is chosen. The stages apply in this order: the request's grammar, allow, ban, bias,
-// min_tok, the three penalties, temperature, min_p, top_k, top_p, typical_p, draw. A banned token
-// is never drawn. Lists may be NULL where their count is 0; fx_submit copies them.
+// min_tok, the three penalties, dry, temperature, min_p, top_k, top_p, typical_p, xtc, draw. A
+// banned token is never drawn. Lists may be NULL where their count is 0; fx_submit copies them.
 typedef struct fx_sampling {
     float temperature; // 0 (or < 1e-5): greedy, ties to the lowest id
     int top_k;         // 0: all
     float top_p;       // (0, 1]; 1: off
     float min_p;       // [0, 1]; 0: off
     float typical_p;   // (0, 1]; 0 or 1: off (arXiv 2202.00666)
-    bool cut_first;    // those four cut by the probabilities at temperature 1, and the temperature
-                       // counts among what they keep, as in llama.cpp; false: it counts before
+    // Those four and xtc cut by the probabilities at temperature 1, and the temperature counts
+    // among what they keep, as in llama.cpp; false: it counts before.
+    bool cut_first;
     // > 0, once for each token of prompt and answer: positive logits are divided by it, others
     // multiplied; 0 or 1: off
     float repetition_penalty;
     float presence_penalty;  // [-2, 2], subtracted once from the logits of the answer's tokens
     float frequency_penalty; // [-2, 2], subtracted once per occurrence in the answer
-    uint64_t seed;           // the draw depends on (seed, choice, position) only
-    const fx_bias *bias;     // [n_bias]
+    // A token that would go on with a repetition loses dry_multiplier x dry_base^(n -
+    // dry_allowed_length), if the n tokens before it, at least dry_allowed_length, have stood
+    // before the same token already. Of several such n the largest counts.
+    float dry_multiplier;   // >= 0; 0: off
+    float dry_base;         // >= 0; below 1: off
+    int dry_allowed_length; // >= 0
+    int dry_last_tok; // of prompt and answer only so many tokens, the last, are looked at; -1:
+                      // all; 0: off
+    // A repetition does not reach back over a token in which one of these texts ends, and a token
+    // that has one as a part is not penalised. [n_dry_breaker] NUL-terminated, each not empty.
+    const char *const *dry_breaker;
+    size_t n_dry_breaker;
+    // With the probability xtc_probability, of tokens of at least the probability xtc_threshold all
+    // but the least likely one are dropped, if there are several. Not where temperature is 0.
+    float xtc_probability; // [0, 1]; 0: off
+    float xtc_threshold;   // [0, 1]; above 0.5 there cannot be several
+    uint64_t seed;         // the draw depends on (seed, choice, position) only
+    const fx_bias *bias;   // [n_bias]
     size_t n_bias;
     const int32_t *allow; // [n_allow] only these may be drawn; n_allow 0: all
     size_t n_allow;
@@ -541,8 +558,9 @@ typedef struct fx_request {
     void *ud;
 } fx_request;
 
-// FX_TASK_GENERATE, n_choice 1, max_tok -1, temperature 1, top_p 1, length_penalty 1, the rest
-// zero.
+// FX_TASK_GENERATE, n_choice 1, max_tok -1, temperature 1, top_p 1, length_penalty 1; dry_base
+// 1.75, dry_allowed_length 2, dry_last_tok -1, four dry_breaker and xtc_threshold 0.1, which are
+// llama.cpp's and do nothing by themselves; the rest zero.
 fx_request fx_request_default(void);
 
 // Checks and copies the request and queues it; its events may come before this returns. A max_tok

@@ -81,6 +81,7 @@ struct fxi_cli_options { // texts are NULL where they are not given
     const char *prompt; // NULL: chat
     int max_tok;
     fx_sampling sampling;
+    const char *dry_breaker;
     bool ignore_eos;
     // tokenize
     bool no_bos, decode;

@@ -88,7 +88,11 @@ static fx_status run_completion(fx_engine *eng, const fxi_cli_options *o, const 
     req.prompt = prompt->id;
     req.n_prompt = prompt->n;
     req.max_tok = o->max_tok;
+    const fx_sampling preset = req.sampling;
     req.sampling = o->sampling;
+    req.sampling.dry_breaker = o->dry_breaker ? &o->dry_breaker : preset.dry_breaker;
+    req.sampling.n_dry_breaker =
+        o->dry_breaker ? strcmp(o->dry_breaker, "none") != 0 : preset.n_dry_breaker;
     req.ignore_eos = o->ignore_eos;
     req.stop = &stop;
     req.n_stop = stop != NULL;

@@ -63,6 +63,13 @@ static const fxi_opt rows[] = {
     {"top-k", 0, "K", FXI_OPT_INT, 0, INT_MAX, "0", AT(sampling.top_k), FXI_CMD_RUN, "sample from the K likeliest tokens; 0: all"},
     {"top-p", 0, "P", FXI_OPT_FLOAT, 1e-6, 1, "0.95", AT(sampling.top_p), FXI_CMD_RUN, "sample from the likeliest tokens that make up probability P; 1: all"},
     {"min-p", 0, "P", FXI_OPT_FLOAT, 0, 1, "0", AT(sampling.min_p), FXI_CMD_RUN, "drop tokens less likely than P times the likeliest"},
+    {"dry-multiplier", 0, "M", FXI_OPT_FLOAT, 0, 1e30, "0", AT(sampling.dry_multiplier), FXI_CMD_RUN, "a token that would go on with a repetition of N tokens loses M times B^(N - L); 0: off"},
+    {"dry-base", 0, "B", FXI_OPT_FLOAT, 0, 1e30, "1.75", AT(sampling.dry_base), FXI_CMD_RUN, "base of --dry-multiplier; below 1: off"},
+    {"dry-allowed-length", 0, "L", FXI_OPT_INT, 0, INT_MAX, "2", AT(sampling.dry_allowed_length), FXI_CMD_RUN, "the shortest repetition that --dry-multiplier counts"},
+    {"dry-penalty-last-n", 0, "N", FXI_OPT_INT, -1, INT_MAX, "-1", AT(sampling.dry_last_tok), FXI_CMD_RUN, "tokens, the last, that --dry-multiplier looks at; -1: all; 0: off"},
+    {"dry-sequence-breaker", 0, "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(dry_breaker), FXI_CMD_RUN, "the one text that no repetition reaches over; none: there is none (default: newline, colon, quote and asterisk)"},
+    {"xtc-probability", 0, "P", FXI_OPT_FLOAT, 0, 1, "0", AT(sampling.xtc_probability), FXI_CMD_RUN, "how often, of the tokens of at least --xtc-threshold, all but the least likely one are dropped"},
+    {"xtc-threshold", 0, "P", FXI_OPT_FLOAT, 0, 1, "0.1", AT(sampling.xtc_threshold), FXI_CMD_RUN, "the probability from which on --xtc-probability concerns a token; above 0.5: off"},
     {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, NULL, AT(sampling.seed), FXI_CMD_RUN, "the same seed gives the same text (default: a random one)"},
     {"ignore-eos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(ignore_eos), FXI_CMD_RUN, "continue after the end-of-text token"},
 

@@ -52,7 +52,7 @@ fx_status fxi_forward_make(fx_engine *eng, fx_error *err)
     p->scratch = calloc((size_t)eng->opt.n_thread, sizeof *p->scratch);
     bool ok = p->token && p->batch && p->seq && p->row && p->sample && p->lists && p->scratch;
     for (int i = 0; ok && i < eng->opt.n_thread; i++)
-        ok = fxi_sample_scratch_make(&p->scratch[i], n_logit);
+        ok = fxi_sample_scratch_make(&p->scratch[i], n_logit, (size_t)eng->info.ctx_tok);
     if (!ok)
         return fxi_fail(err, FX_ENOMEM, "no memory for the logits of %d sequences",
                         eng->opt.max_seq);

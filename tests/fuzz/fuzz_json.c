@@ -66,6 +66,10 @@ static void check_sampling(const fx_sampling *s)
     FUZZ_CHECK(s->min_p >= 0 && s->min_p <= 1 && s->top_k >= 0 && s->min_tok >= 0);
     for (size_t i = 0; i < s->n_bias; i++)
         FUZZ_CHECK(is_token(s->bias[i].token) && fabsf(s->bias[i].bias) <= 100);
+    FUZZ_CHECK(s->dry_multiplier >= 0 && s->dry_base >= 0 && s->dry_allowed_length >= 0);
+    FUZZ_CHECK(s->dry_last_tok >= -1 && s->n_dry_breaker <= 16);
+    for (size_t i = 0; i < s->n_dry_breaker; i++) FUZZ_CHECK(s->dry_breaker[i][0]);
+    FUZZ_CHECK(s->xtc_probability >= 0 && s->xtc_probability <= 1 && s->xtc_threshold <= 1);
     for (size_t i = 0; i < s->n_allow; i++) FUZZ_CHECK(is_token(s->allow[i]));
     for (size_t i = 0; i < s->n_ban_run; i++) {
         FUZZ_CHECK(s->ban_run[i].n > 0);
@@ -235,7 +239,9 @@ FUZZ_JSON_SEEDS(
     "{'messages':[{'role':'assistant','content':null,'tool_calls':[{}]},{'role':'tool',"
     "'content':''}],'echo':true,'logprobs':true,'top_logprobs':2}",
     "{'prompt':'a','presence_penalty':1,'frequency_penalty':-1,'repetition_penalty':1.2,"
-    "'typical_p':0.9,'logit_bias':{'5':-100,'7':1.5},'allowed_token_ids':[5,7,8],"
+    "'dry_multiplier':0.8,'dry_base':2,'dry_penalty_last_n':9,'dry_sequence_breakers':['a','\\n'],"
+    "'xtc_probability':0.5,'xtc_threshold':0.2,'typical_p':0.9,'logit_bias':{'5':-100,'7':1.5},'"
+    "allowed_token_ids':[5,7,8],"
     "'min_tokens':2,'stop_token_ids':[7,99],'include_stop_str_in_output':true,'n':2,"
     "'best_of':4,'priority':-3,'cache_salt':'s\\u00e9','cache_prompt':false}",
     "{'messages':[{'role':'user','content':'a'}],'use_beam_search':true,'n':3,"

@@ -555,10 +555,18 @@ fx_status fx_chat_request_tokenize(const fx_engine *e, const fx_chat_request *q,
 
 fx_request fx_request_default(void)
 {
+    static const char *const breakers[] = {"\n", ":", "\"", "*"};
     return (fx_request){.max_tok = -1,
                         .n_choice = 1,
                         .length_penalty = 1,
-                        .sampling = {.temperature = 1, .top_p = 1}};
+                        .sampling = {.temperature = 1,
+                                     .top_p = 1,
+                                     .dry_base = 1.75f,
+                                     .dry_allowed_length = 2,
+                                     .dry_last_tok = -1,
+                                     .dry_breaker = breakers,
+                                     .n_dry_breaker = 4,
+                                     .xtc_threshold = 0.1f}};
 }
 
 // Reads the order's first word, if it is a known one, and its numbers.

@@ -166,12 +166,13 @@ typedef struct fxi_wait {
 
 struct fxi_live_request {
     uint64_t id;
-    fx_request spec;    // as submitted, but for the prompt; it points to copies, freed with it
-    int32_t *end;       // [n_end] tokens that end an answer: no rule may choose them before min_tok
-    int n_end, n_eot;   // the first n_eot are the vocabulary's end-of-text tokens
-    fxi_stops stops;    // over spec.stop
-    int max_tok;        // clamped to the context
-    fxi_decoder begins; // decoder state where an answer begins; holds no bytes
+    fx_request spec;  // as submitted, but for the prompt; it points to copies, freed with it
+    int32_t *end;     // [n_end] tokens that end an answer: no rule may choose them before min_tok
+    int n_end, n_eot; // the first n_eot are the vocabulary's end-of-text tokens
+    fxi_stops stops;  // over spec.stop
+    const struct fxi_vocab *vocab; // the engine's
+    int max_tok;                   // clamped to the context
+    fxi_decoder begins;            // decoder state where an answer begins; holds no bytes
     bool defers_output; // nothing is emitted before all sequences have ended: n_best, beams
     uint64_t submit_us; // fx_submit,
     uint64_t admit_us;  // its first admission,

@@ -36,6 +36,12 @@ static const number_rule number_rules[] = {
     {"repetition_penalty", FLOAT, RULE(repetition_penalty), 0, 1e30F, true, true},
     {"presence_penalty", FLOAT, RULE(presence_penalty), -2, 2, false, false},
     {"frequency_penalty", FLOAT, RULE(frequency_penalty), -2, 2, false, false},
+    {"dry_multiplier", FLOAT, RULE(dry_multiplier), 0, 1e30F, false, false},
+    {"dry_base", FLOAT, RULE(dry_base), 0, 1e30F, false, false},
+    {"dry_allowed_length", INT, RULE(dry_allowed_length), 0, INT32_MAX, false, false},
+    {"dry_last_tok", INT, RULE(dry_last_tok), -1, INT32_MAX, false, false},
+    {"xtc_probability", FLOAT, RULE(xtc_probability), 0, 1, false, false},
+    {"xtc_threshold", FLOAT, RULE(xtc_threshold), 0, 1, false, false},
     {"length_penalty", FLOAT, AT(length_penalty), -100, 100, false, false},
     {"top_k", INT, RULE(top_k), 0, INT32_MAX, false, false},
     {"expect_tok", INT, AT(expect_tok), 0, INT32_MAX / 2, false, false},
@@ -119,6 +125,8 @@ static fx_status check_rule_ids(const fxi_service *sv, const fx_sampling *s, fx_
         if (!s->ban_run[i].n) return fxi_fail(err, FX_EINVAL, "a banned run of tokens is empty");
         FX_TRY(check_ids(sv, "banned", s->ban_run[i].id, s->ban_run[i].n, err));
     }
+    for (size_t i = 0; i < s->n_dry_breaker; i++)
+        if (!s->dry_breaker[i][0]) return fxi_fail(err, FX_EINVAL, "a sequence breaker is empty");
     for (size_t i = 0; i < s->n_bias; i++) {
         FX_TRY(check_ids(sv, "bias", &s->bias[i].token, 1, err));
         if (!isfinite(s->bias[i].bias))
@@ -191,10 +199,18 @@ static fx_status check_task(const fxi_service *sv, const fx_request *spec, fx_er
 
 fx_request fx_request_default(void)
 {
+    static const char *const breakers[] = {"\n", ":", "\"", "*"}; // those of llama.cpp
     return (fx_request){.max_tok = -1,
                         .n_choice = 1,
                         .length_penalty = 1,
-                        .sampling = {.temperature = 1, .top_p = 1}};
+                        .sampling = {.temperature = 1,
+                                     .top_p = 1,
+                                     .dry_base = 1.75f,
+                                     .dry_allowed_length = 2,
+                                     .dry_last_tok = -1,
+                                     .dry_breaker = breakers,
+                                     .n_dry_breaker = sizeof breakers / sizeof *breakers,
+                                     .xtc_threshold = 0.1f}};
 }
 
 // Embeddings and scores read these fields; the others become those of fx_request_default.

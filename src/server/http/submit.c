@@ -90,6 +90,7 @@ static size_t queued_bytes(const fxi_params *par, size_t n_tok)
     size_t n = REQUEST_BYTES + (par->stop_token.n + par->allow.n) * sizeof(int32_t) +
                par->n_bias * sizeof(fx_bias);
     for (size_t i = 0; i < par->n_stop; i++) n += STOP_COPIES * strlen(par->stop[i]);
+    for (size_t i = 0; i < par->n_breaker; i++) n += VALUE_BYTES + strlen(par->breaker[i]);
     for (size_t i = 0; i < par->n_ban; i++) n += sizeof *par->ban + par->ban[i].n * sizeof(int32_t);
     return n + (n_tok + 1) * sizeof(int32_t) +
            (size_t)fxi_params_n_seq(par) * (SEQ_BYTES + (n_tok + 1) * sizeof(int32_t));

@@ -51,6 +51,10 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
     req.sampling.n_bias = par->n_bias;
     req.sampling.allow = par->allow.id;
     req.sampling.n_allow = par->allow.n;
+    if (par->has_breakers) {
+        req.sampling.dry_breaker = par->breaker;
+        req.sampling.n_dry_breaker = par->n_breaker;
+    }
     req.sampling.ban_run = par->ban;
     req.sampling.n_ban_run = par->n_ban;
     req.n_choice = (int)par->n;

@@ -67,7 +67,7 @@ fxi_setter fxi_set_integer, fxi_set_int, fxi_set_float, fxi_set_bool, fxi_set_te
 // Members that have a form of their own; ids go into the fxi_id_list at f->at.
 fxi_setter fxi_set_seed, fxi_set_model, fxi_set_early_stop, fxi_set_tool_choice, fxi_set_encoding,
     fxi_set_suffix, fxi_set_prompt, fxi_set_messages, fxi_set_tools, fxi_set_kwargs, fxi_set_stop,
-    fxi_set_bad_words, fxi_set_ids, fxi_set_bias;
+    fxi_set_bad_words, fxi_set_breakers, fxi_set_ids, fxi_set_bias;
 // For what is not supported: every value but the neutral one is refused.
 fxi_setter fxi_only_neutral, fxi_only_absent, fxi_only_free_choice;
 // api_form.c: what the answer must look like; the last is the `text` of /v1/responses.

@@ -49,8 +49,10 @@ typedef struct fxi_form {  // what the answer must look like
     fxi_json_doc doc;      // of a schema that came as text; the charge holds its bytes
 } fxi_form;
 
-#define FXI_MAX_STOP       16
-#define FXI_MAX_STOP_CHARS 1024 // of one stop string: every stream's text is searched for it
+#define FXI_MAX_STOP          16
+#define FXI_MAX_BREAKER       16
+#define FXI_MAX_BREAKER_CHARS 40
+#define FXI_MAX_STOP_CHARS    1024 // of one stop string: every stream's text is searched for it
 
 // A checked request. Texts point into `root` and live as long as it does.
 typedef struct fxi_params {
@@ -93,6 +95,9 @@ typedef struct fxi_params {
     int64_t n_logprob, n_prompt_logprob; // likeliest tokens; -1: absent
     const char *stop[FXI_MAX_STOP];
     size_t n_stop;
+    const char *breaker[FXI_MAX_BREAKER];
+    size_t n_breaker;
+    bool has_breakers; // otherwise those of fx_request_default
     fxi_id_list stop_token, allow, tokens;
     fx_bias *bias; // [n_bias], owned
     size_t n_bias;
