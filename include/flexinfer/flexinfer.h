@@ -385,7 +385,7 @@ typedef struct fx_sampling {
     float frequency_penalty; // [-2, 2], subtracted once per occurrence in the answer
     // A token that would go on with a repetition loses dry_multiplier x dry_base^(n -
     // dry_allowed_length), if the n tokens before it, at least dry_allowed_length, have stood
-    // before the same token already. Of several such n the largest counts.
+    // before the same token already. Of several such n the largest counts, but no more than 1024.
     float dry_multiplier;   // >= 0; 0: off
     float dry_base;         // >= 0; below 1: off
     int dry_allowed_length; // >= 0

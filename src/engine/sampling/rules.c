@@ -140,6 +140,9 @@ static void penalise_answer(const fxi_sample_view *v, float *logit, int32_t *cou
 // 5677); but breakers are found in the text, however it is divided into tokens. The text is looked
 // at from its end: place 0 is the last token.
 
+// Tokens of a repetition that count: what is looked at for breakers is bounded.
+enum { MAX_REPEAT = 1024 };
+
 static int32_t recent_token(const fxi_sample_view *v, int place)
 {
     return v->tok[v->n_tok - 1 - place];
@@ -226,7 +229,8 @@ static void penalise_repeats(const fxi_sample_view *v, int n, float *logit,
 {
     const fx_sampling *r = v->rule;
     int32_t *repeat = scratch->repeat, *count = scratch->count; // of tokens, n + 1
-    const int most = tokens_unbroken(v, find_repeats(v, n, repeat));
+    const int longest = find_repeats(v, n, repeat);
+    const int most = tokens_unbroken(v, longest < MAX_REPEAT ? longest : MAX_REPEAT);
     if (most < r->dry_allowed_length) return;
     for (int k = 1; k < n; k++) {
         const int32_t id = recent_token(v, k - 1), same = repeat[k] < most ? repeat[k] : most;

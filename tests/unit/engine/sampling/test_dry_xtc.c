@@ -82,6 +82,10 @@ FX_TEST(test_dry_of_long_texts)
         for (int i = 0; i < N_VOCAB; i++)
             assert_true(got[i] == (i == (MAX_TOK + 5) % period ? -1 : 0));
     }
+    const fx_sampling rule = {.dry_multiplier = 1, .dry_base = 1.0009765625f, .dry_last_tok = -1};
+    const fxi_sample_view v = {.rule = &rule, .tok = tok, .n_tok = MAX_TOK};
+    const float *got = fxi_rules_apply(&v, logits, N_VOCAB, &s);
+    assert_true(fabs((double)got[MAX_TOK % 19] + pow(1.0009765625, 1024)) < 1e-5);
     fxi_sample_scratch_free(&s);
 }
 
