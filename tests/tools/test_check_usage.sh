@@ -21,7 +21,7 @@ expect 2 --quick
 expect 2 --all engine
 expect 2 --since
 
-rooms=$(./check --help | tr -s ' \n' ' ' | sed 's/.*these rooms: //; s| ./check --all.*||; s| ./check --clients.*||')
+modules=$(./check --help | tr -s ' \n' ' ' | sed 's/.*these modules: //; s| ./check --all.*||; s| ./check --clients.*||')
 for folder in src/*/; do
-    [[ " $rooms " = *" $(basename "$folder") "* ]] || { echo "./check --help does not name $folder"; exit 1; }
+    [[ " $modules " = *" $(basename "$folder") "* ]] || { echo "./check --help does not name $folder"; exit 1; }
 done
