@@ -43,6 +43,13 @@ vt_status vti_span_await(vt_manager *m, vti_span *sp)
     return vti_fence_await(m, sp->fence);
 }
 
+vt_status vti_live_spans_await(vt_manager *m)
+{
+    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+        VT_TRY(vti_span_await(m, sp));
+    return VT_OK;
+}
+
 vt_status vti_fence_await(vt_manager *m, uint64_t ticket)
 {
     bool is_passed;

@@ -444,10 +444,22 @@ static void run_to_end(vt_manager *m, vti_lane_job *job)
     }
 }
 
+// Nothing is done in a span that is lost, as it may be by what made room for this job: its last job
+// says what it maps.
+static vt_status refuse_lost(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec)
+{
+    const vti_lane *l = &sp->lane[group];
+    const bool is_spare = spec->use == VT_VMM_WRITE;
+    for (uint32_t i = spec->kind == VTI_JOB_BACK ? spec->n : 0; i-- > 0;)
+        give_back_planned(m, m->geo.group[group].cls, &l->plan[i], false, is_spare);
+    return VT_EDEVICE;
+}
+
 // Where there is no memory for the list of what is unmapped or wiped, it is done in pieces. (For
 // BACK the plan has been made.)
 vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec)
 {
+    if (sp->is_lost) return refuse_lost(m, sp, group, spec);
     vti_job_spec part = *spec;
     const uint32_t end = spec->first + spec->n;
     for (; part.first < end; part.first += part.n) {

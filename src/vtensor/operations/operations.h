@@ -36,6 +36,7 @@ vt_status vti_fence_await(vt_manager *m, uint64_t ticket);
 // Whether the device is done with what the span gave up, and with wiping it: VT_BUSY if not.
 vt_status vti_span_is_quiet(vt_manager *m, vti_span *sp);
 vt_status vti_span_await(vt_manager *m, vti_span *sp); // until it is. Errors: VT_EDEVICE
+vt_status vti_live_spans_await(vt_manager *m);         // the same for all that are live
 // A chunk that a queued copy reads stays held until the copy is done. Errors: VT_ENOMEM (before the
 // copy: reserve), VT_EDEVICE.
 vt_status vti_source_reserve(vt_manager *m);
@@ -88,7 +89,7 @@ typedef struct vti_job_spec {
 } vti_job_spec;
 
 // Does all of it at once. A failure leaves what was done before it done (mapped-free chunks), but
-// for aliases, which are undone.
+// for aliases, which are undone. VT_EDEVICE without a call: the span is lost.
 vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec);
 // Errors: VT_NOSPACE (the queue is full), VT_ENOMEM (no thread can be started).
 vt_status vti_job_post(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec);

@@ -133,9 +133,11 @@ static bool span_unmap_one(vt_manager *m, vti_span *sp, uint32_t cls, uint32_t n
     for (uint32_t g = m->geo.n_group; g-- > 0 && sp->state == state;) {
         const vti_lane *l = &sp->lane[g];
         const uint32_t had = l->n_mapped_free;
+        const uint64_t pooled = vti_pset_bytes(&m->pset, VTI_POOLED);
         if (had == 0 || l->job.in_flight != in_flight) continue;
         if (cls != UINT32_MAX && m->geo.group[g].cls != cls) continue;
         if (mapped_free_unmap(m, sp, g, n_chunk) == VT_OK && l->n_mapped_free < had) return true;
+        if (vti_pset_bytes(&m->pset, VTI_POOLED) > pooled) return true; // from the job
     }
     return false;
 }

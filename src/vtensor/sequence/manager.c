@@ -174,8 +174,7 @@ static vt_status settle_device(vt_manager *m)
     vti_jobs_settle(m);
     vti_sources_release(m, true);
     VT_TRY(vti_spans_reap(m, VTI_REAP_WAIT));
-    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
-        VT_TRY(vti_span_await(m, sp));
+    VT_TRY(vti_live_spans_await(m));
     vti_quarantine_await(m);
     vti_spans_clear(m, false);
     vti_moves_continue(m);

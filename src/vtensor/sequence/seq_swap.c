@@ -316,6 +316,7 @@ static vt_status plan_stretch(vt_seq *s, uint32_t group, uint32_t first, uint32_
     if (st != VT_BUSY || !s->move->is_hasty) return st;
     vti_sources_release(m, true);
     (void)vti_spans_reap(m, VTI_REAP_WAIT);
+    VT_TRY(vti_live_spans_await(m)); // kernels may read what other sequences have ready
     *n = portion;
     return vti_plan_make(m, s->span, group, first, n, VTI_NOW);
 }

@@ -294,8 +294,9 @@ static vt_status step_swap_out(family *f, uint32_t i)
 static vt_status step_swap_in(family *f, uint32_t i)
 {
     before b = look(f, family_chunks_for(f, f->kin[i].len_tok));
+    const int n_moved = f->n_moving; // one that moved already may answer how that went
     vt_status st = swap_some(f, i, vt_seq_swap_in);
-    if (f->n_moving == 0) judge(f, &b, st);
+    if (n_moved == 0 && f->n_moving == 0) judge(f, &b, st);
     if (st == VT_OK && !f->kin[i].is_moving) assert_false(vt_seq_is_swapped(f->kin[i].s));
     return st;
 }
@@ -366,10 +367,21 @@ static vt_status step_reopen(family *f, uint32_t i)
     return vt_domain_open(f->m, &d, sizeof d, &f->domain[d]);
 }
 
+// Whether something is on its way to the system already, or may be.
+static bool has_jobs(const family *f)
+{
+    bool any = f->m->job.in_flight;
+    for (uint32_t k = 0; k < f->m->vset.n_span; k++)
+        any |= vti_span_in_flight(&f->m->vset, f->m->vset.span[k]);
+    return any;
+}
+
 static vt_status step_budget(family *f, uint32_t i)
 {
     (void)i;
-    uint64_t n_chunk = 2 + draw(f, 60);
+    const uint64_t n_chunk = 2 + draw(f, 60);
+    // What an ended sequence held alone may go as soon as the device has done with it.
+    const bool goes = f->setup.device || has_jobs(f);
     vt_stats was = family_stats(f);
     vt_status st = vt_set_budget(f->m, n_chunk * f->chunk_bytes);
     vt_stats is = family_stats(f);
@@ -377,9 +389,6 @@ static vt_status step_budget(family *f, uint32_t i)
     if (st == VT_NOSPACE && !f->faulty && f->setup.mapper == VT_MAPPER_OWNER) {
         assert_true(held(&was) > n_chunk); // nothing is changed and nothing lost
         assert_int_equal(is.prefix_nodes, was.prefix_nodes);
-        // What an ended sequence held alone may go as soon as the device has done with it, and what
-        // is on its way to the system for a budget before.
-        const bool goes = f->setup.device || was.mapped_bytes > was.budget_bytes;
         assert_true(is.chunks_created == was.chunks_created ||
                     (goes && is.chunks_created < was.chunks_created));
     }
