@@ -70,6 +70,7 @@ void bench_print_plain(const bench *b, const char *op, const char *type, int n_i
 // ---- the parts
 
 void bench_linear(bench *b);       // weight_ops.c
+void bench_widths(bench *b);       //
 void bench_linear_sweep(bench *b); //
 void bench_order(bench *b);        //
 void bench_pack(bench *b);         //

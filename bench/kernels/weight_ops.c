@@ -34,6 +34,11 @@ typedef struct layer {
     float *y; // [max_tok][n_out]
 } layer;
 
+// What --n-in and --n-out say, or a row of `widths`.
+typedef struct layer_size {
+    int n_in, n_out;
+} layer_size;
+
 // A division of the work of a layer.
 typedef struct division {
     layer *l;
@@ -84,9 +89,10 @@ static void make_activations(layer *l)
     l->b->k->quant_q8(x, (int)n, l->act.q, l->act.d, l->act.sum);
 }
 
-static layer layer_open(const bench *b, fxi_dtype type, int max_tok)
+static layer layer_open(const bench *b, fxi_dtype type, layer_size size, int max_tok)
 {
-    layer l = {.b = b, .w = {.type = type, .n_in = b->n_in, .n_out = b->n_out}, .max_tok = max_tok};
+    layer l = {
+        .b = b, .w = {.type = type, .n_in = size.n_in, .n_out = size.n_out}, .max_tok = max_tok};
     make_weights(&l);
     make_activations(&l);
     return l;
@@ -178,7 +184,7 @@ static void print_row(const division *y, const char *op, double s)
                     int8 ? BENCH_INT8 : BENCH_FMA);
 }
 
-static void one_row(layer *l, int n_tok)
+static void one_row(layer *l, const char *op, int n_tok)
 {
     division y = {l, n_tok, usual_panels(l), n_tok};
     bench_timed t = {.run = run_layer, .arg = &y};
@@ -186,13 +192,13 @@ static void one_row(layer *l, int n_tok)
     check_bits(&y);
     bench_limits_before(l->b);
     bench_time(l->b, &t, 1, &s);
-    print_row(&y, "linear", s);
+    print_row(&y, op, s);
 }
 
-static bool is_wanted(const bench *b, fxi_dtype type)
+static bool is_wanted(const bench *b, fxi_dtype type, int n_in)
 {
     const fxi_dtype_info *t = fxi_dtype_find(type);
-    if (b->n_in % (int)t->block_elems) return false;
+    if (n_in % (int)t->block_elems) return false;
     return !b->only_type || fxi_dtype_by_name(b->only_type) == t;
 }
 
@@ -202,11 +208,33 @@ void bench_linear(bench *b)
     const int *n_tok = b->n_tok ? &b->n_tok : batches;
     const size_t n = b->n_tok ? 1 : sizeof batches / sizeof batches[0];
     for (int i = 0; i < N_TYPE; i++) {
-        if (!is_wanted(b, types[i])) continue;
-        layer l = layer_open(b, types[i], n_tok[n - 1]);
-        for (size_t k = 0; k < n; k++) one_row(&l, n_tok[k]);
+        if (!is_wanted(b, types[i], b->n_in)) continue;
+        layer l = layer_open(b, types[i], (layer_size){b->n_in, b->n_out}, n_tok[n - 1]);
+        for (size_t k = 0; k < n; k++) one_row(&l, "linear", n_tok[k]);
         layer_close(&l);
     }
+}
+
+// ---- widths
+//
+// Layers as small models have them, of widths that are no multiple of 256, and with a row for each
+// token of a vocabulary: the share of the bandwidth is to be that of the other types and widths.
+
+void bench_widths(bench *b)
+{
+    static const layer_size sizes[] = {{576, 1536},  {1536, 576},   {640, 2048},   {2048, 640},
+                                       {896, 4864},  {4864, 896},   {1536, 8960},  {8960, 1536},
+                                       {576, 49152}, {640, 262144}, {896, 151936}, {1536, 151936},
+                                       {2048, 5632}};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+        for (int i = 0; i < N_TYPE; i++) {
+            const int n_tok = b->n_tok ? b->n_tok : 1;
+            if (!is_wanted(b, types[i], sizes[k].n_in)) continue;
+            if (!b->only_type && fxi_dtype_find(types[i])->block_elems == 1) continue; // floats
+            layer l = layer_open(b, types[i], sizes[k], n_tok);
+            one_row(&l, "width", n_tok);
+            layer_close(&l);
+        }
 }
 
 // ---- sweeps ------------------------------------------------------------------------------------
@@ -246,8 +274,8 @@ void bench_linear_sweep(bench *b)
         // One type for each kind of inner loop, unless --type names one.
         const bool is_swept = b->only_type || types[i] == FXI_Q8_0 || types[i] == FXI_Q4_K ||
                               types[i] == FXI_Q6_K || types[i] == FXI_F16;
-        if (!is_wanted(b, types[i]) || !is_swept) continue;
-        layer l = layer_open(b, types[i], MAX_TOK);
+        if (!is_wanted(b, types[i], b->n_in) || !is_swept) continue;
+        layer l = layer_open(b, types[i], (layer_size){b->n_in, b->n_out}, MAX_TOK);
         division y[4];
         sweep_panels(&l, 1);
         sweep_panels(&l, 32);

@@ -59,7 +59,8 @@ typedef struct fx_options {
     // or else a built-in one chosen by the vocabulary.
     const char *chat_template;
     // How the rows of a text's tokens become its embedding: "mean", "first" (also "cls") or "last";
-    // NULL: as the model's file says, and where it says nothing the model embeds no texts.
+    // "rank": a head scores pairs of texts. NULL: as the model's file says, and where it says
+    // nothing the model embeds no texts.
     const char *pooling;
     // Where the model is computed and its cache lies: "cpu" (NULL), or an NVIDIA GPU, "cuda:0"
     // (also "cuda"), where the build has kernels for it. The driver's libcuda.so.1 is loaded for
@@ -164,9 +165,11 @@ typedef struct fx_model_info {
     bool generates;         // takes requests with FX_TASK_GENERATE; false: it reads texts in both
                             // directions, or has no output matrix
     bool embeds;            // takes requests with FX_TASK_EMBED
+    bool scores;            // takes requests with FX_TASK_SCORE
     int n_embd;             // length of an embedding; 0: it does not embed
-    int embd_tok;           // longest text that it embeds, in tokens; 0: it does not embed
-    char pooling[8];        // "mean", "first", "last"; "" where it does not embed
+    int embd_tok;           // longest text that it embeds, or pair of texts that it scores, in
+                            // tokens; 0: it does neither
+    char pooling[8];        // "mean", "first", "last"; "rank" where it scores; "" for neither
     bool has_chat_template; // false: messages are rendered in a plain form
     fx_presets presets; // what its makers recommend: generation_config.json of a folder, the keys
                         // general.sampling.* of a GGUF file; values out of bounds are not given
@@ -219,6 +222,12 @@ fx_status fx_tokenize(const fx_engine *eng, const char *text, size_t n_bytes, un
 // FX_ECONTEXT as soon as that is certain, for most vocabularies by the length of the text alone.
 fx_status fx_tokenize_max(const fx_engine *eng, const char *text, size_t n_bytes, unsigned flags,
                           size_t max_tok, fx_tokens *out, fx_error *err);
+
+// Appends the ids of a pair of texts for FX_TASK_SCORE: the first one as with FX_TOKENIZE_EMBED,
+// then the second one and EOS. Between them the vocabularies of BERT have one EOS, others two. The
+// second text begins at id[*n_first]. Errors: those of fx_tokenize_max.
+fx_status fx_tokenize_pair(const fx_engine *eng, const char *const text[2], const size_t n_bytes[2],
+                           size_t max_tok, fx_tokens *out, size_t *n_first, fx_error *err);
 
 typedef struct fx_message { // of plain text
     const char *role;       // "system", "user" or "assistant"
@@ -372,23 +381,40 @@ typedef struct fx_id_run {
 } fx_id_run;
 
 // How a token is chosen. The stages apply in this order: the request's grammar, allow, ban, bias,
-// min_tok, the three penalties, temperature, min_p, top_k, top_p, typical_p, draw. A banned token
-// is never drawn. Lists may be NULL where their count is 0; fx_submit copies them.
+// min_tok, the three penalties, dry, temperature, min_p, top_k, top_p, typical_p, xtc, draw. A
+// banned token is never drawn. Lists may be NULL where their count is 0; fx_submit copies them.
 typedef struct fx_sampling {
     float temperature; // 0 (or < 1e-5): greedy, ties to the lowest id
     int top_k;         // 0: all
     float top_p;       // (0, 1]; 1: off
     float min_p;       // [0, 1]; 0: off
     float typical_p;   // (0, 1]; 0 or 1: off (arXiv 2202.00666)
-    bool cut_first;    // those four cut by the probabilities at temperature 1, and the temperature
-                       // counts among what they keep, as in llama.cpp; false: it counts before
+    // Those four and xtc cut by the probabilities at temperature 1, and the temperature counts
+    // among what they keep, as in llama.cpp; false: it counts before.
+    bool cut_first;
     // > 0, once for each token of prompt and answer: positive logits are divided by it, others
     // multiplied; 0 or 1: off
     float repetition_penalty;
     float presence_penalty;  // [-2, 2], subtracted once from the logits of the answer's tokens
     float frequency_penalty; // [-2, 2], subtracted once per occurrence in the answer
-    uint64_t seed;           // the draw depends on (seed, choice, position) only
-    const fx_bias *bias;     // [n_bias]
+    // A token that would go on with a repetition loses dry_multiplier x dry_base^(n -
+    // dry_allowed_length), if the n tokens before it, at least dry_allowed_length, have stood
+    // before the same token already. Of several such n the largest counts, but no more than 1024.
+    float dry_multiplier;   // >= 0; 0: off
+    float dry_base;         // >= 0; below 1: off
+    int dry_allowed_length; // >= 0
+    int dry_last_tok; // of prompt and answer only so many tokens, the last, are looked at; -1:
+                      // all; 0: off
+    // A repetition does not reach back over a token in which one of these texts ends, and a token
+    // that has one as a part is not penalised. [n_dry_breaker] NUL-terminated, each not empty.
+    const char *const *dry_breaker;
+    size_t n_dry_breaker;
+    // With the probability xtc_probability, of tokens of at least the probability xtc_threshold all
+    // but the least likely one are dropped, if there are several. Not where temperature is 0.
+    float xtc_probability; // [0, 1]; 0: off
+    float xtc_threshold;   // [0, 1]; above 0.5 there cannot be several
+    uint64_t seed;         // the draw depends on (seed, choice, position) only
+    const fx_bias *bias;   // [n_bias]
     size_t n_bias;
     const int32_t *allow; // [n_allow] only these may be drawn; n_allow 0: all
     size_t n_allow;
@@ -454,7 +480,8 @@ typedef struct fx_event {
     int n_cached;              // part of them taken from the prefix cache
     int n_generated;           // tokens that this choice has generated so far
     int n_discarded;           // with `last`: tokens of choices that n_best did not choose
-    const float *embedding;    // [n_embd] of FX_TASK_EMBED with FX_FINISH_STOP; else NULL
+    const float *embedding;    // [n_embd] of FX_TASK_EMBED with FX_FINISH_STOP, and of
+                               // FX_TASK_SCORE, where it is the score; else NULL
     int n_embd;
     // Where the request's time went, in microseconds; they add up to the time since fx_submit.
     uint64_t queued_us;  // until it was admitted for the first time
@@ -478,6 +505,10 @@ typedef enum fx_task {
     // finish is FX_FINISH_STOP with the vector, or says why there is none. The vector's bits do not
     // depend on other requests, nor on what the cache held.
     FX_TASK_EMBED,
+    // The prompt is a pair of texts (fx_tokenize_pair), of which the model computes a score,
+    // higher where they belong together: from 0 to 1, unless its file says that it is any number.
+    // The rest is as with FX_TASK_EMBED, but n_first is read in place of n_dim and norm.
+    FX_TASK_SCORE,
 } fx_task;
 
 // Whether an embedding is divided by its Euclidean length.
@@ -504,6 +535,7 @@ typedef struct fx_request {
     int n_dim; // of an embedding: its first so many numbers (for models trained so, "Matryoshka",
                // arXiv 2205.13147), cut before they are divided by their length; 0: all
     fx_embd_norm norm;     // of an embedding
+    int n_first;           // of a pair: tokens of the prompt up to the second text
     const int32_t *prompt; // fx_submit copies it, like everything that fx_request points to
     size_t n_prompt;
     int max_tok;    // most tokens to generate per choice; < 0: as many as the context and the KV
@@ -557,8 +589,9 @@ typedef struct fx_request {
     void *ud;
 } fx_request;
 
-// FX_TASK_GENERATE, n_choice 1, max_tok -1, temperature 1, top_p 1, length_penalty 1, the rest
-// zero.
+// FX_TASK_GENERATE, n_choice 1, max_tok -1, temperature 1, top_p 1, length_penalty 1; dry_base
+// 1.75, dry_allowed_length 2, dry_last_tok -1, four dry_breaker and xtc_threshold 0.1, which are
+// llama.cpp's and do nothing by themselves; the rest zero.
 fx_request fx_request_default(void);
 
 // Checks and copies the request and queues it; its events may come before this returns. A max_tok

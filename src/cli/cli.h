@@ -83,7 +83,8 @@ struct fxi_cli_options { // texts are NULL where they are not given
     // run
     const char *prompt, *prompt_file; // neither: chat
     int max_tok;
-    uint64_t seed;
+    fx_sampling sampling; // its seed, DRY and XTC; the rest is in presets
+    const char *dry_breaker;
     bool ignore_eos;
     fx_presets presets; // serve, too
     // tokenize

@@ -186,6 +186,7 @@ static void print_runs(const char *path)
         if (info.embeds)
             printf("  embeds texts of up to %d tokens: %d numbers, pooling %s\n", info.embd_tok,
                    info.n_embd, info.pooling);
+        if (info.scores) printf("  scores pairs of texts of up to %d tokens\n", info.embd_tok);
         if (!info.generates) printf("  generates no text\n");
         return;
     }

@@ -79,6 +79,22 @@ static fx_status write_until_end(completion *s, fx_engine *eng, uint64_t id, fx_
     return st;
 }
 
+static void set_sampling(const fx_engine *eng, const fxi_cli_options *o, fx_sampling *out)
+{
+    const fx_sampling *from = &o->sampling;
+    fx_sampling_preset(fx_engine_info(eng), &o->presets, out);
+    out->seed = from->seed;
+    out->dry_multiplier = from->dry_multiplier;
+    out->dry_base = from->dry_base;
+    out->dry_allowed_length = from->dry_allowed_length;
+    out->dry_last_tok = from->dry_last_tok;
+    out->xtc_probability = from->xtc_probability;
+    out->xtc_threshold = from->xtc_threshold;
+    if (!o->dry_breaker) return;
+    out->dry_breaker = &o->dry_breaker;
+    out->n_dry_breaker = strcmp(o->dry_breaker, "none") != 0;
+}
+
 // Completes the prompt up to the text `stop`, NULL: to its end. Writes the text to stdout as it
 // arrives and collects it in *out, whose text the caller frees. A signal cancels the request.
 // Errors: those of fx_submit; FX_EIO (stdout); FX_EINTERNAL (the request failed); FX_ENOMEM.
@@ -90,8 +106,7 @@ static fx_status run_completion(fx_engine *eng, const fxi_cli_options *o, const 
     req.prompt = prompt->id;
     req.n_prompt = prompt->n;
     req.max_tok = o->max_tok;
-    fx_sampling_preset(fx_engine_info(eng), &o->presets, &req.sampling);
-    req.sampling.seed = o->seed;
+    set_sampling(eng, o, &req.sampling);
     req.ignore_eos = o->ignore_eos;
     req.stop = &stop;
     req.n_stop = stop != NULL;

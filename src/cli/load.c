@@ -84,11 +84,14 @@ fx_status fxi_cli_open_generator(const fxi_cli_options *o, fx_engine **out, fx_e
 {
     FX_TRY(fxi_cli_open_engine(fxi_cli_engine_options(o), out, err));
     if (fx_engine_info(*out)->generates) return FX_OK;
+    const bool scores = fx_engine_info(*out)->scores;
     fx_engine_close(*out);
     *out = NULL;
     return fxi_fail(err, FX_EINVAL,
-                    "%s embeds texts and generates none: start 'flexinfer serve' with it and ask "
-                    "/v1/embeddings",
+                    scores ? "%s scores pairs of texts and generates none: start 'flexinfer serve' "
+                             "with it and ask /v1/rerank"
+                           : "%s embeds texts and generates none: start 'flexinfer serve' with it "
+                             "and ask /v1/embeddings",
                     o->engine.model_path);
 }
 

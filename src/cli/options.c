@@ -20,7 +20,7 @@ static const fxi_opt rows[] = {
     {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(engine.tokenizer_path), ENGINE, "another vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
     {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
     {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
-    {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last (default: as the model's file says)"},
+    {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last; rank: a head scores pairs of texts (default: as the model's file says)"},
 
     {"config", 0, "FILE", FXI_OPT_CONFIG, 0, 0, NULL, AT(config), ALL, "file of options: 'key = value' lines, [COMMAND] sections"},
 
@@ -67,7 +67,14 @@ static const fxi_opt rows[] = {
     {"top-p", 0, "P", FXI_OPT_FLOAT, 0, 1, "0", AT(presets.top_p), FXI_CMD_RUN | FXI_CMD_SERVE, "sample from the likeliest tokens that make up probability P; 1: all (default: as the model's file says, else 0.95)"},
     {"min-p", 0, "P", FXI_OPT_FLOAT, -1, 1, "-1", AT(presets.min_p), FXI_CMD_RUN | FXI_CMD_SERVE, "drop tokens less likely than P times the likeliest (default: as the model's file says, else 0)"},
     {"repetition-penalty", 0, "R", FXI_OPT_FLOAT, 0, 1000, "0", AT(presets.repetition_penalty), FXI_CMD_RUN | FXI_CMD_SERVE, "above 1, tokens of prompt and answer become less likely; 1: off (default: as the model's file says, else 1)"},
-    {"seed", 's', "S", FXI_OPT_U64, 0, 0x1p64, NULL, AT(seed), FXI_CMD_RUN, "the same seed gives the same text (default: a random one)"},
+    {"dry-multiplier", 0, "M", FXI_OPT_FLOAT, 0, 1e30, "0", AT(sampling.dry_multiplier), FXI_CMD_RUN, "a token that would go on with a repetition of N tokens loses M times B^(N - L); 0: off"},
+    {"dry-base", 0, "B", FXI_OPT_FLOAT, 0, 1e30, "1.75", AT(sampling.dry_base), FXI_CMD_RUN, "base of --dry-multiplier; below 1: off"},
+    {"dry-allowed-length", 0, "L", FXI_OPT_INT, 0, INT_MAX, "2", AT(sampling.dry_allowed_length), FXI_CMD_RUN, "the shortest repetition that --dry-multiplier counts"},
+    {"dry-penalty-last-n", 0, "N", FXI_OPT_INT, -1, INT_MAX, "-1", AT(sampling.dry_last_tok), FXI_CMD_RUN, "tokens, the last, that --dry-multiplier looks at; -1: all; 0: off"},
+    {"dry-sequence-breaker", 0, "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(dry_breaker), FXI_CMD_RUN, "the one text that no repetition reaches over; none: there is none (default: newline, colon, quote and asterisk)"},
+    {"xtc-probability", 0, "P", FXI_OPT_FLOAT, 0, 1, "0", AT(sampling.xtc_probability), FXI_CMD_RUN, "how often, of the tokens of at least --xtc-threshold, all but the least likely one are dropped"},
+    {"xtc-threshold", 0, "P", FXI_OPT_FLOAT, 0, 1, "0.1", AT(sampling.xtc_threshold), FXI_CMD_RUN, "the probability from which on --xtc-probability concerns a token; above 0.5: off"},
+    {"seed", 's', "S", FXI_OPT_U64, 0, 0x1p64, NULL, AT(sampling.seed), FXI_CMD_RUN, "the same seed gives the same text (default: a random one)"},
     {"ignore-eos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(ignore_eos), FXI_CMD_RUN, "continue after the end-of-text token"},
 
     {"no-bos", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_bos), FXI_CMD_TOKENIZE, "leave out the beginning-of-text token"},

@@ -199,6 +199,27 @@ fx_status fx_tokenize_max(const fx_engine *eng, const char *text, size_t n_bytes
     return st;
 }
 
+fx_status fx_tokenize_pair(const fx_engine *eng, const char *const text[2], const size_t n_bytes[2],
+                           size_t max_tok, fx_tokens *out, size_t *n_first, fx_error *err)
+{
+    const fxi_vocab *v = eng->vocab;
+    const size_t n_before = out->n;
+    const bool doubles = fxi_vocab_adds_eos(v) && !fxi_vocab_has_words(v);
+    fx_status st = fx_tokenize_max(eng, text[0], n_bytes[0], FX_TOKENIZE_EMBED, max_tok, out, err);
+    fxi_ids ids = ids_of(out, 0);
+    if (st == FX_OK && doubles && !fxi_ids_add(&ids, fxi_vocab_eos(v)))
+        st = fxi_fail(err, FX_ENOMEM, "no memory for tokens");
+    return_ids(out, &ids);
+    *n_first = out->n - n_before;
+    if (st == FX_OK && (!max_tok || *n_first < max_tok))
+        st = fx_tokenize_max(eng, text[1], n_bytes[1], FX_TOKENIZE_EOS,
+                             max_tok ? max_tok - *n_first : 0, out, err);
+    if (st == FX_OK && max_tok && (*n_first >= max_tok || out->n - n_before > max_tok))
+        st = fxi_fail(err, FX_ECONTEXT, "the pair has more than %zu tokens", max_tok);
+    if (st != FX_OK) out->n = n_before;
+    return st;
+}
+
 // ---- conversations -----------------------------------------------------------------------------
 
 static struct tm local_time(int64_t now_s)
@@ -374,10 +395,11 @@ void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, c
     info->train_ctx_tok = info->ctx_tok = s->train_ctx_tok;
     info->kv_bytes_per_tok = fxi_kv_tok_bytes(&s->kv);
     info->generates = s->generates;
-    info->embeds = s->pooling != FXI_POOL_NONE;
+    info->scores = s->pooling == FXI_POOL_RANK;
+    info->embeds = s->pooling != FXI_POOL_NONE && !info->scores;
     snprintf(info->pooling, sizeof info->pooling, "%s", fxi_pooling_name(s->pooling));
-    if (!info->embeds) return;
-    info->n_embd = s->dim;
+    if (s->pooling == FXI_POOL_NONE) return;
+    info->n_embd = info->embeds ? s->dim : 0;
     info->embd_tok = s->train_ctx_tok;
 }
 

@@ -223,7 +223,7 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
     eng->info.ctx_tok = n_tok;
     // A model that reads in both directions computes a text in one pass.
     const bool is_whole = !eng->model->shape.is_causal;
-    if (!eng->info.embeds) return FX_OK;
+    if (!eng->info.embeds && !eng->info.scores) return FX_OK;
     eng->info.embd_tok = is_whole && n_tok > o->step_tok ? o->step_tok : n_tok;
     return FX_OK;
 }

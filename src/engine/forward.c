@@ -24,7 +24,9 @@
 static fx_status take_results(fx_engine *eng, size_t n_row, size_t n_logit, fx_error *err)
 {
     fxi_device *d = eng->device;
-    const size_t n_embd = (size_t)eng->opt.step_tok * (size_t)eng->info.n_embd;
+    const fxi_model_shape *s = &eng->model->shape;
+    const size_t dim = s->pooling == FXI_POOL_NONE ? 0 : (size_t)s->dim;
+    const size_t n_embd = (size_t)eng->opt.step_tok * dim;
     void *logits, *best, *rows = NULL;
     FX_TRY(d->ops->take_host(d, n_row * n_logit * sizeof(float), &logits, err));
     FX_TRY(d->ops->take_host(d, n_row * sizeof(int32_t), &best, err));
@@ -50,7 +52,7 @@ fx_status fxi_forward_make(fx_engine *eng, fx_error *err)
     p->scratch = calloc((size_t)eng->opt.n_thread, sizeof *p->scratch);
     bool ok = p->token && p->batch && p->seq && p->row && p->sample && p->lists && p->scratch;
     for (int i = 0; ok && i < eng->opt.n_thread; i++)
-        ok = fxi_sample_scratch_make(&p->scratch[i], n_logit);
+        ok = fxi_sample_scratch_make(&p->scratch[i], n_logit, (size_t)eng->info.ctx_tok);
     if (!ok)
         return fxi_fail(err, FX_ENOMEM, "no memory for the logits of %d sequences",
                         eng->opt.max_seq);
@@ -88,10 +90,12 @@ static int embedding_rows(const fxi_seq *s, const fxi_model_shape *shape)
 static void end_embedding(fxi_seq *s, const fxi_model_shape *shape)
 {
     const fx_request *spec = &s->request->spec;
+    const bool is_score = spec->task == FX_TASK_SCORE;
     const bool is_unit =
         spec->norm == FX_NORM_MODEL ? shape->has_unit_length : spec->norm == FX_NORM_UNIT;
-    s->n_embd = spec->n_dim ? spec->n_dim : shape->dim;
-    if (fxi_pooling_finish(shape, s->n_tok, s->n_embd, is_unit, s->embd))
+    s->n_embd = is_score ? 1 : spec->n_dim ? spec->n_dim : shape->dim;
+    if (is_score ? fxi_pooling_score(shape, s->embd)
+                 : fxi_pooling_finish(shape, s->n_tok, s->n_embd, is_unit, s->embd))
         s->finish = FX_FINISH_STOP;
     else
         fxi_seq_fail(s, FX_EINTERNAL,
@@ -122,6 +126,7 @@ static void put_seq(const fx_engine *eng, fxi_batch *b, fxi_seq *s, int *n_row)
     to->n_tok = s->n_planned;
     to->n_logit = fxi_forward_n_row(eng, s);
     to->embeds = s->embd != NULL;
+    to->n_first = s->request->spec.n_first;
     p->seq[b->n_seq] = s;
     p->row[b->n_seq++] = *n_row;
     *n_row += to->n_logit;

@@ -52,11 +52,12 @@ const char *fxi_vocab_warning(const fxi_vocab *v);
 
 // ---- what the file declares ---------------------------------------------------------------------
 
-int fxi_vocab_size(const fxi_vocab *v);      // tokens; ids are 0 .. size - 1
-int32_t fxi_vocab_bos(const fxi_vocab *v);   // -1: none
-int32_t fxi_vocab_eos(const fxi_vocab *v);   // -1: none
-bool fxi_vocab_adds_bos(const fxi_vocab *v); // BOS goes in front of a text
-bool fxi_vocab_adds_eos(const fxi_vocab *v); // EOS goes after a text
+int fxi_vocab_size(const fxi_vocab *v);       // tokens; ids are 0 .. size - 1
+int32_t fxi_vocab_bos(const fxi_vocab *v);    // -1: none
+int32_t fxi_vocab_eos(const fxi_vocab *v);    // -1: none
+bool fxi_vocab_adds_bos(const fxi_vocab *v);  // BOS goes in front of a text
+bool fxi_vocab_adds_eos(const fxi_vocab *v);  // EOS goes after a text
+bool fxi_vocab_has_words(const fxi_vocab *v); // it splits words, as BERT's WordPiece does
 // The id of exactly this piece (as stored, e.g. "<|im_end|>"), -1: none.
 int32_t fxi_vocab_find(const fxi_vocab *v, const char *piece, size_t n_bytes);
 

@@ -135,11 +135,11 @@ typedef enum fxi_gpu_count {
 // Where the arrays of a batch begin in its block, in bytes; laid out for so many rows and as many
 // sequences.
 typedef struct fxi_gpu_layout {
-    size_t count;                             // [FXI_GPU_N_COUNT]
-    size_t token, pos, row_seq, gain, wanted; // [n_row]
-    size_t cos[2], sin[2];                    // [n_row][n_pair] of ropes without and with windows
-    size_t seq;                               // [n_row] fxi_cuda_seq
-    size_t tile[2], last;                     // [n_row] fxi_cuda_tile: by window, of the last layer
+    size_t count;                                   // [FXI_GPU_N_COUNT]
+    size_t token, pos, row_seq, gain, wanted, type; // [n_row]
+    size_t cos[2], sin[2]; // [n_row][n_pair] of ropes without and with windows
+    size_t seq;            // [n_row] fxi_cuda_seq
+    size_t tile[2], last;  // [n_row] fxi_cuda_tile: by window, of the last layer
     size_t size_bytes;
 } fxi_gpu_layout;
 

@@ -32,6 +32,7 @@ static void fill_layout(const fxi_transformer *m, int n_row, fxi_gpu_layout *l)
     l->row_seq = place_array(l, n, sizeof(int32_t));
     l->wanted = place_array(l, n, sizeof(int32_t));
     l->gain = place_array(l, m->rules.log_scale != 0 ? n : 0, sizeof(float));
+    l->type = place_array(l, m->n_token_type > 1 ? n : 0, sizeof(int32_t));
     for (int r = 0; r < 2; r++) {
         l->cos[r] = place_array(l, n * (size_t)m->rope[r].n_pair, sizeof(float));
         l->sin[r] = place_array(l, n * (size_t)m->rope[r].n_pair, sizeof(float));
@@ -318,17 +319,20 @@ static void fill_sequence(fxi_gpu *g, const fxi_batch_seq *s, int row0, fxi_cuda
     out->n_pos = shape->is_causal ? 0 : end;
 }
 
-// What each row of sequence i_seq has: position, sequence, gain, angles.
+// What each row of sequence i_seq has: position, sequence, gain, type, angles.
 static void fill_row_arrays(fxi_gpu *g, const fxi_batch_seq *s, int i_seq, int row0)
 {
     const fxi_gpu_layout *at = &g->pass.at;
     const fxi_rules *rules = &g->plan->rules;
     int32_t *pos = host_array(g, at->pos), *row_seq = host_array(g, at->row_seq);
     float *gain = host_array(g, at->gain);
+    int32_t *type = host_array(g, at->type);
+    const int n_type = g->plan->n_token_type;
     for (int t = 0; t < s->n_tok; t++) {
         pos[row0 + t] = s->pos + t;
         row_seq[row0 + t] = i_seq;
         if (rules->log_scale != 0) gain[row0 + t] = fxi_query_gain(rules, s->pos + t);
+        if (n_type > 1) type[row0 + t] = fxi_batch_type(s, s->pos + t, n_type);
     }
     for (int r = 0; r < 2; r++) {
         const fxi_rope *rope = &g->plan->rope[r];

@@ -114,6 +114,7 @@ fx_status fxi_gpu_embed(fxi_device *d, const fxi_next_norm *next, fx_error *err)
     fxi_cuda_add_norm_args args = stream_args(g, FXI_CUDA_STREAM_BEGIN, next);
     args.embd_scale = m->rules.embd_scale;
     args.token_type = m->token_type;
+    if (m->n_token_type > 1) args.type = device_array(g, g->pass.at.type);
     args.positions = matrix_of(&m->positions);
     args.pos = device_array(g, g->pass.at.pos);
     return fxi_gpu_launch(g, FXI_CUDA_ADD_NORM, &args, err);

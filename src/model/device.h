@@ -257,6 +257,12 @@ fx_status fxi_host_device_open(fxi_pool *pool, const char *kernel_path, fxi_devi
 // row may be NULL.
 int fxi_batch_wanted(const fxi_batch *b, int *row, int *n_logit);
 
+// The type of a sequence's token at this position, of n_type: 1 in the second text of a pair.
+static inline int fxi_batch_type(const fxi_batch_seq *s, int pos, int n_type)
+{
+    return n_type > 1 && s->n_first && pos >= s->n_first;
+}
+
 // By what queries at this position are multiplied: 1 + log_scale x log(1 + floor(pos / log_tok)),
 // in double, rounded to f32; 1: not at all.
 float fxi_query_gain(const fxi_rules *r, int pos);

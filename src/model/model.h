@@ -22,8 +22,18 @@ typedef enum fxi_pooling { // the numbers of GGUF's key pooling_type
     FXI_POOL_NONE,         // the file does not say: it does not embed
     FXI_POOL_MEAN,
     FXI_POOL_FIRST,
-    FXI_POOL_LAST
+    FXI_POOL_LAST,
+    FXI_POOL_RANK // the first row goes through a head: the score of a pair of texts
 } fxi_pooling;
+
+// What makes a score of the row of a pair's first token: tanh(row dense + dense_b) . out + out_b,
+// or the sigmoid of that. It is so small that the host computes it, whatever the device.
+typedef struct fxi_score_head {
+    const float *dense;         // [dim][dim] NULL: the row itself, without tanh
+    const float *dense_b, *out; // [dim]
+    float out_b;
+    bool is_raw; // the score is that number, not its sigmoid
+} fxi_score_head;
 
 typedef struct fxi_model_shape {
     int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
@@ -33,7 +43,8 @@ typedef struct fxi_model_shape {
     bool is_causal;        // a token sees those before it; otherwise all of its text
     bool generates;        // it has an output matrix
     fxi_pooling pooling;
-    bool has_unit_length; // embeddings are divided by their length
+    bool has_unit_length;       // embeddings are divided by their length
+    const fxi_score_head *head; // NULL: none
     uint64_t n_param;
     uint64_t layer_mul, output_mul; // multiply-adds of linear layers per token, per row of logits
     uint64_t pass_bytes;            // of weights that one pass reads, whatever the batch
@@ -61,6 +72,7 @@ typedef struct fxi_batch_seq {
     int n_tok;
     int n_logit; // rows wanted, for its last n_logit tokens
     bool embeds; // they are what the last norm leaves, not logits; such sequences come last
+    int n_first; // of a pair of texts: tokens of the sequence up to the second one; 0: no pair
 } fxi_batch_seq;
 
 typedef struct fxi_batch {

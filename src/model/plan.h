@@ -1,7 +1,7 @@
 // plan.h - a transformer as data: what each layer does, in the order in which it does it.
 //
-//   x = embedding[token] (Win, where it is narrower) (x a scale, + the type of a text, + a learned
-//       position)
+//   x = embedding[token] (Win, where it is narrower) (x a scale, + the type of its text,
+//       + a learned position)
 //   per layer:  h = norm(x);  q, k, v = h W + b
 //               q, k = norm(q), norm(k), rotated;  the K, V rows are stored in the cache
 //               x += norm(attention(q) Wo + bo)
@@ -167,7 +167,8 @@ typedef struct fxi_transformer {
     fxi_arena mem;        // of what lists layers and experts
     fxi_linear embd;      // a row for each token; `output` may be some or all of them
     fxi_linear positions; // no data: none are learned
-    float *token_type;    // [dim] NULL: none
+    float *token_type;    // [n_token_type][dim] of the first text of a sequence, and the second
+    int n_token_type;     // 0 to 2
     fxi_rownorm out_norm;
     fxi_affine output; // no data: the model does not generate, or this rank has none of its rows
     int vocab0;        // the token of output's first row: others are before it in other ranks

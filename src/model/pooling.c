@@ -9,7 +9,8 @@
 static const char *const names[] = {[FXI_POOL_NONE] = "",
                                     [FXI_POOL_MEAN] = "mean",
                                     [FXI_POOL_FIRST] = "first",
-                                    [FXI_POOL_LAST] = "last"};
+                                    [FXI_POOL_LAST] = "last",
+                                    [FXI_POOL_RANK] = "rank"};
 
 const char *fxi_pooling_name(fxi_pooling p)
 {
@@ -19,18 +20,17 @@ const char *fxi_pooling_name(fxi_pooling p)
 fx_status fxi_pooling_find(const char *name, fxi_pooling *out, fx_error *err)
 {
     if (!strcmp(name, "cls")) name = "first";
-    for (int p = FXI_POOL_MEAN; p <= FXI_POOL_LAST; p++)
+    for (int p = FXI_POOL_MEAN; p <= FXI_POOL_RANK; p++)
         if (!strcmp(name, names[p])) {
             *out = (fxi_pooling)p;
             return FX_OK;
         }
-    return fxi_fail(err, FX_EINVAL, "pooling '%s' is none of mean, first, last", name);
+    return fxi_fail(err, FX_EINVAL, "pooling '%s' is none of mean, first, last, rank", name);
 }
 
 int fxi_pooling_rows(const fxi_model_shape *s, int n_tok, bool is_last)
 {
-    if (s->pooling == FXI_POOL_MEAN || s->pooling == FXI_POOL_FIRST) return n_tok;
-    return is_last;
+    return s->pooling == FXI_POOL_LAST ? is_last : n_tok;
 }
 
 void fxi_pooling_add(const fxi_model_shape *s, const float *rows, int n, int end, float *sum)
@@ -38,10 +38,10 @@ void fxi_pooling_add(const fxi_model_shape *s, const float *rows, int n, int end
     const size_t dim = (size_t)s->dim;
     if (s->pooling == FXI_POOL_MEAN)
         for (size_t i = 0; i < (size_t)n * dim; i++) sum[i % dim] += rows[i];
-    else if (s->pooling == FXI_POOL_FIRST && end == n)
-        memcpy(sum, rows, dim * sizeof *sum);
-    else if (s->pooling != FXI_POOL_FIRST && n)
+    else if (s->pooling == FXI_POOL_LAST && n)
         memcpy(sum, rows + (size_t)(n - 1) * dim, dim * sizeof *sum);
+    else if (s->pooling != FXI_POOL_LAST && end == n)
+        memcpy(sum, rows, dim * sizeof *sum);
 }
 
 static void divide_by_length(float *x, int n)
@@ -59,4 +59,24 @@ bool fxi_pooling_finish(const fxi_model_shape *s, int n_tok, int n_dim, bool is_
     }
     if (is_unit) divide_by_length(sum, n_dim);
     return true;
+}
+
+static double dot_product(const float *a, const float *b, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+bool fxi_pooling_score(const fxi_model_shape *s, float *sum)
+{
+    const fxi_score_head *h = s->head;
+    double score = h->out_b;
+    for (int i = 0; h->dense && i < s->dim; i++)
+        score += tanh(dot_product(h->dense + (size_t)i * (size_t)s->dim, sum, s->dim) +
+                      (double)h->dense_b[i]) *
+                 (double)h->out[i];
+    if (!h->dense) score += dot_product(h->out, sum, s->dim);
+    sum[0] = (float)(h->is_raw ? score : 1 / (1 + exp(-score)));
+    return isfinite(sum[0]);
 }

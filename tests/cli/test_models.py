@@ -235,6 +235,13 @@ class Models(TestCase):
             self.fails(1, "embeds texts and generates none: start 'flexinfer serve'", *command, "-m",
                        MODELS / "bert.gguf")
 
+    def test_a_model_that_scores_pairs(self):
+        text = self.inspect(MODELS / "bert-rank.gguf")[-300:]
+        self.assertIn("scores pairs of texts of up to 300 tokens", text)
+        self.assertNotIn("embeds texts", text)
+        self.fails(1, "scores pairs of texts and generates none: start 'flexinfer serve'", "run", "-p", "x", "-m",
+                   MODELS / "bert-rank.gguf")
+
     # ---- convert and quantize ----
 
     def test_quantize(self):

@@ -127,6 +127,8 @@ bool fuzz_hf_config_seed(unsigned i, fxi_buf *out)
         "{\"model_type\": \"nomic_bert\", \"n_embd\": 4, \"n_head\": 1, \"n_layer\": 1, "
         "\"n_inner\": 2, \"max_trained_positions\": 8, \"rotary_emb_fraction\": 1, "
         "\"activation_function\": \"swiglu\", \"rotary_emb_scale_base\": null}",
+        "{\"model_type\": \"bert\", \"architectures\": [\"BertForSequenceClassification\"], " SHAPE
+        ", \"sentence_transformers\": {\"activation_fn\": \"torch.nn.Identity\"}}",
         "{\"model_type\": \"phi3\", " SHAPE
         ", \"original_max_position_embeddings\": 8, \"rope_scaling\": {\"type\": \"longrope\", "
         "\"long_factor\": [2], \"short_factor\": [1]}, \"eos_token_id\": [1, 2]}",

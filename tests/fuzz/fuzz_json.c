@@ -66,6 +66,10 @@ static void check_sampling(const fx_sampling *s)
     FUZZ_CHECK(s->min_p >= 0 && s->min_p <= 1 && s->top_k >= 0 && s->min_tok >= 0);
     for (size_t i = 0; i < s->n_bias; i++)
         FUZZ_CHECK(is_token(s->bias[i].token) && fabsf(s->bias[i].bias) <= 100);
+    FUZZ_CHECK(s->dry_multiplier >= 0 && s->dry_base >= 0 && s->dry_allowed_length >= 0);
+    FUZZ_CHECK(s->dry_last_tok >= -1 && s->n_dry_breaker <= 16);
+    for (size_t i = 0; i < s->n_dry_breaker; i++) FUZZ_CHECK(s->dry_breaker[i][0]);
+    FUZZ_CHECK(s->xtc_probability >= 0 && s->xtc_probability <= 1 && s->xtc_threshold <= 1);
     for (size_t i = 0; i < s->n_allow; i++) FUZZ_CHECK(is_token(s->allow[i]));
     for (size_t i = 0; i < s->n_ban_run; i++) {
         FUZZ_CHECK(s->ban_run[i].n > 0);
@@ -123,9 +127,9 @@ static void feed_choice(fxi_reply *r, const fxi_params *par, int k, const char *
                    .finish = FX_FINISH_STOP,
                    .stop_string = (int)par->n_stop - 1,
                    .stop_token = par->stop_token.n ? par->stop_token.id[0] : -1};
-    if (req.task == FX_TASK_EMBED) {
+    if (req.task != FX_TASK_GENERATE) {
         ev.embedding = vector;
-        ev.n_embd = req.n_dim ? req.n_dim : 8;
+        ev.n_embd = req.task == FX_TASK_SCORE ? 1 : req.n_dim ? req.n_dim : 8;
     }
     fxi_reply_event(r, k / r->spec.n_per_prompt, &ev);
 }
@@ -168,7 +172,9 @@ static void try_run(fxi_api api, const char *body, size_t n_bytes)
 {
     fxi_params par;
     fxi_http_error e = {0};
-    if (!fxi_params_parse(&par, api, body, n_bytes, &limits, &e) ||
+    fxi_limits lim = limits;
+    lim.scores = n_bytes % 2;
+    if (!fxi_params_parse(&par, api, body, n_bytes, &lim, &e) ||
         !fxi_params_resolve(&par, engine_of_all(), &e)) {
         check_error(&e);
     } else {
@@ -207,7 +213,8 @@ static void try_abort(const char *body, size_t n_bytes)
 int fuzz_json_run(const uint8_t *data, size_t n_bytes)
 {
     static const fxi_api runs[] = {FXI_API_COMPLETIONS, FXI_API_CHAT,      FXI_API_EMBEDDINGS,
-                                   FXI_API_RETAIN,      FXI_API_RESPONSES, FXI_API_MESSAGES};
+                                   FXI_API_RETAIN,      FXI_API_RESPONSES, FXI_API_MESSAGES,
+                                   FXI_API_RERANK,      FXI_API_SCORE};
     static fxi_endpoint *const calls[] = {fxi_endpoint_tokenize, fxi_endpoint_detokenize,
                                           fxi_endpoint_apply_template, fxi_endpoint_set_budget,
                                           fxi_endpoint_count};
@@ -232,7 +239,9 @@ FUZZ_JSON_SEEDS(
     "{'messages':[{'role':'assistant','content':null,'tool_calls':[{}]},{'role':'tool',"
     "'content':''}],'echo':true,'logprobs':true,'top_logprobs':2}",
     "{'prompt':'a','presence_penalty':1,'frequency_penalty':-1,'repetition_penalty':1.2,"
-    "'typical_p':0.9,'logit_bias':{'5':-100,'7':1.5},'allowed_token_ids':[5,7,8],"
+    "'dry_multiplier':0.8,'dry_base':2,'dry_penalty_last_n':9,'dry_sequence_breakers':['a','\\n'],"
+    "'xtc_probability':0.5,'xtc_threshold':0.2,'typical_p':0.9,'logit_bias':{'5':-100,'7':1.5},'"
+    "allowed_token_ids':[5,7,8],"
     "'min_tokens':2,'stop_token_ids':[7,99],'include_stop_str_in_output':true,'n':2,"
     "'best_of':4,'priority':-3,'cache_salt':'s\\u00e9','cache_prompt':false}",
     "{'messages':[{'role':'user','content':'a'}],'use_beam_search':true,'n':3,"
@@ -244,6 +253,8 @@ FUZZ_JSON_SEEDS(
     "{'messages':[{'role':'user','content':'a'}],'logprobs':true,'top_logprobs':5,"
     "'prompt_logprobs':1,'return_token_ids':true,'request_id':'r_1','model':'gpt'}",
     "{'input':['a','b'],'encoding_format':'base64','dimensions':3,'normalize':true}",
+    "{'query':'a','documents':['b',{'text':'c'}],'top_n':1,'return_documents':true}",
+    "{'text_1':['a','b'],'text_2':['b','a'],'truncate_prompt_tokens':-1}",
     "{'input':[[97,98]],'add_special_tokens':false,'user':'u'}",
     "{'prompt':'a<eot>','keep_priority':3,'keep_seconds':9,'parse_special':false,"
     "'return_token_strs':true}",

@@ -176,6 +176,17 @@ static void end_embedding(fake_request *r)
     call_back(r, &ev);
 }
 
+static void end_score(fake_request *r)
+{
+    const float score = 0.25f * (float)((int)r->req.n_prompt - r->req.n_first);
+    fx_event ev = event_of(r, 0);
+    ev.finish = FX_FINISH_STOP;
+    ev.last = true;
+    ev.embedding = &score;
+    ev.n_embd = 1;
+    call_back(r, &ev);
+}
+
 // The token with this text; a byte stands for all other texts.
 static int32_t token_of(const fake_request *r, const fxi_buf *text)
 {
@@ -249,6 +260,8 @@ static bool step(fake_request *r, bool cancelled, bool closing)
         end_all(r, FX_FINISH_ERROR, "the script says so");
     else if (r->req.task == FX_TASK_EMBED)
         end_embedding(r);
+    else if (r->req.task == FX_TASK_SCORE)
+        end_score(r);
     else
         end_all(r, FX_FINISH_STOP, NULL);
     return true;
@@ -504,6 +517,14 @@ fx_status fx_tokenize(const fx_engine *e, const char *text, size_t n, unsigned f
     return fx_tokenize_max(e, text, n, flags, 0, out, err);
 }
 
+fx_status fx_tokenize_pair(const fx_engine *e, const char *const text[2], const size_t n_bytes[2],
+                           size_t max_tok, fx_tokens *out, size_t *n_first, fx_error *err)
+{
+    FX_TRY(fx_tokenize_max(e, text[0], n_bytes[0], FX_TOKENIZE_BOS, max_tok, out, err));
+    *n_first = out->n;
+    return fx_tokenize_max(e, text[1], n_bytes[1], 0, max_tok, out, err);
+}
+
 // The text of a conversation is that of its last message.
 static char *last_text(const char *json, size_t n_bytes)
 {
@@ -545,10 +566,18 @@ fx_status fx_chat_request_tokenize(const fx_engine *e, const fx_chat_request *q,
 
 fx_request fx_request_default(void)
 {
+    static const char *const breakers[] = {"\n", ":", "\"", "*"};
     return (fx_request){.max_tok = -1,
                         .n_choice = 1,
                         .length_penalty = 1,
-                        .sampling = {.temperature = 1, .top_p = 1}};
+                        .sampling = {.temperature = 1,
+                                     .top_p = 1,
+                                     .dry_base = 1.75f,
+                                     .dry_allowed_length = 2,
+                                     .dry_last_tok = -1,
+                                     .dry_breaker = breakers,
+                                     .n_dry_breaker = 4,
+                                     .xtc_threshold = 0.1f}};
 }
 
 // Reads the order's first word, if it is a known one, and its numbers.
@@ -582,7 +611,10 @@ static fx_status check(const fx_engine *e, const fx_request *req, fx_error *err)
     if (!req->n_prompt) return fxi_fail(err, FX_EINVAL, "the prompt has no tokens");
     if (!embeds && !e->info.generates)
         return fxi_fail(err, FX_EINVAL, "the model does not generate");
-    if (embeds && !e->info.embeds) return fxi_fail(err, FX_EINVAL, "the model does not embed");
+    if (req->task == FX_TASK_SCORE && !e->info.scores)
+        return fxi_fail(err, FX_EINVAL, "the model does not score");
+    if (req->task == FX_TASK_EMBED && !e->info.embeds)
+        return fxi_fail(err, FX_EINVAL, "the model does not embed");
     if (embeds && (req->n_dim < 0 || req->n_dim > N_EMBD))
         return fxi_fail(err, FX_EINVAL, "dimensions");
     if (embeds && req->n_prompt > EMBD_TOK)
@@ -638,7 +670,7 @@ fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error 
     fake_request *r = calloc(1, sizeof *r);
     if (!r) return fxi_fail(err, FX_ENOMEM, "out of memory");
     r->req = *req;
-    if (req->task == FX_TASK_EMBED) r->req.max_tok = -1, r->req.n_choice = 1;
+    if (req->task != FX_TASK_GENERATE) r->req.max_tok = -1, r->req.n_choice = 1;
     r->n_prompt = req->n_prompt;
     r->last_stop_token = req->n_stop_token ? req->stop_token[req->n_stop_token - 1] : -1;
     memcpy(r->prompt, req->prompt, req->n_prompt * sizeof *r->prompt);
@@ -650,7 +682,7 @@ fx_status fx_submit(fx_engine *e, const fx_request *req, uint64_t *id, fx_error 
             return fxi_fail(err, refused[i].st, "the script says '%s'", refused[i].word);
         }
     read_order(r);
-    if (req->task == FX_TASK_EMBED) r->n_token = 0;
+    if (req->task != FX_TASK_GENERATE) r->n_token = 0;
     pthread_mutex_lock(&e->mu);
     const int n = e->counts.n_submitted;
     if (n < FAKE_N_TEXT)
@@ -713,6 +745,14 @@ void fake_engine_abilities(fx_engine *e, bool generates, bool embeds)
     e->info.n_embd = embeds ? N_EMBD : 0;
     e->info.embd_tok = embeds ? EMBD_TOK : 0;
     snprintf(e->info.pooling, sizeof e->info.pooling, "%s", embeds ? "mean" : "");
+}
+
+void fake_engine_scores(fx_engine *e)
+{
+    fake_engine_abilities(e, false, false);
+    e->info.scores = true;
+    e->info.embd_tok = EMBD_TOK;
+    snprintf(e->info.pooling, sizeof e->info.pooling, "rank");
 }
 
 void fake_engine_open(fx_engine *e, int n_token)

@@ -22,6 +22,7 @@
 // bytes whose value modulo 8 is i, then cut to n_dim and divided by its length unless FX_NORM_NONE.
 // "fail", "stuck", "slow 0 MS" and the orders that fx_submit refuses are carried out there, too;
 // "gate" waits for the first fake_engine_open.
+// With FX_TASK_SCORE the score is the number of tokens of the second text, times 0.25.
 // Texts of more than 512 tokens are too long to embed; fake_engine_abilities switches tasks off.
 // Logprobs: a token of an answer has -0.5 and is the likeliest, before the ids that follow it with
 // one less each; a token of a prompt has -3.25 and is the second, after " x" with -1.5.
@@ -76,6 +77,8 @@ enum { FAKE_N_TEXT = 64, FAKE_TEXT_BYTES = 24 };
 const char *fake_engine_text(fx_engine *eng, int i);
 // What fx_model_info says, and fx_submit obeys: both are true at the start.
 void fake_engine_abilities(fx_engine *eng, bool generates, bool embeds);
+// It scores pairs of texts and does nothing else; before a server gets the engine.
+void fake_engine_scores(fx_engine *eng);
 // The text of its chat template, "" at the start; before a server gets the engine. It renders
 // nothing. Static.
 void fake_engine_presets(fx_engine *eng, fx_presets p);

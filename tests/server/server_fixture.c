@@ -126,6 +126,8 @@ fxi_buf fixture_post(const fixture *f, const char *path, const char *body, int s
     fxi_buf b = fixture_call(f, "POST", path, body, status);
     fixture_blank(&b, "\"id\":\"cmpl-", "\"", "1");
     fixture_blank(&b, "\"id\":\"chatcmpl-", "\"", "1");
+    fixture_blank(&b, "\"id\":\"rerank-", "\"", "1");
+    fixture_blank(&b, "\"id\":\"score-", "\"", "1");
     fixture_blank(&b, "\"id\":\"call_", "\"", "1");
     fixture_blank(&b, "\"created\":", ",", "1");
     fixture_blank(&b, "\"system_fingerprint\":\"", "\"", "fp");

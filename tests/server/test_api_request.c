@@ -162,6 +162,15 @@ static const struct bad_field {
     {"\"repetition_penalty\":0", 400, "repetition_penalty", "invalid_value", 3},
     {"\"repetition_penalty\":-1", 400, "repetition_penalty", "invalid_value", 3},
     {"\"repetition_penalty\":1e31", 400, "repetition_penalty", "invalid_value", 3},
+    {"\"dry_multiplier\":-1", 400, "dry_multiplier", "invalid_value", 3},
+    {"\"dry_base\":\"2\"", 400, "dry_base", "invalid_type", 3},
+    {"\"dry_allowed_length\":-1", 400, "dry_allowed_length", "invalid_value", 3},
+    {"\"dry_penalty_last_n\":-2", 400, "dry_penalty_last_n", "invalid_value", 3},
+    {"\"dry_sequence_breakers\":\"a\"", 400, "dry_sequence_breakers", "invalid_type", 3},
+    {"\"dry_sequence_breakers\":[\"a\",1]", 400, "dry_sequence_breakers[1]", "invalid_type", 3},
+    {"\"dry_sequence_breakers\":[\"\"]", 400, "dry_sequence_breakers[0]", "invalid_value", 3},
+    {"\"xtc_probability\":1.5", 400, "xtc_probability", "invalid_value", 3},
+    {"\"xtc_threshold\":-0.1", 400, "xtc_threshold", "invalid_value", 3},
     {"\"typical_p\":0", 400, "typical_p", "invalid_value", 3},
     {"\"typical_p\":1.1", 400, "typical_p", "invalid_value", 3},
     {"\"min_tokens\":-1", 400, "min_tokens", "invalid_value", 3},
@@ -438,6 +447,8 @@ FX_TEST(test_request_default)
         assert_true(r.n_choice == 1 && !r.n_best && !r.beam_width && r.length_penalty == 1);
         assert_true(s->temperature == 1 && s->top_p == 1 && s->typical_p == 1 && s->min_p == 0);
         assert_true(s->repetition_penalty == 1 && !s->presence_penalty && !s->frequency_penalty);
+        assert_true(!s->dry_multiplier && s->dry_base == 1.75F && s->dry_allowed_length == 2);
+        assert_true(s->dry_last_tok == -1 && s->n_dry_breaker == 4 && !s->xtc_probability);
         assert_true(!s->top_k && !s->min_tok && s->seed == 99);
         assert_true(!s->n_bias && !s->n_allow && !s->n_ban && !r.n_stop && !r.n_stop_token);
         assert_true(!r.include_stop && !r.ignore_eos && !r.logprobs && !r.prompt_logprobs);
@@ -452,11 +463,18 @@ FX_TEST(test_request_sampling)
     fx_request r = request_of(
         &par, C,
         ",\"presence_penalty\":0.5,\"frequency_penalty\":-0.25,\"repetition_penalty\":1.5,"
+        "\"dry_multiplier\":0.5,\"dry_base\":3,\"dry_allowed_length\":1,\"dry_penalty_last_n\":64,"
+        "\"dry_sequence_breakers\":[\"x y\"],\"xtc_probability\":0.25,\"xtc_threshold\":0.125,"
         "\"typical_p\":0.75,\"logit_bias\":{\"5\":-100,\"99\":2.5},\"allowed_token_ids\":[5,0,99],"
         "\"min_tokens\":3,\"seed\":-1,\"top_k\":-1");
     const fx_sampling *s = &r.sampling;
     assert_true(s->presence_penalty == 0.5F && s->frequency_penalty == -0.25F);
     assert_true(s->repetition_penalty == 1.5F && s->typical_p == 0.75F);
+    assert_true(s->dry_multiplier == 0.5F && s->dry_base == 3 && s->dry_allowed_length == 1);
+    assert_int_equal(s->dry_last_tok, 64);
+    assert_int_equal(s->n_dry_breaker, 1);
+    assert_string_equal(s->dry_breaker[0], "x y");
+    assert_true(s->xtc_probability == 0.25F && s->xtc_threshold == 0.125F);
     assert_int_equal(s->n_bias, 2);
     for (size_t i = 0; i < 2; i++) // in any order
         assert_true(s->bias[i].token == 5 ? s->bias[i].bias == -100

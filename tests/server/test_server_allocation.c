@@ -101,6 +101,9 @@ static const sweep_row rows[] = {
     {"GET", "/openapi.json", NULL, 200, "\"openapi\":\"3.1"},
     {"POST", "/tokenize", "{\"prompt\":\"ab\",\"return_token_strs\":true}", 200, "\"count\":3"},
     {"POST", "/detokenize", "{\"tokens\":[97,98]}", 200, "\"prompt\":\"ab\""},
+    {"POST", "/v1/rerank", "{\"query\":\"a\",\"documents\":[\"b\",{\"text\":\"a\"}]}", 200,
+     "\"results\":[{\"index\":1"},
+    {"POST", "/v1/score", "{\"text_1\":\"a\",\"text_2\":[\"b\",\"a\"]}", 200, "\"score\":1.0"},
     {"POST", "/v1/embeddings", "{\"input\":[\"a\",\"b\"]}", 200, "\"embedding\":["},
     {"POST", TEXT,
      "{\"prompt\":\"say a b\",\"echo\":true,\"logprobs\":2,\"prompt_logprobs\":1,\"bad_words\":["

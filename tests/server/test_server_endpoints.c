@@ -1,5 +1,5 @@
 // test_server_endpoints.c - what is served beside completions and chats: models, tokens, templates,
-// embeddings, and what only an admin may do.
+// embeddings, scores, and what only an admin may do.
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +11,8 @@
 
 #define KEY_FILE "test_server_endpoints.keys"
 #define EMBED    "/v1/embeddings"
+#define RERANK   "/v1/rerank"
+#define SCORE    "/v1/score"
 #define RETAIN   "/admin/cache/retain"
 
 static fixture f;
@@ -56,7 +58,7 @@ FX_TEST(test_gets)
     } rows[] = {
         {"/v1/models", "{\"object\":\"list\",\"data\":[{\"id\":\"m\",\"object\":\"model\","},
         {"/v1/models/m", "\"max_model_len\":4096,\"root\":\"m\",\"parent\":null}"},
-        {"/props", "\"generates\":true,\"embeds\":true,\"embedding_length\":8"},
+        {"/props", "\"generates\":true,\"embeds\":true,\"scores\":false,\"embedding_length\":8"},
         {"/props", "\"default_generation_settings\":{\"n_ctx\":4096,\"params\":{"},
         {"/tokenizer_info", "{\"bos_token\":\"<s>\",\"eos_token\":null,"},
         {"/version", "{\"version\":\"0.0.0-fake\"}"},
@@ -149,6 +151,94 @@ FX_TEST(test_posts)
             fixture_expect_in(&f, rows[i].path, rows[i].body, rows[i].status, rows[i].want);
         else
             fixture_expect(&f, rows[i].path, rows[i].body, rows[i].want);
+}
+
+// Of the fake engine's vectors, those of equal bytes are equal, and others here at right angles.
+FX_TEST(test_scores_by_vectors)
+{
+    static const struct {
+        const char *path, *body;
+        int status; // 0: 200, and `want` is all of the answer
+        const char *want;
+    } rows[] = {
+        {RERANK, "{\"query\":\"a\",\"documents\":[\"b\",{\"text\":\"aa\"},\"c\"]}", 0,
+         "{\"id\":\"rerank-1\",\"object\":\"list\",\"model\":\"m\",\"results\":[{\"index\":1,"
+         "\"document\":{\"text\":\"aa\"},\"relevance_score\":1.0},{\"index\":0,\"document\":{"
+         "\"text\":\"b\"},\"relevance_score\":0.0},{\"index\":2,\"document\":{\"text\":\"c\"},"
+         "\"relevance_score\":0.0}],\"usage\":{\"prompt_tokens\":9,\"total_tokens\":9}}"},
+        {"/v2/rerank", "{\"query\":\"a\",\"documents\":[\"b\",\"a\"],\"top_n\":1}", 200,
+         "\"results\":[{\"index\":1,\"document\":{\"text\":\"a\"},\"relevance_score\":1.0}],"},
+        {"/rerank", "{\"query\":\"a\",\"documents\":[\"b\"],\"return_documents\":false}", 200,
+         "\"results\":[{\"index\":0,\"relevance_score\":0.0}],"},
+        {RERANK, "{\"query\":\"a\",\"documents\":[\"\\u0000\"],\"model\":\"m\",\"user\":\"u\"}",
+         200, "\"text\":\"\\u0000\""},
+        {RERANK, "{\"documents\":[\"a\"]}", 400, "\"param\":\"query\""},
+        {RERANK, "{\"query\":\"a\",\"documents\":[]}", 400, "'documents' has no texts"},
+        {RERANK, "{\"query\":\"a\",\"documents\":\"b\"}", 400, "'documents' must be an array"},
+        {RERANK, "{\"query\":\"a\",\"documents\":[\"b\",{\"txt\":1}]}", 400,
+         "\"param\":\"documents[1]\""},
+        {RERANK, "{\"query\":\"a\",\"documents\":[\"b\"],\"top_n\":-1}", 400,
+         "\"param\":\"top_n\""},
+        {SCORE, "{\"text_1\":\"a\",\"text_2\":[\"a\",\"b\"]}", 0,
+         "{\"id\":\"score-1\",\"object\":\"list\",\"created\":1,\"model\":\"m\",\"data\":[{"
+         "\"index\":0,\"object\":\"score\",\"score\":1.0},{\"index\":1,\"object\":\"score\","
+         "\"score\":0.0}],\"usage\":{\"prompt_tokens\":6,\"total_tokens\":6}}"},
+        {"/score", "{\"text_1\":[\"a\",\"b\"],\"text_2\":[\"b\",\"b\"]}", 200,
+         "\"score\":0.0},{\"index\":1,\"object\":\"score\",\"score\":1.0}"},
+        {SCORE, "{\"text_1\":[\"a\",\"b\"],\"text_2\":\"a\"}", 400,
+         "'text_1' must have one text, or as many as 'text_2', which has 1"},
+        {SCORE, "{\"text_1\":[],\"text_2\":\"a\"}", 400, "'text_1' has no texts"},
+        {SCORE, "{\"text_1\":\"a\",\"text_2\":[3]}", 400, "\"param\":\"text_2[0]\""},
+        {SCORE, "{\"text_1\":\"invalid\",\"text_2\":\"a\"}", 400, "the script says"},
+        {SCORE, "{\"text_1\":\"fail 0\",\"text_2\":\"a\"}", 500, "the script says so"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].status)
+            fixture_expect_in(&f, rows[i].path, rows[i].body, rows[i].status, rows[i].want);
+        else
+            fixture_expect(&f, rows[i].path, rows[i].body, rows[i].want);
+}
+
+static void drop_line(void *ud, const char *line)
+{
+    (void)ud, (void)line;
+}
+
+// The fake engine's score of a pair is a quarter of its second text's tokens.
+FX_TEST(test_scores_by_a_cross_encoder)
+{
+    const fxi_server_options opt = {.model_id = "m", .log = drop_line};
+    fixture g = {.eng = fake_engine_new()};
+    char body[6000];
+    fx_error err;
+    fake_engine_scores(g.eng);
+    if (open_and_serve(g.eng, &opt, &g.srv, &err) != FX_OK) fail_msg("%s", err.text);
+    g.port = fxi_server_port(g.srv);
+    fixture_expect(&g, RERANK, "{\"query\":\"q\",\"documents\":[\"bb\",\"ccc\",\"d\"],\"top_n\":2}",
+                   "{\"id\":\"rerank-1\",\"object\":\"list\",\"model\":\"m\",\"results\":[{"
+                   "\"index\":1,\"document\":{\"text\":\"ccc\"},\"relevance_score\":0.75},{"
+                   "\"index\":0,\"document\":{\"text\":\"bb\"},\"relevance_score\":0.5}],"
+                   "\"usage\":{\"prompt_tokens\":12,\"total_tokens\":12}}");
+    fixture_expect_in(&g, SCORE, "{\"text_1\":[\"a\",\"b\"],\"text_2\":[\"b\",\"bb\"]}", 200,
+                      "\"score\":0.25},{\"index\":1,\"object\":\"score\",\"score\":0.5}");
+    fixture_expect_in(&g, EMBED, "{\"input\":\"a\"}", 400, "\"param\":\"model\"");
+    snprintf(body, sizeof body, "{\"text_1\":\"a\",\"text_2\":\"%0600d\"}", 0);
+    fixture_expect_in(&g, SCORE, body, 400, "\"code\":\"context_length_exceeded\"");
+    snprintf(body, sizeof body,
+             "{\"text_1\":\"a\",\"text_2\":\"%0600d\",\"truncate_prompt_tokens\":-1}", 0);
+    fixture_expect_in(&g, SCORE, body, 200, "\"score\":127.5}"); // 512, less BOS and "a"
+    fixture_expect_in(&g, SCORE,
+                      "{\"text_1\":\"abc\",\"text_2\":\"d\",\"truncate_prompt_tokens\":4}", 400,
+                      "the first text alone has 4 tokens");
+    fixture_close(&g);
+}
+
+FX_TEST(test_scores_need_a_model_for_them)
+{
+    fixture g = fixture_open((fxi_server_options){0});
+    fake_engine_abilities(g.eng, true, false);
+    fixture_expect_in(&g, SCORE, "{\"text_1\":\"a\",\"text_2\":\"b\"}", 400, "\"param\":\"model\"");
+    fixture_close(&g);
 }
 
 // Tokens are counted beyond the context; what is embedded must fit.
@@ -311,7 +401,8 @@ FX_TEST(test_sleep)
 // What other servers have and this one does not is named.
 FX_TEST(test_other_paths_are_named)
 {
-    static const char *const paths[] = {"/v1/rerank", "/v1/messages/batches", "/v1/audio/speech"};
+    static const char *const paths[] = {"/v1/moderations", "/v1/messages/batches",
+                                        "/v1/audio/speech"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         fixture_expect_in(&f, paths[i], "{}", 404, paths[i]);
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """make_embedding_vectors.py - texts and their vectors, by encoders with vocabularies of their own.
 
-Gives folders/bert, bert-mean, nomic-bert and xlm-roberta a small tokenizer.json, and writes models/texts.json: texts,
-the ids that `tokenizers` gives them, and what `transformers` and PyTorch make of
+Gives folders/bert, bert-mean, nomic-bert, xlm-roberta and those for pairs a small tokenizer.json. Writes
+models/texts.json: texts, the ids that `tokenizers` gives them, and what `transformers` and PyTorch make of
 these, pooled as the folder says and divided by the
-vector's length. tests/unit/engine/test_embedding.c compares.
+vector's length; and models/pairs.json: pairs of texts, their ids and score. tests/unit/engine/test_embedding.c and
+test_score.c compare.
 
 Needs torch, transformers and tokenizers (PyPI; tried with 2.15, 5.23 and 0.23). Run it after make_folder_vectors.py.
 """
@@ -13,12 +14,15 @@ import os
 
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import AutoModel
+from transformers import AutoModel, AutoModelForSequenceClassification
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VOCAB = 48
 TEXTS = ["", "the cat", "The CAT sat.", "a bat at the mat, the hat?", "caf\u00e9 \u4e2d\u6587 caf", "unbelievable",
          "  spaces\tand\nlines  ", "cats! " * 20]
+
+PAIRS = [("the cat", "a bat sat at the mat"), ("The CAT sat.", ""), ("", "the hat"), ("caf\u00e9 \u4e2d\u6587", "unbelievable, cats!"),
+         ("a", "cats! " * 16)]
 
 
 def wordpiece():
@@ -62,11 +66,30 @@ def pooled(folder, model, ids):
     return [float(f"{x:.7g}") for x in (v / v.norm()).tolist()]
 
 
-def make_folder(name, tok):
+def write_tokenizer(name, tok):
     folder = os.path.join(HERE, "folders", name)
     with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as f:
         json.dump(json.loads(tok.to_str()), f, ensure_ascii=False)
         f.write("\n")
+    return folder
+
+
+def make_pairs(name, tok):
+    folder = write_tokenizer(name, tok)
+    auto = AutoModelForSequenceClassification
+    model = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    for first, second in PAIRS:
+        e = tok.encode(first, second)
+        types = e.type_ids if model.config.type_vocab_size > 1 else [0] * len(e.ids)
+        with torch.no_grad():
+            logit = model(torch.tensor([e.ids]), token_type_ids=torch.tensor([types])).logits[0, 0]
+        n_first = e.sequence_ids.index(1) if 1 in e.sequence_ids else len(e.ids) - 1
+        yield {"folder": name, "text_1": first, "text_2": second, "ids": e.ids, "n_first": n_first,
+               "score": float(torch.sigmoid(logit.double()))}
+
+
+def make_folder(name, tok):
+    folder = write_tokenizer(name, tok)
     saved = folder + "@transformers" if os.path.exists(folder + "@transformers") else folder
     model = AutoModel.from_pretrained(saved, dtype=torch.float32, attn_implementation="eager").eval()
     for text in TEXTS:
@@ -77,6 +100,8 @@ def make_folder(name, tok):
 
 cases = [c for name, tok in (("bert", wordpiece()), ("bert-mean", wordpiece()), ("nomic-bert", wordpiece()), ("xlm-roberta", unigram()))
          for c in make_folder(name, tok)]
-with open(os.path.join(HERE, "models", "texts.json"), "w", encoding="utf-8") as f:
-    f.write('{"cases": [\n' + ",\n".join(json.dumps(c) for c in cases) + "\n]}\n")
-print(len(cases), "texts")
+pairs = [c for name, tok in (("bert-rank", wordpiece()), ("xlm-roberta-rank", unigram())) for c in make_pairs(name, tok)]
+for name, all_cases in (("texts", cases), ("pairs", pairs)):
+    with open(os.path.join(HERE, "models", f"{name}.json"), "w", encoding="utf-8") as f:
+        f.write('{"cases": [\n' + ",\n".join(json.dumps(c) for c in all_cases) + "\n]}\n")
+    print(len(all_cases), name)

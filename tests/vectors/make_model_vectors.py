@@ -21,7 +21,7 @@ import re
 import gguf
 import numpy as np
 import torch
-from transformers import AutoModel, AutoModelForCausalLM, CONFIG_MAPPING
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification, CONFIG_MAPPING
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 VOCAB = 48
@@ -72,6 +72,10 @@ CASES = [
          keys={"pooling_type": 1, "attention.causal": False}),
     case("xlm-roberta", "xlm-roberta", "bert", n_prompt=47, **{**ENCODER, "max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1},
          keys={"pooling_type": 1, "attention.causal": False}),
+    case("bert-rank", "bert", "bert", n_prompt=120, **ENCODER, num_labels=1, keys={"pooling_type": 4, "attention.causal": False}),
+    case("xlm-roberta-rank", "xlm-roberta", "bert", n_prompt=40, num_labels=1,
+         **{**ENCODER, "max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1},
+         keys={"pooling_type": 4, "attention.causal": False}),
     case("nomic-bert", "nomic_bert", "nomic-bert", n_prompt=150, **ENCODER,
          rope_parameters=rope("default", 1000.0), keys={"pooling_type": 1, "attention.causal": False}),
     case("qwen3-embedding", "qwen3", "qwen3", num_hidden_layers=1, hidden_size=28, head_dim=6, num_attention_heads=4,
@@ -144,6 +148,11 @@ CASES = [
 MXFP4 = gguf.GGMLQuantizationType.MXFP4
 ENCODERS = ("bert", "nomic-bert")  # they embed texts and have no logits
 
+
+def ranks(c):
+    return c["keys"].get("pooling_type") == 4
+
+
 # ---- the model -------------------------------------------------------------------------------------------------
 
 
@@ -186,7 +195,8 @@ def round_experts(model):
 def make_model(c, seed):
     torch.manual_seed(seed)
     config = CONFIG_MAPPING[c["hf"]](**c["config"])
-    auto = AutoModel if c["arch"] in ENCODERS else AutoModelForCausalLM
+    auto = (AutoModelForSequenceClassification if ranks(c) else AutoModel if c["arch"] in ENCODERS
+            else AutoModelForCausalLM)
     model = auto.from_config(config, dtype=torch.float32, attn_implementation="eager",
                              experts_implementation="eager").eval()
     randomise(model, config)
@@ -255,6 +265,8 @@ POST = {  # families whose names of norms mean something else
     "gpt-oss": {"post_attention_layernorm": "post_attention_norm"},
 }
 POST["gemma3"] = POST["gemma2"]
+TOP.update({"pooler.dense": "cls", "classifier.dense": "cls", "classifier": "cls.output",
+            "classifier.out_proj": "cls.output"})
 TOP.update({"embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd",
             "embeddings.token_type_embeddings": "token_types", "embeddings.LayerNorm": "token_embd_norm"})
 POST["bert"] = {"attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v",
@@ -283,7 +295,7 @@ def heads_of(config, name):
 
 def rename(c, key):
     """(layer or None, GGUF name, kind) of a tensor."""
-    key = re.sub(r"^(model|gpt_neox)\.", "", key)
+    key = re.sub(r"^(model|gpt_neox|bert|roberta)\.", "", key)
     m = re.match(r"(?:transformer\.h|decoder\.layers|encoder\.layer|layers)\.(\d+)\.(.*)$", key)
     rest = m.group(2) if m else key
     base, kind = re.match(r"(.*?)(?:\.(weight|bias))?$", rest).groups()
@@ -537,6 +549,19 @@ def write_modules(folder, keys):
         f.write("\n")
 
 
+def make_score(c, model, config, prompt, folders):
+    write_gguf(c, model, config, os.path.join(HERE, c["file"] + ".gguf"))
+    if folders:
+        model.save_pretrained(os.path.join(folders, c["name"]))
+    n_first = len(prompt) // 3
+    types = [[int(i >= n_first and config.type_vocab_size > 1) for i in range(len(prompt))]]
+    with torch.no_grad():
+        logit = model(torch.tensor([prompt]), token_type_ids=torch.tensor(types)).logits[0, 0]
+    print(f"{c['name']}: a score of {float(logit):.3f}")
+    return {"score": float(torch.sigmoid(logit.double())), "n_first": n_first, "name": c["name"], "file": c["file"] + ".gguf",
+            "ctx": c["ctx"], "prompt": prompt}
+
+
 def make_embedding(c, model, config, prompt, folders):
     write_gguf(c, model, config, os.path.join(HERE, c["file"] + ".gguf"))
     if folders and c["arch"] in ENCODERS:
@@ -552,6 +577,8 @@ def make_case(c, folders):
         model, config = make_model(c, seed)
         torch.manual_seed(1000 + seed)
         prompt = torch.randint(3, VOCAB, (c["n_prompt"],)).tolist()
+        if ranks(c):
+            return make_score(c, model, config, prompt, folders)
         if embeds_only(c):
             return make_embedding(c, model, config, prompt, folders)
         ref = reference(model, prompt)

@@ -108,7 +108,8 @@ static fx_status load_weights(fxi_draft_model *m, const fxi_gguf *g, fx_error *e
     FX_TRY(
         m->device->ops->take_host(m->device, (size_t)o->max_seq * n * sizeof(float), &logits, err));
     m->logits = logits;
-    if (fxi_sample_scratch_make(&m->scratch, n > n_other ? n : n_other)) return FX_OK;
+    if (fxi_sample_scratch_make(&m->scratch, n > n_other ? n : n_other, (size_t)o->ctx_tok))
+        return FX_OK;
     return fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
 }
 

@@ -29,6 +29,16 @@ static const char *copy_text(copy_area *a, const char *text)
     return copy_list(a, text, strlen(text) + 1, 1);
 }
 
+static const char *const *copy_texts(copy_area *a, const char *const *text, size_t n)
+{
+    const char **copy = copy_list(a, text, n, sizeof *text);
+    for (size_t i = 0; i < n; i++) {
+        const char *one = copy_text(a, text[i]);
+        if (copy) copy[i] = one;
+    }
+    return copy;
+}
+
 int fxi_ids_compare(const void *a, const void *b)
 {
     const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
@@ -67,12 +77,8 @@ static void copy_request(copy_area *a, const fx_request *from, fx_request *to)
         if (run) run[i].id = id;
     }
     to->sampling.ban_run = run;
-    const char **stop = copy_list(a, from->stop, from->n_stop, sizeof(const char *));
-    for (size_t i = 0; i < from->n_stop; i++) {
-        const char *text = copy_text(a, from->stop[i]);
-        if (stop) stop[i] = text;
-    }
-    to->stop = stop;
+    to->sampling.dry_breaker = copy_texts(a, s->dry_breaker, s->n_dry_breaker);
+    to->stop = copy_texts(a, from->stop, from->n_stop);
     fx_thought *thought = copy_list(a, from->thought, from->thought != NULL, sizeof *thought);
     to->thought = thought;
     if (!from->thought) return;
@@ -141,6 +147,7 @@ static bool init_request(const fxi_service *sv, fxi_live_request *r, const int32
     fxi_seq *first = &r->seq[0];
     if (spec->grammar) fx_grammar_retain(spec->grammar);
     spec->no_cache |= !fxi_kv_can(sv->kv, FXI_KV_PREFIX);
+    r->vocab = sv->vocab;
     r->max_tok = longest_answer(sv, spec);
     r->n_left = spec->n_choice;
     r->defers_output = spec->beam_width || r->n_seq > spec->n_choice;

@@ -121,7 +121,7 @@ typedef struct fxi_seq {
     int n_draft;             // the last n_draft of them are tokens of `draft`
     int n_recorded;          // tokens of it that are known to be in the prefix cache
     struct fxi_draft *draft; // draft/drafting.h, which frees it; NULL: it has not drafted
-    float *embd;             // [dim] FX_TASK_EMBED: what its tokens' rows are pooled to
+    float *embd;             // [dim] of a text to be embedded or scored: what its rows become
     bool is_filling;         // it still computes tokens that were known when it was matched
     bool is_late;     // it could not be sampled: what its grammar allows next was not known yet
     bool is_deferred; // it sits out the forward pass for that reason
@@ -172,10 +172,10 @@ struct fxi_live_request {
     int32_t *end;     // [n_end] tokens that end an answer: no rule may choose them before min_tok
     int n_end, n_eot; // the first n_eot are the vocabulary's end-of-text tokens
     fxi_stops stops;  // over spec.stop
-    fxi_stops thought_marks; // of spec.thought: open, close
-    const fxi_vocab *vocab;
-    int max_tok;        // clamped to the context
-    fxi_decoder begins; // decoder state where an answer begins; holds no bytes
+    fxi_stops thought_marks;       // of spec.thought: open, close
+    const struct fxi_vocab *vocab; // the engine's
+    int max_tok;                   // clamped to the context
+    fxi_decoder begins;            // decoder state where an answer begins; holds no bytes
     bool defers_output; // nothing is emitted before all sequences have ended: n_best, beams
     uint64_t submit_us; // fx_submit,
     uint64_t admit_us;  // its first admission,
@@ -323,7 +323,7 @@ static inline fxi_seq *fxi_request_first_live(fxi_live_request *r) // Pre: one i
 
 static inline bool fxi_request_embeds(const fxi_live_request *r)
 {
-    return r->spec.task == FX_TASK_EMBED;
+    return r->spec.task != FX_TASK_GENERATE;
 }
 
 // Whether probabilities of its prompt are still to be emitted.

@@ -36,6 +36,12 @@ static const number_rule number_rules[] = {
     {"repetition_penalty", FLOAT, RULE(repetition_penalty), 0, 1e30F, true, true},
     {"presence_penalty", FLOAT, RULE(presence_penalty), -2, 2, false, false},
     {"frequency_penalty", FLOAT, RULE(frequency_penalty), -2, 2, false, false},
+    {"dry_multiplier", FLOAT, RULE(dry_multiplier), 0, 1e30F, false, false},
+    {"dry_base", FLOAT, RULE(dry_base), 0, 1e30F, false, false},
+    {"dry_allowed_length", INT, RULE(dry_allowed_length), 0, INT32_MAX, false, false},
+    {"dry_last_tok", INT, RULE(dry_last_tok), -1, INT32_MAX, false, false},
+    {"xtc_probability", FLOAT, RULE(xtc_probability), 0, 1, false, false},
+    {"xtc_threshold", FLOAT, RULE(xtc_threshold), 0, 1, false, false},
     {"length_penalty", FLOAT, AT(length_penalty), -100, 100, false, false},
     {"top_k", INT, RULE(top_k), 0, INT32_MAX, false, false},
     {"expect_tok", INT, AT(expect_tok), 0, INT32_MAX / 2, false, false},
@@ -119,6 +125,8 @@ static fx_status check_rule_ids(const fxi_service *sv, const fx_sampling *s, fx_
         if (!s->ban_run[i].n) return fxi_fail(err, FX_EINVAL, "a banned run of tokens is empty");
         FX_TRY(check_ids(sv, "banned", s->ban_run[i].id, s->ban_run[i].n, err));
     }
+    for (size_t i = 0; i < s->n_dry_breaker; i++)
+        if (!s->dry_breaker[i][0]) return fxi_fail(err, FX_EINVAL, "a sequence breaker is empty");
     for (size_t i = 0; i < s->n_bias; i++) {
         FX_TRY(check_ids(sv, "bias", &s->bias[i].token, 1, err));
         if (!isfinite(s->bias[i].bias))
@@ -161,48 +169,66 @@ static fx_status check_token_lists(const fxi_service *sv, const fx_request *spec
 static fx_status check_embedding(const fxi_service *sv, const fx_request *spec, fx_error *err)
 {
     const fx_model_info *info = sv->info;
-    if (!info->embeds)
+    const bool is_score = spec->task == FX_TASK_SCORE;
+    if (is_score && !info->scores)
+        return fxi_fail(err, FX_EINVAL,
+                        "this model does not score pairs of texts: it has no head for that");
+    if (!is_score && info->scores)
+        return fxi_fail(err, FX_EINVAL, "this model scores pairs of texts, it does not embed any");
+    if (!is_score && !info->embeds)
         return fxi_fail(err, FX_EINVAL,
                         "this model is not made to embed texts: its file does not say how their "
                         "tokens' rows are pooled, and no pooling was chosen when it was opened");
+    if (spec->n_first < 0 || (size_t)spec->n_first > spec->n_prompt)
+        return fxi_fail(err, FX_EINVAL, "n_first: %d is not from 0 to %zu", spec->n_first,
+                        spec->n_prompt);
     if (spec->n_dim < 0 || spec->n_dim > info->n_embd)
         return fxi_fail(err, FX_EINVAL, "dimensions: %d is not from 1 to %d", spec->n_dim,
                         info->n_embd);
     if (spec->norm < FX_NORM_MODEL || spec->norm > FX_NORM_NONE)
         return fxi_fail(err, FX_EINVAL, "norm: %d is not from 0 to 2", (int)spec->norm);
     if (spec->n_prompt > (size_t)info->embd_tok)
-        return fxi_fail(err, FX_ECONTEXT, "the text has %zu tokens, at most %d are embedded",
-                        spec->n_prompt, info->embd_tok);
+        return fxi_fail(err, FX_ECONTEXT, "the text has %zu tokens, at most %d are %s",
+                        spec->n_prompt, info->embd_tok, is_score ? "scored" : "embedded");
     return FX_OK;
 }
 
 static fx_status check_task(const fxi_service *sv, const fx_request *spec, fx_error *err)
 {
-    if (spec->task == FX_TASK_EMBED) return check_embedding(sv, spec, err);
+    if (spec->task == FX_TASK_EMBED || spec->task == FX_TASK_SCORE)
+        return check_embedding(sv, spec, err);
     if (spec->task != FX_TASK_GENERATE)
-        return fxi_fail(err, FX_EINVAL, "task: %d is not from 0 to 1", (int)spec->task);
+        return fxi_fail(err, FX_EINVAL, "task: %d is not from 0 to 2", (int)spec->task);
     if (!sv->info->generates)
-        return fxi_fail(err, FX_EINVAL, "this model (%s) embeds texts, it does not generate any",
-                        sv->info->arch);
+        return fxi_fail(err, FX_EINVAL, "this model (%s) %s texts, it does not generate any",
+                        sv->info->arch, sv->info->scores ? "scores pairs of" : "embeds");
     return FX_OK;
 }
 
 fx_request fx_request_default(void)
 {
+    static const char *const breakers[] = {"\n", ":", "\"", "*"}; // those of llama.cpp
     return (fx_request){.max_tok = -1,
                         .n_choice = 1,
                         .length_penalty = 1,
-                        .sampling = {.temperature = 1, .top_p = 1}};
+                        .sampling = {.temperature = 1,
+                                     .top_p = 1,
+                                     .dry_base = 1.75f,
+                                     .dry_allowed_length = 2,
+                                     .dry_last_tok = -1,
+                                     .dry_breaker = breakers,
+                                     .n_dry_breaker = sizeof breakers / sizeof *breakers,
+                                     .xtc_threshold = 0.1f}};
 }
 
-// An embedding reads these fields; the others become those of fx_request_default.
+// Embeddings and scores read these fields; the others become those of fx_request_default.
 fx_request fxi_request_clean(const fx_request *spec)
 {
-    if (spec->task != FX_TASK_EMBED) return *spec;
+    if (spec->task == FX_TASK_GENERATE) return *spec;
     fx_request r = fx_request_default();
     r.task = spec->task;
-    r.n_dim = spec->n_dim;
-    r.norm = spec->norm;
+    if (spec->task == FX_TASK_EMBED) r.n_dim = spec->n_dim, r.norm = spec->norm;
+    if (spec->task == FX_TASK_SCORE) r.n_first = spec->n_first;
     r.prompt = spec->prompt;
     r.n_prompt = spec->n_prompt;
     r.max_tok = 0;

@@ -225,6 +225,11 @@ bool fxi_seq_ended_well(const fxi_seq *s)
 
 // ---- rules -------------------------------------------------------------------------------------
 
+static const char *bytes_of_token(const void *vocab, int32_t id, size_t *n_bytes)
+{
+    return fxi_vocab_bytes(vocab, id, n_bytes);
+}
+
 fxi_sample_view fxi_seq_view(const fxi_seq *s)
 {
     const fxi_live_request *r = s->request;
@@ -233,7 +238,9 @@ fxi_sample_view fxi_seq_view(const fxi_seq *s)
                              .n_prompt = (int)r->spec.n_prompt,
                              .n_tok = s->n_tok,
                              .end = r->end,
-                             .n_end = r->n_end};
+                             .n_end = r->n_end,
+                             .text_of = bytes_of_token,
+                             .texts = r->vocab};
 }
 
 bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error)

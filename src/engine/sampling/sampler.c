@@ -6,6 +6,8 @@
 //   top_k      keeps the k likeliest of the rest, ties to the lower id
 //   top_p      keeps the shortest prefix, by likelihood, whose share of the kept mass reaches top_p
 //   typical_p  does the same in the order of | -log p - H |, where H is the entropy of the rest
+//   xtc        of the tokens with a share of at least xtc_threshold drops all but the least likely
+//              ("exclude top choices", oobabooga/text-generation-webui, pull request 6335)
 //
 // With cut_first they cut at temperature 1, and x counts for the draw among what is left.
 //
@@ -41,6 +43,8 @@ enum {
     SMALL_TOP_K = 256, // largest top_k that needs no buckets
     FULL = 16,         // times top_k: candidates collected before they are cut to top_k
 };
+
+#define XTC_STREAM ((uint64_t)1 << 32) // of random numbers, apart from those of draws
 
 // The lowest id that has this largest logit; 0 where all logits are NaN.
 static int32_t first_of(const float *logits, int n, float max)
@@ -322,7 +326,7 @@ static int32_t draw_ordered(const kept *k, const weights *w, const order *o, con
     return drawn.id;
 }
 
-// ---- top_k, top_p, typical_p, in this order ----------------------------------------------------
+// ---- top_k, top_p, typical_p, xtc, in this order -----------------------------------------------
 
 // What top_k keeps.
 static kept keep_top_k(const fx_sampling *p, const weights *w, const float *logits, int n_vocab,
@@ -358,6 +362,26 @@ static double mean_logit(const kept *k, const weights *w)
     return w->max + sum / k->mass;
 }
 
+static bool is_xtc_due(const fx_sampling *p, int choice, int position)
+{
+    return p->xtc_probability > 0 && fxi_rng_unit(p->seed, XTC_STREAM + (uint64_t)choice,
+                                                  (uint64_t)position) < (double)p->xtc_probability;
+}
+
+static void exclude_top(kept *k, const weights *w, double threshold)
+{
+    const order by_weight = {w->max, 1};
+    const double least = threshold * k->mass;
+    int last = -1, n_top = 0, n = 0;
+    for (int i = 0; i < k->n; i++) {
+        if (weight_of(w, k->c[i].logit) < least) continue;
+        if (!n_top++ || comes_before(&by_weight, k->c[last], k->c[i])) last = i;
+    }
+    for (int i = 0; n_top > 1 && i < k->n; i++)
+        if (i == last || weight_of(w, k->c[i].logit) < least) k->c[n++] = k->c[i];
+    if (n_top > 1) k->n = n;
+}
+
 // Draws at the temperature from what was cut without it.
 static int32_t draw_after_cuts(const fx_sampling *p, kept *k, double centre, double unit)
 {
@@ -370,7 +394,7 @@ static int32_t draw_after_cuts(const fx_sampling *p, kept *k, double centre, dou
 }
 
 static int32_t draw_in_order(const fx_sampling *p, const weights *w, const float *logits,
-                             int n_vocab, double unit, fxi_candidate *cand)
+                             int n_vocab, double unit, bool excludes, fxi_candidate *cand)
 {
     kept k = keep_top_k(p, w, logits, n_vocab, cand);
     order o = order_from(w->max, &k, w);
@@ -381,6 +405,10 @@ static int32_t draw_in_order(const fx_sampling *p, const weights *w, const float
         o = order_from(mean_logit(&k, w), &k, w);
         sum_buckets(&k, w, &o, &s);
         keep_run(&k, w, &o, &s, (double)p->typical_p * k.mass);
+    }
+    if (excludes) {
+        exclude_top(&k, w, (double)p->xtc_threshold);
+        sum_buckets(&k, w, &o, &s);
     }
     if (p->cut_first) return draw_after_cuts(p, &k, o.centre, unit);
     return draw_ordered(&k, w, &o, &s, unit * k.mass);
@@ -540,12 +568,13 @@ int32_t fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab,
     const float max = fxi_logits_max(logits, n_vocab);
     if (fxi_sampler_is_greedy(p) || !isfinite(max)) return first_of(logits, n_vocab, max);
     const bool cuts_top_k = p->top_k > 0 && p->top_k < n_vocab;
-    const bool cuts = cuts_top_k || p->top_p < 1 || p->min_p > 0 || has_typical(p);
+    const bool excludes = is_xtc_due(p, choice, position);
+    const bool cuts = cuts_top_k || p->top_p < 1 || p->min_p > 0 || has_typical(p) || excludes;
     const bool cut_first = p->cut_first && cuts;
     const weights w = {(double)max, cut_first ? 1 : 1 / (double)p->temperature, (double)p->min_p};
     const double unit = fxi_rng_unit(p->seed, (uint64_t)choice, (uint64_t)position);
-    if (cut_first || cuts_top_k || has_typical(p))
-        return draw_in_order(p, &w, logits, n_vocab, unit, cand);
+    if (cut_first || cuts_top_k || has_typical(p) || excludes)
+        return draw_in_order(p, &w, logits, n_vocab, unit, excludes, cand);
     if (p->top_k > 0 || p->top_p < 1) return draw_from_row(p, &w, logits, n_vocab, unit, cand);
     return draw_by_id(&w, logits, n_vocab, unit);
 }

@@ -20,10 +20,13 @@ typedef struct fxi_sample_scratch {
     fxi_candidate *cand; // [n_vocab]
     int32_t *count;      // [n_vocab] all zero between calls
     uint64_t *allowed;   // [n_vocab / 64 + 1]
+    int32_t *repeat;     // [max_tok]
+    int max_tok;
 } fxi_sample_scratch;
 
-// Memory for so many tokens; false: none. Free it in either case; all zero is allowed.
-bool fxi_sample_scratch_make(fxi_sample_scratch *s, size_t n_vocab);
+// Memory for a vocabulary and sequences of so many tokens; false: none. Free it in either case; all
+// zero is allowed.
+bool fxi_sample_scratch_make(fxi_sample_scratch *s, size_t n_vocab, size_t max_tok);
 void fxi_sample_scratch_free(fxi_sample_scratch *s);
 
 // What the rules see of a sequence. All ids are within the vocabulary.
@@ -33,14 +36,18 @@ typedef struct fxi_sample_view {
     int n_prompt, n_tok;
     const int32_t *end; // [n_end] banned before rule->min_tok: end-of-text and stop tokens
     int n_end;
-    const uint64_t
-        *allowed; // [n_vocab / 64 + 1] tokens by which the grammar continues or ends, bit
-                  // id % 64 of word id / 64; NULL: all
+    // [n_vocab / 64 + 1] tokens by which the grammar continues or ends, bit id % 64 of word
+    // id / 64; NULL: all
+    const uint64_t *allowed;
+    // The bytes that a token adds to a text; NULL: they are not known, nothing breaks a repetition.
+    const char *(*text_of)(const void *texts, int32_t id, size_t *n_bytes);
+    const void *texts;
 } fxi_sample_view;
 
-// rules.c: applies the grammar's mask, allow, ban, bias, min_tok and the three penalties, in this
-// order, to logits[n_vocab]. Returns `logits` itself where no rule applies, else scratch->logit,
-// where masked tokens are -inf. NULL: no token is left, every logit is -inf or NaN.
+// rules.c: applies the grammar's mask, allow, ban, bias, min_tok, the three penalties and dry, in
+// this order, to logits[n_vocab]; dry looks at scratch->max_tok tokens at most. Returns `logits`
+// itself where no rule applies, else scratch->logit, where masked tokens are -inf. NULL: no token
+// is left, every logit is -inf or NaN.
 const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int n_vocab,
                              fxi_sample_scratch *scratch);
 
@@ -53,8 +60,9 @@ bool fxi_sampler_is_greedy(const fx_sampling *p);
 // sampler.c: whether no logit is NaN or infinite.
 bool fxi_logits_are_finite(const float *logits, int n_vocab);
 
-// sampler.c: draws a token by temperature, min_p, top_k, top_p and typical_p from logits[n_vocab],
-// to which the rules have been applied. The draw depends on (p->seed, choice, position) alone.
+// sampler.c: draws a token by temperature, min_p, top_k, top_p, typical_p and xtc from
+// logits[n_vocab], to which the rules have been applied. The draw, and whether xtc is due, depend
+// on (p->seed, choice, position) alone.
 // `cand` is scratch for n_vocab candidates. If the largest logit is not finite: the lowest id that
 // has it; 0 if all are NaN.
 int32_t fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,

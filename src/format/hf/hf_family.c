@@ -158,7 +158,8 @@ static const fxi_hf_name opt_names[] = {
     {.from = NULL},
 };
 
-// The pooler and the heads for masked words are of no use to an embedding.
+// The pooler and the heads for masked words are of no use to an embedding; BERT's pooler is a part
+// of its head for pairs of texts.
 #define ENCODER_NAMES                                                                       \
     {"embeddings.word_embeddings", "token_embd", FXI_HF_SAME},                              \
         {"embeddings.token_type_embeddings", "token_types", FXI_HF_SAME},                   \
@@ -189,6 +190,12 @@ static const fxi_hf_name opt_names[] = {
 
 static const fxi_hf_name bert_names[] = {BERT_NAMES(FXI_HF_SAME)};
 static const fxi_hf_name roberta_names[] = {BERT_NAMES(FXI_HF_FROM_2)};
+static const fxi_hf_name bert_pair_names[] = {{"pooler.dense", "cls", FXI_HF_SAME},
+                                              {"classifier", "cls.output", FXI_HF_SAME},
+                                              BERT_NAMES(FXI_HF_SAME)};
+static const fxi_hf_name roberta_pair_names[] = {{"classifier.dense", "cls", FXI_HF_SAME},
+                                                 {"classifier.out_proj", "cls.output", FXI_HF_SAME},
+                                                 BERT_NAMES(FXI_HF_FROM_2)};
 
 static const fxi_hf_name nomic_names[] = {
     {"emb_ln", "token_embd_norm", FXI_HF_SAME},
@@ -288,6 +295,8 @@ static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = 
 
 // ---- families ----------------------------------------------------------------------------------
 
+#define PAIRS "ForSequenceClassification"
+
 #define BERT (FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_ENCODER)
 
 #define EPS_1E6  "\"rms_norm_eps\": 1e-6"
@@ -361,6 +370,14 @@ static const fxi_hf_family families[] = {
      .neutral = cohere_neutral,
      .defaults = TIED ", \"logit_scale\": 0.0625, \"rope_theta\": 500000, "
                       "\"max_position_embeddings\": 8192"},
+    {"bert", "bert", .task = PAIRS, .flags = BERT, .act = "gelu", .names = bert_pair_names,
+     .neutral = bert_neutral, .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
+    {"roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_FROM_POSITION_2, .act = "gelu",
+     .names = roberta_pair_names, .neutral = bert_neutral,
+     .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
+    {"xlm-roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_FROM_POSITION_2, .act = "gelu",
+     .names = roberta_pair_names, .neutral = bert_neutral,
+     .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
     {"bert", "bert", .flags = BERT, .act = "gelu", .names = bert_names, .neutral = bert_neutral,
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
     {"roberta", "bert", .flags = BERT | FXI_HF_FROM_POSITION_2, .act = "gelu",
@@ -375,10 +392,14 @@ static const fxi_hf_family families[] = {
      .defaults = "\"sliding_window\": 128"},
 };
 
-const fxi_hf_family *fxi_hf_family_find(fxi_str model_type)
+const fxi_hf_family *fxi_hf_family_find(fxi_str model_type, fxi_str architecture)
 {
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (fxi_str_is(model_type, families[i].model_type)) return &families[i];
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const fxi_hf_family *f = &families[i];
+        if (fxi_str_is(model_type, f->model_type) &&
+            (!f->task || fxi_str_ends_in(architecture, f->task)))
+            return f;
+    }
     return NULL;
 }
 
@@ -386,7 +407,9 @@ void fxi_hf_family_list(char *out, size_t size_bytes)
 {
     size_t n = 0;
     for (size_t i = 0; i < sizeof families / sizeof *families && n < size_bytes - 32; i++)
-        n += (size_t)snprintf(out + n, size_bytes - n, i ? ", %s" : "%s", families[i].model_type);
+        if (!families[i].task)
+            n += (size_t)snprintf(out + n, size_bytes - n, i ? ", %s" : "%s",
+                                  families[i].model_type);
 }
 
 // ---- names of tensors: from those of a Hugging Face model to those of GGUF ----------------------

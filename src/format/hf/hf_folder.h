@@ -78,6 +78,7 @@ typedef enum fxi_hf_window { // layers that see a window, where layer_types does
 
 typedef struct fxi_hf_family {
     const char *model_type, *arch;
+    const char *task; // only of config.json's architectures that end so; NULL: of any
     unsigned flags;
     const char *act; // the architecture's activation, in config.json's words; NULL: not checked
     fxi_hf_window window;
@@ -87,7 +88,8 @@ typedef struct fxi_hf_family {
     const char *defaults;          // members that config.json may leave out, as JSON; NULL: none
 } fxi_hf_family;
 
-const fxi_hf_family *fxi_hf_family_find(fxi_str model_type); // NULL: not one we read
+// `architecture`: the first of config.json's; empty: none. NULL: not one we read
+const fxi_hf_family *fxi_hf_family_find(fxi_str model_type, fxi_str architecture);
 // The model_types of all rows, for errors, cut near the end of `out`.
 void fxi_hf_family_list(char *out, size_t size_bytes);
 

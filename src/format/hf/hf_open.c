@@ -168,10 +168,31 @@ static fx_status write_modules(const fxi_folder *f, uint32_t type, const fxi_mem
     return FX_OK;
 }
 
+// ---- the score of a pair of texts ---------------------------------------------------------------
+
+// What a folder of Sentence Transformers says of the score; a sigmoid is what others have, too.
+static fx_status write_score(const fxi_folder *f)
+{
+    enum { RANK = 4 };
+    const fxi_members *all = &f->whole.all, part = fxi_members_part(all, "sentence_transformers");
+    fxi_str fn = {0};
+    FX_TRY(fxi_members_str(all, "sbert_ce_default_activation_function", false, &fn));
+    if (!fn.n && part.root) FX_TRY(fxi_members_str(&part, "activation_fn", false, &fn));
+    const bool is_raw = fxi_str_ends_in(fn, ".Identity");
+    if (fn.n && !is_raw && !fxi_str_ends_in(fn, ".Sigmoid"))
+        return fxi_members_fail(all, "sentence_transformers",
+                                "activation '%s' of a score is neither Identity nor Sigmoid",
+                                fxi_show_text(fn).s);
+    fxi_gguf_write_u32(f->w, FXI_HF_ARCH_KEY(f, "pooling_type"), RANK);
+    if (is_raw) fxi_gguf_write_bool(f->w, "flexinfer.raw_scores", true);
+    return FX_OK;
+}
+
 static fx_status write_pooling(const fxi_folder *f)
 {
     fxi_config pooling, modules;
     uint32_t type = 0;
+    if (f->family->task) return write_score(f);
     fx_status st =
         fxi_config_open(f->path, "1_Pooling/config.json", FXI_CONFIG_MAY, &pooling, f->err);
     if (st == FX_OK) st = read_mode(&pooling.all, &type);
@@ -241,7 +262,8 @@ static fx_status choose_family(fxi_folder *f)
     const fxi_members text = fxi_members_part(&f->whole.all, "text_config");
     if (text.root && fxi_members_get(&text, "model_type")) f->config = text;
     FX_TRY(fxi_members_str(&f->config, "model_type", true, &type));
-    f->family = fxi_hf_family_find(type);
+    const fxi_json *all = fxi_members_get(&f->whole.all, "architectures");
+    f->family = fxi_hf_family_find(type, fxi_json_string(fxi_json_at(all, 0)));
     if (f->family) return fxi_hf_add_defaults(f);
     char list[384];
     fxi_hf_family_list(list, sizeof list);

@@ -147,8 +147,8 @@ static bool name_has(const fxi_gguf_tensor *t, const char *part)
 
 static bool is_kept(const fxi_gguf_tensor *t)
 {
-    static const char *const part[] = {"_norm.weight", "ffn_gate_inp", "position_embd.weight",
-                                       "token_types.weight", "attn_sinks"};
+    static const char *const part[] = {"_norm.weight",       "ffn_gate_inp", "position_embd.weight",
+                                       "token_types.weight", "attn_sinks",   "cls."};
     if (t->n_dim < 2 || !fxi_str_ends_in(t->name, ".weight")) return true;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         if (name_has(t, part[i])) return true;

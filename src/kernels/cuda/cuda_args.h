@@ -81,7 +81,8 @@ typedef struct fxi_cuda_add_norm_args {
 
     // begin
     float embd_scale;
-    const float *token_type;   // [dim] NULL: none
+    const float *token_type;   // [types][dim] NULL: none
+    const int32_t *type;       // [n_row] which of them; NULL: the first
     fxi_cuda_matrix positions; // data NULL: none
     const int32_t *pos;        // [n_row] with positions
 

@@ -53,7 +53,7 @@ FXI_KERNEL(add_norm, add_norm, 256)
     float *x = a.x + (size_t)(a.x_row ? a.x_row[row] : row) * (size_t)a.dim;
     for (int i = (int)threadIdx.x; a.kind == FXI_CUDA_STREAM_BEGIN && i < a.dim; i += 256) {
         float v = x[i] * a.embd_scale;
-        if (a.token_type) v += a.token_type[i];
+        if (a.token_type) v += a.token_type[(a.type ? a.type[row] : 0) * a.dim + i];
         if (a.positions.data) v += table_number(a.positions, a.pos[row], i);
         x[i] = v;
     }

@@ -363,7 +363,10 @@ static void embed_row(void *arg, int row)
     float *x = h->s.x + (size_t)row * dim;
     if (!m->embd_in.data) fxi_linear_row(&h->m->embd, h->batch->token[row], x);
     scale_numbers(h, x, (int)dim, m->rules.embd_scale);
-    if (m->token_type) h->compute.k->add(x, m->token_type, (int)dim);
+    if (m->n_token_type) {
+        const int type = fxi_batch_type(h->s.tok_seq[row], h->s.tok_pos[row], m->n_token_type);
+        h->compute.k->add(x, m->token_type + (size_t)type * dim, (int)dim);
+    }
     if (m->positions.data) {
         float *wide = h->s.h + (size_t)row * dim; // free until the norm
         fxi_linear_row(&m->positions, h->s.tok_pos[row], wide);

@@ -1,6 +1,7 @@
 // layers.c - the tensors of a model, layer after layer, checked against its rules; what a forward
 // pass costs.
 #include <stdio.h>
+#include <string.h>
 
 #include "model/load/loading.h"
 
@@ -325,9 +326,57 @@ static fx_status load_token_type(fxi_loader *l, fx_error *err)
     if (t->ne[1] < 1 || t->ne[1] > 1 << 16)
         return fxi_loading_fail(l, "tensor 'token_types.weight' has an implausible number of rows",
                                 err);
+    const int n = t->ne[1] > 1 ? 2 : 1;
     const fxi_part_of first = {
-        .key = key, .n_out = dim, .n_slice = 1, .n_all_slice = (int)t->ne[1]};
+        .key = key, .n_out = dim, .n_slice = n, .n_all_slice = (int)t->ne[1]};
+    l->m->n_token_type = n;
     return fxi_load_vector(l, &first, &l->m->token_type, err);
+}
+
+// ---- the head that scores pairs of texts -------------------------------------------------------
+
+static fx_status keep_numbers(fxi_loader *l, const fxi_part_of *m, const float **out, fx_error *err)
+{
+    const size_t n_bytes = (size_t)m->n_out * (size_t)(m->n_slice ? m->n_slice : 1) * sizeof **out;
+    const float *v;
+    void *kept;
+    FX_TRY(fxi_read_vector(l, m, &v, err));
+    FX_TRY(fxi_load_zeros(l, n_bytes, &kept, err));
+    *out = memcpy(kept, v, n_bytes);
+    return FX_OK;
+}
+
+// "cls" is the dense layer, "cls.output" the last one. A file may lack the first and biases.
+static fx_status load_head(fxi_loader *l, fx_error *err)
+{
+    fxi_model_shape *s = &l->m->model.shape;
+    const fxi_tensor_key dense = {"cls", -1, false}, dense_b = {"cls", -1, true};
+    const fxi_tensor_key out = {"cls.output", -1, false}, out_b = {"cls.output", -1, true};
+    const fxi_gguf_tensor *t = fxi_loader_find(l, out);
+    void *data;
+    if (s->pooling != FXI_POOL_RANK && !t) return FX_OK;
+    if (!t) return fxi_loading_fail(l, "tensor 'cls.output.weight' is missing", err);
+    if (t->ne[1] != 1 || t->ne[2] != 1)
+        return fxi_loading_fail(
+            l, "tensor 'cls.output.weight' has several labels: only a head of one score is known",
+            err);
+    FX_TRY(fxi_load_zeros(l, sizeof *s->head, &data, err));
+    fxi_score_head *h = data;
+    s->head = h;
+    const float *bias = NULL;
+    FX_TRY(keep_numbers(l, &(fxi_part_of){.key = out, .n_out = s->dim}, &h->out, err));
+    if (fxi_loader_find(l, out_b))
+        FX_TRY(fxi_read_vector(l, &(fxi_part_of){.key = out_b, .n_out = 1}, &bias, err));
+    if (bias) h->out_b = *bias;
+    FX_TRY(fxi_gguf_bool(l->g, "flexinfer.raw_scores", false, &h->is_raw, err));
+    if (!fxi_loader_find(l, dense)) return FX_OK;
+    const fxi_part_of rows = {.key = dense, .n_out = s->dim, .n_slice = s->dim};
+    FX_TRY(keep_numbers(l, &rows, &h->dense, err));
+    if (fxi_loader_find(l, dense_b))
+        return keep_numbers(l, &(fxi_part_of){.key = dense_b, .n_out = s->dim}, &h->dense_b, err);
+    FX_TRY(fxi_load_zeros(l, (size_t)s->dim * sizeof(float), &data, err));
+    h->dense_b = data;
+    return FX_OK;
 }
 
 // Where embeddings are of another width than x. What is pooled would have to be narrowed, too.
@@ -420,6 +469,7 @@ fx_status fxi_layers_load(fxi_loader *l, fx_error *err)
     FX_TRY(load_embedding(l, err));
     FX_TRY(load_positions(l, err));
     FX_TRY(load_token_type(l, err));
+    FX_TRY(load_head(l, err));
     if (!m->rules.is_post_norm) FX_TRY(load_stream_norm(l, "output_norm", -1, &m->out_norm, err));
     FX_TRY(fxi_load_zeros(l, (size_t)n_layer * sizeof *m->layer, &layers, err));
     FX_TRY(fxi_load_zeros(l, (size_t)n_layer * sizeof(int), &windows, err));

@@ -141,6 +141,8 @@ static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt,
     if (!r->seq) return fxi_fail_memory(err);
     for (int k = 0; k < all->n; k++, r->n++) FX_TRY(load_part(g, opt, k, m, err));
 
+    m->model.shape.head = r->part[0]->model.shape.head;
+
     // A token's rows on all devices together: several may have the same KV head.
     fxi_kv_layout *kv = &m->model.shape.kv;
     for (int i = 0; i < kv->n_group; i++)

@@ -40,7 +40,7 @@ enum { // fxi_family.flags
     // block's are added to it; there is no output_norm.
     FXI_POST_NORM = 512,
     FXI_EMBD_NORM = 1024,   // token_embd_norm of what the first layer reads; with FXI_POST_NORM
-    FXI_TOKEN_TYPES = 2048, // token_types.weight: every token is of the first type
+    FXI_TOKEN_TYPES = 2048, // token_types.weight: of the first and the second text
     FXI_READS_ALL = 4096,   // a token sees all of its text, unless attention.causal says otherwise
     // do_layer_norm_before may say that attn_in and ffn_in follow, as with FXI_POST_NORM; and
     // embeddings may be of another width, which project_in.weight and project_out.weight change.

@@ -83,6 +83,7 @@ static const key_row arch_keys[] = {
     {"expert_shared_count", KEY_IGNORED, 0, false, 0, 0}, // their tensors say it
 
     {"pooling_type", KEY_INT, AT(pooling), false, 0, 100},
+    {"classifier.output_labels", KEY_IGNORED, 0, false, 0, 0}, // the head's tensor says how many
     {"pooling_normalize", KEY_BOOL, AT(normalizes), false, 0, 1},
     {"vocab_size", KEY_INT, AT(n_vocab), false, 0, 1 << 24},
     {"tensor_data_layout", KEY_IGNORED, 0, false, 0, 0},
@@ -238,18 +239,23 @@ static fx_status read_heads(const fxi_loader *l, fxi_model_shape *s, fx_error *e
     return FX_OK;
 }
 
-// How the model embeds. Encoders whose file does not say it pool the mean, as Sentence Transformers
-// does then.
+// How the model embeds. Encoders whose file does not say it score pairs of texts, where they have a
+// head for that, or pool the mean, as Sentence Transformers does then.
 static fx_status read_pooling(const fxi_loader *l, fxi_model_shape *s, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
     const char *wanted = l->opt->pooling;
     s->has_unit_length = k->normalizes != 0;
     s->pooling = (fxi_pooling)k->pooling;
-    if (k->pooling > FXI_POOL_LAST)
-        return fxi_loading_fail(l, "pooling_type is none of 0 to 3 (none, mean, first, last)", err);
-    if (!k->pooling && !s->is_causal) s->pooling = FXI_POOL_MEAN;
-    return wanted ? fxi_pooling_find(wanted, &s->pooling, err) : FX_OK;
+    const bool has_head = fxi_loader_find(l, (fxi_tensor_key){"cls.output", -1, false}) != NULL;
+    if (k->pooling > FXI_POOL_RANK)
+        return fxi_loading_fail(l, "pooling_type is none of 0 to 4 (none, mean, first, last, rank)",
+                                err);
+    if (!k->pooling && !s->is_causal) s->pooling = has_head ? FXI_POOL_RANK : FXI_POOL_MEAN;
+    if (wanted) FX_TRY(fxi_pooling_find(wanted, &s->pooling, err));
+    if (s->pooling != FXI_POOL_RANK || !s->is_causal) return FX_OK;
+    return fxi_loading_fail(
+        l, "only models that read in both directions score pairs of texts (rank)", err);
 }
 
 static fx_status read_sizes(fxi_loader *l, fxi_model_shape *s, fx_error *err)

@@ -58,12 +58,12 @@ bool fxi_endpoint_props(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
     const bool ok = fxi_json_fmt(
         out,
         "{'model':%q,'architecture':%q,'type':%q,'parameters':%w,'layers':%d,'vocabulary':%d,"
-        "'max_model_len':%d,'generates':%s,'embeds':%s,'embedding_length':%d,"
+        "'max_model_len':%d,'generates':%s,'embeds':%s,'scores':%s,'embedding_length':%d,"
         "'has_chat_template':%s,'default_generation_settings':{'n_ctx':%d,'params':%s},'build_info'"
         ":%q}",
         c->lim->model_id, m->arch, m->type, m->n_param, m->n_layer, m->n_vocab, m->ctx_tok,
-        bool_word(m->generates), bool_word(m->embeds), m->n_embd, bool_word(m->has_chat_template),
-        m->ctx_tok, params, fx_version());
+        bool_word(m->generates), bool_word(m->embeds), bool_word(m->scores), m->n_embd,
+        bool_word(m->has_chat_template), m->ctx_tok, params, fx_version());
     return fxi_endpoint_end(ok, err);
 }
 

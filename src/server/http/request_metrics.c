@@ -47,6 +47,7 @@ void fxi_account_begin(fxi_http_job *job)
     job->span->operation = r->endpoint                     ? NULL // gen_ai.operation.name
                            : r->api == FXI_API_COMPLETIONS ? "text_completion"
                            : r->api == FXI_API_EMBEDDINGS  ? "embeddings"
+                           : fxi_api_is_score(r->api)      ? "rerank"
                                                            : "chat";
 }
 

@@ -231,6 +231,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .n_vocab = m->n_vocab,
                             .max_choice = MAX_CHOICE,
                             .n_embd = m->n_embd,
+                            .scores = m->scores,
                             .max_top = srv->opt.max_logprobs,
                             .cut_first = srv->opt.cut_first,
                             .processed_logprobs = srv->opt.processed_logprobs,

@@ -74,7 +74,8 @@ static size_t encoding_bytes(const fx_engine *eng, const fxi_params *par, int i)
 {
     const fxi_prompt *p = par->prompt ? &par->prompt[i] : NULL;
     if (p && !p->text) return p->ids.n * sizeof *p->ids.id;
-    size_t n_bytes = p ? p->n_bytes + fxi_json_string(par->suffix).n : par->n_body_bytes;
+    size_t n_bytes =
+        p ? p->n_bytes + p->n_second_bytes + fxi_json_string(par->suffix).n : par->n_body_bytes;
     size_t max_tok = 2 * fxi_params_max_prompt(par, eng) + 1; // a longer one is counted so far
     size_t n_tok = max_tok == 1 || n_bytes < max_tok ? n_bytes + 1 : max_tok;
     return FXI_TEXT_COPIES * n_bytes + 3 * n_tok * sizeof(int32_t);
@@ -89,6 +90,7 @@ static size_t queued_bytes(const fxi_params *par, size_t n_tok)
     size_t n = REQUEST_BYTES + (par->stop_token.n + par->allow.n) * sizeof(int32_t) +
                par->n_bias * sizeof(fx_bias);
     for (size_t i = 0; i < par->n_stop; i++) n += STOP_COPIES * strlen(par->stop[i]);
+    for (size_t i = 0; i < par->n_breaker; i++) n += VALUE_BYTES + strlen(par->breaker[i]);
     for (size_t i = 0; i < par->n_ban; i++) n += sizeof *par->ban + par->ban[i].n * sizeof(int32_t);
     return n + (n_tok + 1) * sizeof(int32_t) +
            (size_t)fxi_params_n_seq(par) * (SEQ_BYTES + (n_tok + 1) * sizeof(int32_t));
@@ -125,6 +127,7 @@ static bool submit_charged(fxi_job_part *part, const fxi_params *par, const fx_t
     if (req.priority < -FX_MAX_PRIORITY) req.priority = -FX_MAX_PRIORITY;
     req.prompt = tok->id;
     req.n_prompt = tok->n;
+    if (par->prompt) req.n_first = (int)par->prompt[part->index].n_first;
     req.on_event = fxi_http_job_on_event;
     req.ud = part;
     atomic_fetch_add(&job->refs, 1);
@@ -170,8 +173,8 @@ static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_erro
 // Makes the reply and its parts aside.
 static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, fxi_job_part **part)
 {
-    static const char *const prefixes[FXI_N_API] = {"cmpl", "chatcmpl", "embd",
-                                                    "keep", "resp",     "msg"};
+    static const char *const prefixes[FXI_N_API] = {"cmpl", "chatcmpl", "embd",   "keep",
+                                                    "resp", "msg",      "rerank", "score"};
     const char *prefix = prefixes[par->api];
     const fxi_reply_spec spec = fxi_params_reply(par);
     if (par->request_id)
@@ -201,8 +204,9 @@ static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted
     // What the reply copies of the request: stop strings and ids, to name the one that ended a
     // choice; tools.
     size_t n_copied = par->stop_token.n * VALUE_BYTES;
-    if (fxi_params_calls(par) || fxi_params_unmarked(par))
-        n_copied += par->doc.held_bytes; // tools are a part of it
+    // Tools and documents are a part of it.
+    if (fxi_params_calls(par) || fxi_params_unmarked(par) || par->second_texts)
+        n_copied += par->doc.held_bytes;
     for (size_t i = 0; i < par->n_stop; i++) n_copied += VALUE_BYTES + strlen(par->stop[i]);
     const fxi_quota_result taken =
         fxi_charge_reserve(&job->charge, FXI_BYTES_ANSWER, n_copied); // to the end

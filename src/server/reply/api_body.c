@@ -295,7 +295,7 @@ static bool write_retained(fxi_buf *b, const fxi_reply *r)
 size_t fxi_whole_bytes(const fxi_reply *r)
 {
     enum { FRAME_BYTES = 256, FLOAT_BYTES = 16 }; // of JSON around a choice; of a float and a comma
-    size_t n = FRAME_BYTES;
+    size_t n = FRAME_BYTES + (r->spec.documents ? r->kept.held_bytes : 0);
     for (int k = 0; k < r->spec.n_prompt * r->spec.n_per_prompt; k++) {
         const fxi_choice *c = &r->choice[k];
         const fxi_prompt_part *p = &r->prompt[k / r->spec.n_per_prompt];
@@ -315,6 +315,7 @@ bool fxi_whole_body(fxi_buf *b, const fxi_reply *r)
         [FXI_API_COMPLETIONS] = write_answer,      [FXI_API_CHAT] = write_answer,
         [FXI_API_EMBEDDINGS] = write_embeddings,   [FXI_API_RETAIN] = write_retained,
         [FXI_API_RESPONSES] = fxi_responses_whole, [FXI_API_MESSAGES] = fxi_messages_whole,
+        [FXI_API_RERANK] = fxi_rerank_whole,       [FXI_API_SCORE] = fxi_scores_whole,
     };
     return writers[r->spec.api](b, r);
 }

@@ -7,6 +7,7 @@
 //   tool_fit.c      what the request's tools say of a call
 //   api_parts.c     what both share, and logprobs, rendered as they come
 //   responses_out.c, messages_out.c   the same for the APIs that are dialects of chat
+//   scores_out.c    the bodies of those that compare texts
 #ifndef FXI_SERVER_API_REPLY_H
 #define FXI_SERVER_API_REPLY_H
 
@@ -25,6 +26,8 @@ typedef enum fxi_api {
     FXI_API_RETAIN,    // prompts to be kept in the prefix cache
     FXI_API_RESPONSES, // OpenAI's responses
     FXI_API_MESSAGES,  // Anthropic's messages
+    FXI_API_RERANK,    // documents, ordered by what they have to do with a query
+    FXI_API_SCORE,     // pairs of texts
     // Without a reply of the engine:
     FXI_API_TOKENIZE,
     FXI_API_DETOKENIZE,
@@ -33,6 +36,12 @@ typedef enum fxi_api {
     FXI_API_COUNT, // tokens of Anthropic's messages
     FXI_N_API
 } fxi_api;
+
+// Whether it compares texts.
+static inline bool fxi_api_is_score(fxi_api api)
+{
+    return api == FXI_API_RERANK || api == FXI_API_SCORE;
+}
 
 // Whether it answers a conversation, in whatever words.
 static inline bool fxi_api_is_chat(fxi_api api)
@@ -124,6 +133,10 @@ typedef struct fxi_reply_spec {
     bool unmarked_calls;                  // JSON in the text that names a tool is a call
     bool one_call;                        // the first call ends an answer: the rest is dropped
     const fxi_json *tools;                // the request's, or NULL
+    bool is_pairs;                        // of scores: a prompt is a pair of texts; otherwise
+    int n_query;                          // the first so many are compared with the others
+    int top_n;                            // results of a rerank; 0: all
+    const fxi_json *documents;            // that it repeats, or NULL
     const char *mirror;                   // members that a response repeats: JSON; NULL: none
 } fxi_reply_spec;
 
@@ -289,6 +302,9 @@ extern const fxi_writer fxi_responses_writer, fxi_messages_writer;
 // False: out of memory.
 bool fxi_responses_whole(fxi_buf *b, const fxi_reply *r);
 bool fxi_messages_whole(fxi_buf *b, const fxi_reply *r);
+// scores_out.c
+bool fxi_rerank_whole(fxi_buf *b, const fxi_reply *r);
+bool fxi_scores_whole(fxi_buf *b, const fxi_reply *r);
 // The body of an error in Anthropic's form.
 bool fxi_messages_error_body(fxi_buf *b, const fxi_http_error *e, const char *request_id);
 

@@ -52,6 +52,10 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
     req.sampling.n_bias = par->n_bias;
     req.sampling.allow = par->allow.id;
     req.sampling.n_allow = par->allow.n;
+    if (par->has_breakers) {
+        req.sampling.dry_breaker = par->breaker;
+        req.sampling.n_dry_breaker = par->n_breaker;
+    }
     req.sampling.ban_run = par->ban;
     req.sampling.n_ban_run = par->n_ban;
     req.n_choice = (int)par->n;
@@ -73,6 +77,10 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
         req.n_dim = (int)par->dimensions;
         if (fxi_json_get(par->root, "normalize"))
             req.norm = par->normalize ? FX_NORM_UNIT : FX_NORM_NONE;
+    }
+    if (fxi_api_is_score(par->api)) {
+        req.task = par->reply.is_pairs ? FX_TASK_SCORE : FX_TASK_EMBED;
+        req.norm = FX_NORM_UNIT;
     }
     req.grammar = par->grammar;
     req.keep_s = (uint32_t)par->keep_s;
@@ -124,6 +132,7 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
     spec.forced_calls = par->must_call;
     spec.unmarked_calls = fxi_params_unmarked(par);
     spec.tools = spec.calls || spec.unmarked_calls ? par->tools : NULL;
+    spec.documents = par->return_documents && par->api == FXI_API_RERANK ? par->second_texts : NULL;
     spec.mirror = par->mirror.p;
     spec.n_prompt = (int)par->n_prompt;
     spec.n_per_prompt = (int)par->n;
@@ -137,10 +146,16 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
 // In a raw prompt, control tokens that are spelled out become those tokens, unless parse_special is
 // false: its writer is the program that asks. In the messages of a chat they never do.
 
+// Whether the model reads texts and generates none.
+static bool only_reads(const fxi_params *par)
+{
+    return par->api == FXI_API_EMBEDDINGS || fxi_api_is_score(par->api);
+}
+
 static unsigned flags_of(const fxi_params *par)
 {
-    const unsigned around = par->api == FXI_API_EMBEDDINGS ? FX_TOKENIZE_EMBED : FX_TOKENIZE_PROMPT;
-    const bool control = par->parse_special && par->api != FXI_API_EMBEDDINGS;
+    const unsigned around = only_reads(par) ? FX_TOKENIZE_EMBED : FX_TOKENIZE_PROMPT;
+    const bool control = par->parse_special && !only_reads(par);
     return (par->add_special ? around : 0) | (control ? FX_TOKENIZE_CONTROL : 0);
 }
 
@@ -148,7 +163,7 @@ size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng)
 {
     const fx_model_info *m = fx_engine_info(eng);
     if (par->truncate || par->api == FXI_API_TOKENIZE) return 0;
-    return (size_t)(par->api == FXI_API_EMBEDDINGS && m->embeds ? m->embd_tok : m->ctx_tok);
+    return (size_t)(only_reads(par) && m->embd_tok ? m->embd_tok : m->ctx_tok);
 }
 
 // BOS, prompt, suffix, each after its mark, and the mark of what is to come.
@@ -188,6 +203,11 @@ static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_
     }
     const fxi_prompt *p = &par->prompt[i];
     if (par->suffix) return encode_around(par, eng, p, max_tok, out, err);
+    if (p->second) {
+        const char *const text[] = {p->text, p->second};
+        const size_t n_bytes[] = {p->n_bytes, p->n_second_bytes};
+        return fx_tokenize_pair(eng, text, n_bytes, max_tok, out, &par->prompt[i].n_first, err);
+    }
     if (p->text) return fx_tokenize_max(eng, p->text, p->n_bytes, flags_of(par), max_tok, out, err);
     out->id = malloc(p->ids.n * sizeof *out->id);
     if (!out->id) return fxi_fail(err, FX_ENOMEM, "out of memory");
@@ -228,6 +248,26 @@ static bool fail_context(const fxi_params *par, const fx_engine *eng, size_t i, 
                          max_tok, par->input, how);
 }
 
+// Of a prompt the front goes; of a text that is only read its end, but for the token after it.
+static bool truncate_prompt(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
+                            fxi_http_error *err)
+{
+    const fx_model_info *m = fx_engine_info(eng);
+    const size_t room = (size_t)(only_reads(par) ? m->embd_tok : m->ctx_tok - 1);
+    const size_t keep = par->truncate < 0 ? room : (size_t)par->truncate;
+    if (!par->truncate || out->n <= keep) return true;
+    if (par->prompt && par->prompt[i].n_first + 1 >= keep && par->prompt[i].second)
+        return fxi_http_fail(err, 400, "context_length_exceeded", "truncate_prompt_tokens",
+                             "the first text alone has %zu tokens", par->prompt[i].n_first);
+    const int32_t last = out->id[out->n - 1];
+    if (!only_reads(par))
+        memmove(out->id, out->id + (out->n - keep), keep * sizeof *out->id);
+    else if (last == m->eos_id)
+        out->id[keep - 1] = last;
+    out->n = keep;
+    return true;
+}
+
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                        fxi_http_error *err)
 {
@@ -236,12 +276,7 @@ bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx
     const fx_status st = encode_input(par, eng, i, max_tok, out, &e);
     if (st == FX_ECONTEXT) return fail_context(par, eng, i, max_tok, err);
     if (st != FX_OK) return fxi_http_fail_fx(err, &e, par->input);
-    const size_t room = (size_t)fx_engine_info(eng)->ctx_tok - 1; // one for the answer
-    const size_t keep = par->truncate < 0 ? room : (size_t)par->truncate;
-    if (par->truncate && out->n > keep) { // drops tokens at the front
-        memmove(out->id, out->id + (out->n - keep), keep * sizeof *out->id);
-        out->n = keep;
-    }
+    if (!truncate_prompt(par, eng, i, out, err)) return false;
     if (out->n || par->api == FXI_API_TOKENIZE) return check_excess(par, eng, out->n, err);
     return fxi_http_fail(err, 400, "invalid_value", par->input, "the prompt has no tokens");
 }

@@ -67,7 +67,7 @@ fxi_setter fxi_set_integer, fxi_set_int, fxi_set_float, fxi_set_bool, fxi_set_te
 // Members that have a form of their own; ids go into the fxi_id_list at f->at.
 fxi_setter fxi_set_seed, fxi_set_model, fxi_set_early_stop, fxi_set_tool_choice, fxi_set_encoding,
     fxi_set_suffix, fxi_set_prompt, fxi_set_messages, fxi_set_tools, fxi_set_kwargs, fxi_set_stop,
-    fxi_set_bad_words, fxi_set_ids, fxi_set_bias;
+    fxi_set_bad_words, fxi_set_breakers, fxi_set_ids, fxi_set_bias;
 // For what is not supported: every value but the neutral one is refused.
 fxi_setter fxi_only_neutral, fxi_only_absent, fxi_only_free_choice;
 // api_form.c: what the answer must look like; the last is the `text` of /v1/responses.
@@ -78,6 +78,8 @@ fxi_setter fxi_set_messages_choice, fxi_set_reasoning, fxi_set_thinking;
 // Other APIs' requests as chats.
 bool fxi_responses_convert(fxi_parse *p);
 bool fxi_messages_convert(fxi_parse *p);
+// scores_in.c: texts that are compared become prompts
+bool fxi_scores_convert(fxi_parse *p);
 // reasoning_effort and the like become variables of the template, beside the client's own.
 bool fxi_variables_convert(fxi_parse *p);
 // api_form.c: that there are tools for what tool_choice wants

@@ -31,6 +31,7 @@ static fxi_params default_params(fxi_api api, const fxi_limits *lim)
                       .skip_special = api != FXI_API_DETOKENIZE,
                       .add_generation_prompt = true,
                       .parallel_calls = true,
+                      .return_documents = true,
                       .include_reasoning = true,
                       .separate_reasoning = true};
     par.request.keep_priority = api == FXI_API_RETAIN ? 7 : 0;
@@ -258,9 +259,9 @@ static bool check_amounts(fxi_parse *p)
 static bool read_params(fxi_parse *p)
 {
     static bool (*const convert[FXI_N_API])(fxi_parse *) = {
-        [FXI_API_RESPONSES] = fxi_responses_convert,
-        [FXI_API_MESSAGES] = fxi_messages_convert,
-        [FXI_API_COUNT] = fxi_messages_convert,
+        [FXI_API_RESPONSES] = fxi_responses_convert, [FXI_API_MESSAGES] = fxi_messages_convert,
+        [FXI_API_COUNT] = fxi_messages_convert,      [FXI_API_RERANK] = fxi_scores_convert,
+        [FXI_API_SCORE] = fxi_scores_convert,
     };
     fxi_params *par = p->par;
     if (!read_fields(p) || (convert[par->api] && !convert[par->api](p)) ||

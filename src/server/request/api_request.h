@@ -37,6 +37,9 @@ typedef struct fxi_infill {
 typedef struct fxi_prompt { // text, or ids if text is NULL
     const char *text;       // in the JSON tree
     size_t n_bytes;
+    const char *second; // of a pair of texts, like `text`; NULL: there is none
+    size_t n_second_bytes;
+    size_t n_first; // tokens up to it: set by fxi_params_encode
     fxi_id_list ids;
 } fxi_prompt;
 
@@ -47,8 +50,10 @@ typedef struct fxi_form {  // what the answer must look like
     fxi_json_doc doc;      // of a schema that came as text; the charge holds its bytes
 } fxi_form;
 
-#define FXI_MAX_STOP       16
-#define FXI_MAX_STOP_CHARS 1024 // of one stop string: every stream's text is searched for it
+#define FXI_MAX_STOP          16
+#define FXI_MAX_BREAKER       16
+#define FXI_MAX_BREAKER_CHARS 40
+#define FXI_MAX_STOP_CHARS    1024 // of one stop string: every stream's text is searched for it
 
 // A checked request. Texts point into `root` and live as long as it does.
 typedef struct fxi_params {
@@ -95,6 +100,9 @@ typedef struct fxi_params {
     int64_t n_logprob, n_prompt_logprob; // likeliest tokens; -1: absent
     const char *stop[FXI_MAX_STOP];
     size_t n_stop;
+    const char *breaker[FXI_MAX_BREAKER];
+    size_t n_breaker;
+    bool has_breakers; // otherwise those of fx_request_default
     fxi_id_list stop_token, allow, tokens;
     fx_bias *bias; // [n_bias], owned
     size_t n_bias;
@@ -106,6 +114,8 @@ typedef struct fxi_params {
     const char *request_id; // NULL: none
     int64_t keep_s;
     // Of single APIs.
+    const fxi_json *first_texts, *second_texts; // that are compared: in root
+    bool return_documents;
     int64_t dimensions; // 0: all
     bool normalize, token_strs;
     int64_t kv_memory_bytes;
@@ -125,6 +135,7 @@ typedef struct fxi_limits { // what a request is checked against
     int n_vocab;
     int max_choice; // choices of one request, returned or not: prompts times choices of each
     int n_embd;     // length of an embedding; 0: the model does not embed
+    bool scores;    // the model scores pairs of texts
     int max_top;    // likeliest tokens that a request may ask for; 0: FX_MAX_TOP
     bool cut_first, processed_logprobs; // of fx_sampling and fx_request
     const fxi_formats *formats;         // NULL: answers are not taken apart

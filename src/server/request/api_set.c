@@ -204,6 +204,21 @@ bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const fxi_json *v)
     return true;
 }
 
+bool fxi_set_breakers(fxi_parse *p, const fxi_field *f, const fxi_json *v)
+{
+    p->par->has_breakers = true;
+    for (fxi_json_iter it = fxi_json_items(v); fxi_json_next(&it);) {
+        const fxi_str text = fxi_json_string(it.value);
+        const fxi_place at = fxi_place_at("%s[%zu]", f->name, it.i);
+        if (!fxi_json_is_string(it.value)) return fxi_bad_type(p, at.text, "a string");
+        if (!text.n || fxi_utf8_count(text.p, text.n) > FXI_MAX_BREAKER_CHARS)
+            return fxi_bad_value(p, at.text, "'%s' must have at least 1 and at most %d characters",
+                                 at.text, FXI_MAX_BREAKER_CHARS);
+        p->par->breaker[p->par->n_breaker++] = text.p;
+    }
+    return true;
+}
+
 bool fxi_set_bad_words(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     for (size_t i = 0; i < fxi_json_array_size(v); i++) {

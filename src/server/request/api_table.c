@@ -19,10 +19,13 @@
 #define RESP   (1u << FXI_API_RESPONSES)
 #define MSG    (1u << FXI_API_MESSAGES)
 #define COUNT  (1u << FXI_API_COUNT)
+#define RERANK (1u << FXI_API_RERANK)
+#define SCORE  (1u << FXI_API_SCORE)
 #define BOTH   (TEXT | CHAT)
 #define GEN    (BOTH | RESP | MSG)
 #define CHATS  (CHAT | TOK | RETAIN) // those that may hold a conversation
-#define RUNS   (GEN | EMBED | RETAIN)
+#define SCORES (RERANK | SCORE)
+#define RUNS   (GEN | EMBED | RETAIN | SCORES)
 
 #define AT(member) offsetof(fxi_params, member)
 #define B          FXI_T_BOOL
@@ -49,6 +52,9 @@
     "'regex':{'type':['string','null']},'choice':{'type':['array','null']},'grammar':{"    \
     "'type':['string','null']},'json_object':{'type':['boolean','null']}}}"
 #define INPUTS "{'anyOf':[{'type':'string'}," STRINGS "," IDS ",{'type':'array','items':" IDS "}]}"
+#define TEXTS                                                                                      \
+    "{'anyOf':[{'type':'string'},{'type':'array','minItems':1,'items':{'anyOf':[{'type':'string'}" \
+    ",{'type':'object','required':['text'],'properties':{'text':{'type':'string'}}}]}}]}"
 #define TEXT_PART                                                                                \
     "{'type':'object','required':['type','text'],'properties':{'type':{'const':'text'},'text':{" \
     "'type':'string'}}}"
@@ -92,6 +98,10 @@ static const fxi_field rows[] = {
     // What the model reads.
     {"prompt", TEXT, S | A | R, 0, 0, fxi_set_prompt, 0, "a text, a list of token ids, or several of either; choice k of prompt i has index i * n + k", NULL, NULL, INPUTS},
     {"input", EMBED, S | A | R, 0, 0, fxi_set_prompt, 0, "a text, a list of token ids, or several of either", NULL, NULL, INPUTS},
+    {"query", RERANK, S | R, 0, 0, fxi_set_json, AT(first_texts), "the text that documents are compared with", NULL, NULL, NULL},
+    {"documents", RERANK, A | R, 0, 0, fxi_set_json, AT(second_texts), "texts, or objects with a member text", NULL, NULL, TEXTS},
+    {"text_1", SCORE, S | A | R, 0, 0, fxi_set_json, AT(first_texts), "a text, or as many as text_2 has", NULL, NULL, TEXTS},
+    {"text_2", SCORE, S | A | R, 0, 0, fxi_set_json, AT(second_texts), "a text, or several: each has a score", NULL, NULL, TEXTS},
     {"prompt", TOK, S, 0, 0, fxi_set_prompt, 0, "the text", NULL, NULL, NULL},
     {"content", TOK, S, 0, 0, fxi_set_prompt, 0, "another name of prompt", NULL, NULL, NULL},
     {"prompt", RETAIN, S | A, 0, 0, fxi_set_prompt, 0, "a text, a list of token ids, or several of either", NULL, NULL, INPUTS},
@@ -110,6 +120,7 @@ static const fxi_field rows[] = {
     {"add_generation_prompt", CHATS, B, 0, 0, fxi_set_bool, AT(add_generation_prompt), "the text ends with the header of the assistant's answer", "true", NULL, NULL},
     {"add_special_tokens", TEXT | EMBED | TOK | RETAIN, B, 0, 0, fxi_set_bool, AT(add_special), "a text gets the tokens that the vocabulary puts around it (BOS)", "true", NULL, NULL},
     {"parse_special", TEXT | TOK | RETAIN, B, 0, 0, fxi_set_bool, AT(parse_special), "control tokens spelled out in a raw prompt become those tokens; never in messages", "true", NULL, NULL},
+    {"truncate_prompt_tokens", SCORES, I, -1, INT32_MAX, fxi_set_integer, AT(truncate), "keep only this many tokens, the first, of a text or pair; -1: as many as the model reads; 0: all", NULL, NULL, NULL},
     {"truncate_prompt_tokens", BOTH, I, -1, INT32_MAX, fxi_set_integer, AT(truncate), "keep only this many tokens, the last, of a prompt; -1: as many as the context holds; 0: all", NULL, NULL, NULL},
 
     // When an answer ends.
@@ -129,11 +140,18 @@ static const fxi_field rows[] = {
     {"repetition_penalty", GEN, N | FXI_T_ABOVE, 0, 1e30, fxi_set_float, AT(request.sampling.repetition_penalty), "over prompt and answer; like temperature, min_p, top_k and top_p by default as the operator or the model's makers say: GET /props", NULL, NULL, NULL},
     {"presence_penalty", GEN, N, -2, 2, fxi_set_float, AT(request.sampling.presence_penalty), "over the answer", "0", NULL, NULL},
     {"frequency_penalty", GEN, N, -2, 2, fxi_set_float, AT(request.sampling.frequency_penalty), "over the answer", "0", NULL, NULL},
+    {"dry_multiplier", GEN, N, 0, 1e30, fxi_set_float, AT(request.sampling.dry_multiplier), "a token that would go on with a repetition of n tokens loses this times dry_base^(n - dry_allowed_length); 0: off", "0", NULL, NULL},
+    {"dry_base", GEN, N, 0, 1e30, fxi_set_float, AT(request.sampling.dry_base), "below 1: off", "1.75", NULL, NULL},
+    {"dry_allowed_length", GEN, I, 0, INT32_MAX, fxi_set_int, AT(request.sampling.dry_allowed_length), "the shortest repetition that counts", "2", NULL, NULL},
+    {"dry_penalty_last_n", GEN, I, -1, INT32_MAX, fxi_set_int, AT(request.sampling.dry_last_tok), "only so many tokens, the last, of prompt and answer are looked at; -1: all; 0: off", "-1", NULL, NULL},
+    {"dry_sequence_breakers", GEN, A, 0, 16, fxi_set_breakers, 0, "texts that no repetition reaches over", "[\"\\n\",\":\",\"\\\"\",\"*\"]", NULL, "{'type':'array','maxItems':16,'items':{'type':'string','minLength':1,'maxLength':40}}"},
     {"temperature", GEN, N, 0, 2, fxi_set_float, AT(request.sampling.temperature), "0: greedy, ties to the lowest id", NULL, NULL, NULL},
     {"min_p", GEN, N, 0, 1, fxi_set_float, AT(request.sampling.min_p), "drop tokens less likely than this times the likeliest", NULL, NULL, NULL},
     {"top_k", GEN, I, -1, INT32_MAX, fxi_set_int, AT(request.sampling.top_k), "this many of the likeliest; -1 or 0: all", NULL, NULL, NULL},
     {"top_p", GEN, N | FXI_T_ABOVE, 0, 1, fxi_set_float, AT(request.sampling.top_p), "the likeliest that make up this probability", NULL, NULL, NULL},
     {"typical_p", GEN, N | FXI_T_ABOVE, 0, 1, fxi_set_float, AT(request.sampling.typical_p), "locally typical sampling", "1", NULL, NULL},
+    {"xtc_probability", GEN, N, 0, 1, fxi_set_float, AT(request.sampling.xtc_probability), "how often, of the tokens of at least xtc_threshold, all but the least likely one are dropped", "0", NULL, NULL},
+    {"xtc_threshold", GEN, N, 0, 1, fxi_set_float, AT(request.sampling.xtc_threshold), "above 0.5: off", "0.1", NULL, NULL},
     {"seed", GEN, I, 0, 0, fxi_set_seed, AT(request.sampling.seed), "a draw depends on seed, choice and position alone; random by default", NULL, NULL, NULL},
 
     // What the answer looks like.
@@ -170,6 +188,8 @@ static const fxi_field rows[] = {
     {"encoding_format", EMBED, S, 0, 0, fxi_set_encoding, 0, "base64: little-endian 32-bit floats", "\"float\"", " float base64 ", NULL},
     {"dimensions", EMBED, I, 1, 1 << 20, fxi_set_integer, AT(dimensions), "cut the vector to this many numbers", NULL, NULL, NULL},
     {"normalize", EMBED, B, 0, 0, fxi_set_bool, AT(normalize), "the vector has length 1; false: it is as the model made it", NULL, NULL, NULL},
+    {"top_n", RERANK, I, 0, INT32_MAX, fxi_set_int, AT(reply.top_n), "this many results, the best; 0: all", "0", NULL, NULL},
+    {"return_documents", RERANK, B, 0, 0, fxi_set_bool, AT(return_documents), "results have their documents", "true", NULL, NULL},
     {"return_token_strs", TOK, B, 0, 0, fxi_set_bool, AT(token_strs), "adds token_strs, the text of each token", "false", NULL, NULL},
     {"with_pieces", TOK, B, 0, 0, fxi_set_bool, AT(token_strs), "another name of return_token_strs", "false", NULL, NULL},
 
@@ -221,7 +241,6 @@ static const fxi_field rows[] = {
     {"suffix", TEXT, S, 0, 0, fxi_set_suffix, 0, "the text that follows the answer, where the model has tokens for it; empty: none", NULL, NULL, NULL},
     {"add_special_tokens", CHAT, B, 0, 0, fxi_only_neutral, 0, "not supported in chats: only false", NULL, NULL, NULL},
     {"mirostat", BOTH, I, 0, 2, fxi_only_neutral, 0, "not supported: only 0", NULL, NULL, NULL},
-    {"dry_multiplier", BOTH, N, 0, 0, fxi_only_neutral, 0, "not supported: only 0", NULL, NULL, NULL},
     {"functions", CHAT, A, 0, 0, fxi_only_neutral, 0, "not supported: only empty", NULL, NULL, NULL},
     {"function_call", CHAT, S | O, 0, 0, fxi_only_free_choice, 0, "not supported: only none and auto", NULL, " none auto required ", NULL},
     {"audio", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},

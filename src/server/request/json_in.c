@@ -50,8 +50,9 @@ bool fxi_json_field(fxi_json_doc *doc, fxi_charge *charge, const char *field, fx
 // lie in arrays in, a member for the model to read.
 static const char *find_bad_nul(const fxi_json *v, const char *member)
 {
-    static const char *const for_model[] = {"prompt", "content",      "text",  "input",
-                                            "output", "instructions", "system"};
+    static const char *const for_model[] = {"prompt",    "content",      "text",   "input",
+                                            "output",    "instructions", "system", "query",
+                                            "documents", "text_1",       "text_2"};
     const char *found = NULL;
     const fxi_str s = fxi_json_string(v);
     if (s.n && memchr(s.p, 0, s.n) &&

@@ -28,7 +28,7 @@ static const struct answer {
     {"Models", "object: 'list', data: [Model]"},
     {"Properties",
      "model: string, architecture: string, max_model_len: integer, generates: boolean, "
-     "embeds: boolean, embedding_length: integer"},
+     "embeds: boolean, scores: boolean, embedding_length: integer"},
     {"TokenizerInfo", "bos_token: string|null, eos_token: string|null, max_model_len: integer, "
                       "vocabulary: integer"},
     {"CachedTokens", "cached_tokens: integer"},
@@ -78,6 +78,13 @@ static const struct answer {
     {"InputTokens", "input_tokens: integer"},
     {"Embedding", "object: 'embedding', index: integer, embedding: array|string[number]"},
     {"Embeddings", "object: 'list', data: [Embedding], model: string, usage: PromptUsage"},
+    {"Document", "text: string"},
+    {"RankedDocument", "index: integer, document?: Document, relevance_score: number"},
+    {"Rerank",
+     "id: string, object: 'list', model: string, results: [RankedDocument], usage: PromptUsage"},
+    {"Score", "index: integer, object: 'score', score: number"},
+    {"Scores", "id: string, object: 'list', created: integer, model: string, data: [Score], "
+               "usage: PromptUsage"},
     {"Prefix", "object: 'cache.prefix', index: integer, tokens: integer, cached_tokens: integer"},
     {"Prefixes", "object: 'list', data: [Prefix]"},
     {"Cache", "kv_memory_bytes: integer, mapped_bytes: integer, cached_bytes: integer"},
@@ -269,6 +276,8 @@ static const char *const body_names[FXI_N_API] = {
     [FXI_API_RESPONSES] = "ResponseRequest",
     [FXI_API_MESSAGES] = "MessageRequest",
     [FXI_API_COUNT] = "CountRequest",
+    [FXI_API_RERANK] = "RerankRequest",
+    [FXI_API_SCORE] = "ScoreRequest",
     [FXI_API_BUDGET] = "BudgetRequest",
     [FXI_API_ABORT] = "AbortRequest",
 };

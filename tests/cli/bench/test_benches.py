@@ -35,6 +35,12 @@ class Kernels(unittest.TestCase):
         self.assertRegex(lines[0], r"^ +(pass|FAIL) +linear Q8_0, tokens: 1: [\d.e+-]+ % of the bandwidth, goal 90 %")
         self.assertTrue(all("not measured" in line for line in lines[1:]), done.stderr)
 
+    def test_widths_of_small_models(self):
+        done = cli.bench("bench_kernels", "--only", "widths", "--type", "Q5_1", "--row-ms", "1", "--cached")
+        found = cli.rows(done)
+        self.assertEqual({(row["op"], row["type"], row["n_tok"]) for row in found}, {("width", "Q5_1", "1")})
+        self.assertIn(("640", "262144"), [(row["n_in"], row["n_out"]) for row in found])
+
     def test_cpu_time_is_that_of_one_thread(self):
         done = cli.bench("bench_kernels", *SMALL, "--only", "linear", "--type", "Q6_K", "--tok", "7", "--cpu-time",
                          "--cached", "--threads", "2")

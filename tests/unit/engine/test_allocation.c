@@ -83,7 +83,14 @@ FX_TEST(test_steps)
         {.temperature = 1, .top_p = 1},
         {.temperature = 1, .top_p = 0.9f},
         {.temperature = 1, .top_p = 0.9f, .top_k = 40, .min_p = 0.01f, .typical_p = 0.9f},
-        {.temperature = 1, .top_p = 1, .repetition_penalty = 1.1f, .presence_penalty = 0.5f},
+        {.temperature = 1,
+         .top_p = 1,
+         .repetition_penalty = 1.1f,
+         .presence_penalty = 0.5f,
+         .dry_multiplier = 1,
+         .dry_base = 2,
+         .dry_last_tok = -1,
+         .xtc_probability = 0.5f},
     };
     int n_emitted[N_REQUEST] = {0}, n_long_emitted = 0;
     fx_engine *eng =

@@ -356,8 +356,8 @@ FX_TEST(test_refused_requests)
     r.norm = (fx_embd_norm)3;
     expect_refusal(eng, &r, FX_EINVAL, "norm: 3");
     r.norm = FX_NORM_MODEL;
-    r.task = (fx_task)2;
-    expect_refusal(eng, &r, FX_EINVAL, "task: 2");
+    r.task = (fx_task)3;
+    expect_refusal(eng, &r, FX_EINVAL, "task: 3");
     r.task = FX_TASK_GENERATE;
     expect_refusal(eng, &r, FX_EINVAL, "(bert) embeds texts, it does not generate any");
     assert_int_equal(a.n_event, 0);
@@ -383,7 +383,7 @@ FX_TEST(test_pooling_is_chosen_at_opening)
     fx_error err;
     const fx_options bad = {.model_path = MODELS "llama.gguf", .n_thread = 1, .pooling = "max"};
     assert_int_equal(fx_engine_open(&bad, &eng, &err), FX_EINVAL);
-    assert_string_equal(err.text, "pooling 'max' is none of mean, first, last");
+    assert_string_equal(err.text, "pooling 'max' is none of mean, first, last, rank");
 }
 
 // ---- ends --------------------------------------------------------------------------------------

@@ -95,6 +95,13 @@ static const char *const empty_stop[] = {"a", ""};
     X(FX_EINVAL, "repetition_penalty", s->repetition_penalty = NAN)                            \
     X(FX_EINVAL, "repetition_penalty", s->repetition_penalty = -2)                             \
     X(FX_EINVAL, "presence_penalty", s->presence_penalty = 2.5f)                               \
+    X(FX_EINVAL, "dry_multiplier", s->dry_multiplier = -1)                                     \
+    X(FX_EINVAL, "dry_base", s->dry_base = NAN)                                                \
+    X(FX_EINVAL, "dry_allowed_length", s->dry_allowed_length = -1)                             \
+    X(FX_EINVAL, "dry_last_tok", s->dry_last_tok = -2)                                         \
+    X(FX_EINVAL, "sequence breaker", s->dry_breaker = empty_stop, s->n_dry_breaker = 2)        \
+    X(FX_EINVAL, "xtc_probability", s->xtc_probability = 1.5f)                                 \
+    X(FX_EINVAL, "xtc_threshold", s->xtc_threshold = -0.5f)                                    \
     X(FX_EINVAL, "frequency_penalty", s->frequency_penalty = -INFINITY)                        \
     X(FX_EINVAL, "length_penalty", r->length_penalty = NAN)                                    \
     X(FX_EINVAL, "top_k", s->top_k = -3)                                                       \

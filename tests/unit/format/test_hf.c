@@ -343,6 +343,11 @@ FX_TEST(test_members_left_out)
     empty_scratch();
 }
 
+#define PAIR_CONFIG                                                                       \
+    "{\"model_type\": \"bert\", \"architectures\": [\"BertForSequenceClassification\"], " \
+    "\"num_hidden_layers\": 1, \"hidden_size\": 2, \"num_attention_heads\": 1, "          \
+    "\"intermediate_size\": 2"
+
 // ---- embeddings --------------------------------------------------------------------------------
 
 static void expect_pooling(const char *pooling, const char *modules, uint32_t type, bool normal)
@@ -385,6 +390,43 @@ FX_TEST(test_pooling_of_sentence_transformers)
     remove(SCRATCH "/1_Pooling/config.json");
     remove(SCRATCH "/modules.json");
     rmdir(SCRATCH "/1_Pooling");
+    empty_scratch();
+}
+
+// What config.json says of the score of a pair of texts; NULL: nothing.
+static void expect_score(const char *says, bool is_raw)
+{
+    fxi_gguf *g;
+    fx_error err;
+    uint32_t type = 0;
+    bool raw = false;
+    char config[512];
+    snprintf(config, sizeof config, PAIR_CONFIG "%s}", says);
+    write_text("config.json", config);
+    if (fxi_model_file_open(SCRATCH, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    assert_int_equal(fxi_gguf_u32(g, "bert.pooling_type", true, &type, &err), FX_OK);
+    assert_int_equal(fxi_gguf_bool(g, "flexinfer.raw_scores", false, &raw, &err), FX_OK);
+    assert_int_equal(type, 4);
+    assert_int_equal(raw, is_raw);
+    assert_non_null(fxi_gguf_find_tensor(g, "cls.weight"));
+    fxi_gguf_close(g);
+}
+
+FX_TEST(test_scores_of_sentence_transformers)
+{
+    static const char *const pooler[] = {"bert.pooler.dense.weight"};
+    static const char old[] = ", \"sbert_ce_default_activation_function\": \"torch.nn.Sigmoid\"";
+    static const char linear[] = ", \"sentence_transformers\": {\"activation_fn\": "
+                                 "\"torch.nn.modules.linear.Identity\"}";
+    static const char other[] = PAIR_CONFIG ", \"sentence_transformers\": {\"activation_fn\": "
+                                            "\"torch.nn.Tanh\"}}";
+    empty_scratch();
+    write_tensors("model.safetensors", pooler, 1);
+    expect_score("", false);
+    expect_score(old, false);
+    expect_score(linear, true);
+    write_text("config.json", other);
+    expect_refused("activation 'torch.nn.Tanh' of a score is neither Identity nor Sigmoid");
     empty_scratch();
 }
 

@@ -240,6 +240,7 @@ FX_TEST(test_each_allocation)
         {open_file, FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf", NULL},
         {open_folder, FX_SOURCE_DIR "/tests/vectors/folders/qwen3moe", NULL},
         {open_folder, FX_SOURCE_DIR "/tests/vectors/folders/phi3-long", NULL},
+        {open_folder, FX_SOURCE_DIR "/tests/vectors/folders/bert-rank", NULL},
     };
     for (size_t i = 0; i < COUNT(forms); i++) {
         fx_error err = {0};

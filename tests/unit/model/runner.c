@@ -84,6 +84,7 @@ void runner_pass(runner *r, const variant *v, int from, int n, int n_row, float 
 {
     int32_t tok[RUNNER_MAX_TOK * (1 + RUNNER_OTHERS)];
     fxi_batch_seq seq[1 + RUNNER_OTHERS];
+    const bool pairs = r->model->shape.pooling == FXI_POOL_RANK;
     fxi_batch b = {.token = tok, .seq = seq, .rows = r->embeds ? out : NULL};
     for (int s = v->n_other; s >= 0; s--) {
         assert_int_equal(fxi_kv_extend(r->kv, r->seq[s], from + n), FX_OK);
@@ -92,7 +93,8 @@ void runner_pass(runner *r, const variant *v, int from, int n, int n_row, float 
                                          .pos = from,
                                          .n_tok = n,
                                          .n_logit = s == 0 ? n_row : 0,
-                                         .embeds = r->embeds};
+                                         .embeds = r->embeds,
+                                         .n_first = pairs ? n / 3 : 0};
     }
     assert_int_equal(fxi_model_forward(r->model, &b, r->embeds ? NULL : out, NULL), FX_OK);
 }

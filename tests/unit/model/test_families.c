@@ -150,7 +150,7 @@ static void embed(family_run *r, const int32_t *tok, int n_tok, int chunk, float
         n = n_tok - at < chunk ? n_tok - at : chunk;
         const int n_row = fxi_pooling_rows(s, n, at + n == n_tok);
         assert_int_equal(fxi_kv_extend(r->kv, r->seq, at + n), FX_OK);
-        const fxi_batch_seq seq = {fxi_kv_get_views(r->kv, r->seq), at, n, n_row, true};
+        const fxi_batch_seq seq = {fxi_kv_get_views(r->kv, r->seq), at, n, n_row, true, 0};
         const fxi_batch batch = {tok + at, n, &seq, 1, rows, NULL, NULL};
         assert_int_equal(fxi_model_forward(r->model, &batch, NULL, NULL), FX_OK);
         fxi_pooling_add(s, rows, n_row, at + n, out);

@@ -33,6 +33,11 @@ bool fxi_vocab_adds_eos(const fxi_vocab *v)
     return v->spec.adds_eos && v->spec.eos >= 0;
 }
 
+bool fxi_vocab_has_words(const fxi_vocab *v)
+{
+    return v->spec.kind == FXI_VOCAB_WORDS;
+}
+
 const char *fxi_vocab_warning(const fxi_vocab *v)
 {
     return v->spec.warning;

@@ -45,6 +45,8 @@ static const struct start_row {
     [NO_CACHE] = {"without the cache", 57, false, true},
 };
 
+static const char *const breaker = ",";
+
 // clang-format off
 static const struct kind_row {
     const char *name;
@@ -61,7 +63,10 @@ static const struct kind_row {
                  2, 4, 0, false},
     [ALL_RULES] = {"all rules", {.temperature = 0.8f, .top_k = 60, .top_p = 0.98f, .min_p = 0.001f,
                                  .typical_p = 0.99f, .repetition_penalty = 1.2f,
-                                 .presence_penalty = 0.5f, .frequency_penalty = 0.25f, .seed = 3},
+                                 .presence_penalty = 0.5f, .frequency_penalty = 0.25f,
+                                 .dry_multiplier = 0.8f, .dry_base = 1.75f, .dry_last_tok = -1,
+                                 .dry_breaker = &breaker, .n_dry_breaker = 1,
+                                 .xtc_probability = 0.5f, .xtc_threshold = 0.05f, .seed = 3},
                    2, 0, 0, false},
 };
 // clang-format on

@@ -4,8 +4,10 @@
 
 #include "base/number/rng.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // ---- rules -------------------------------------------------------------------------------------
 
@@ -39,11 +41,67 @@ static float ruled(const fxi_sample_view *v, int32_t id, float x)
     return x;
 }
 
+// ---- dry ---------------------------------------------------------------------------------------
+
+// Whether a breaker ends in token `at` of the text.
+static bool breaks(const fxi_sample_view *v, int at)
+{
+    static char all[1 << 16];
+    size_t n_all = 0, from = 0;
+    for (int i = 0; i <= at; i++) {
+        size_t n;
+        const char *bytes = v->text_of(v->texts, v->tok[i], &n);
+        from = n_all;
+        memcpy(all + n_all, bytes, n);
+        n_all += n;
+    }
+    for (size_t b = 0; b < v->rule->n_dry_breaker; b++) {
+        const size_t n = strlen(v->rule->dry_breaker[b]);
+        for (size_t end = from + 1; end <= n_all; end++)
+            if (end >= n && !memcmp(all + end - n, v->rule->dry_breaker[b], n)) return true;
+    }
+    return false;
+}
+
+// The tokens before token `at` that are also the last ones of the text, up to the last breaker.
+static int repeated(const fxi_sample_view *v, int first, int at)
+{
+    int n = 0;
+    while (at - 1 - n >= first && v->tok[at - 1 - n] == v->tok[v->n_tok - 1 - n] &&
+           !(v->text_of && breaks(v, v->n_tok - 1 - n)))
+        n++;
+    return n;
+}
+
+static bool is_breaker(const fxi_sample_view *v, int32_t id)
+{
+    const fx_sampling one = *v->rule;
+    const fxi_sample_view alone = {
+        .rule = &one, .tok = &id, .n_tok = 1, .text_of = v->text_of, .texts = v->texts};
+    return v->text_of && breaks(&alone, 0);
+}
+
+static float dry(const fxi_sample_view *v, int32_t id, float x)
+{
+    const fx_sampling *r = v->rule;
+    int longest = -1;
+    int first = r->dry_last_tok < 0 ? 0 : v->n_tok - r->dry_last_tok;
+    if (first < 0) first = 0;
+    if (!(r->dry_multiplier > 0) || r->dry_base < 1 || !isfinite(x)) return x;
+    if (v->n_tok - first <= r->dry_allowed_length || is_breaker(v, id)) return x;
+    for (int at = first + 1; at < v->n_tok; at++)
+        if (v->tok[at] == id && repeated(v, first, at) > longest) longest = repeated(v, first, at);
+    if (longest < r->dry_allowed_length || longest < 0) return x;
+    const double penalty =
+        (double)r->dry_multiplier * pow((double)r->dry_base, longest - r->dry_allowed_length);
+    return (float)fmax((double)x - penalty, -(double)FLT_MAX);
+}
+
 bool ref_rules(const fxi_sample_view *v, const float *logits, int n_vocab, float *out)
 {
     int n_left = 0;
     for (int i = 0; i < n_vocab; i++) {
-        out[i] = is_masked(v, i) ? -INFINITY : ruled(v, i, logits[i]);
+        out[i] = is_masked(v, i) ? -INFINITY : dry(v, i, ruled(v, i, logits[i]));
         n_left += out[i] > -INFINITY;
     }
     return n_left > 0;
@@ -117,7 +175,8 @@ static int sorted_items(const fx_sampling *p, const float *logits, int n_vocab, 
     return n;
 }
 
-static int keep_items(const fx_sampling *p, const float *logits, int n_vocab, ref_item *out)
+static int keep_items(const fx_sampling *p, const float *logits, int n_vocab, bool any_order,
+                      ref_item *out)
 {
     const int n_all = sorted_items(p, logits, n_vocab, out);
     int n = 0;
@@ -133,19 +192,41 @@ static int keep_items(const fx_sampling *p, const float *logits, int n_vocab, re
         for (int i = 0; i < n; i++) out[i] = t[i].item;
         return run_of((double)p->typical_p, out, n);
     }
-    const bool any_order = !p->cut_first || p->min_p == 0;
+    any_order = any_order && (!p->cut_first || p->min_p == 0);
     if (p->top_k == 0 && p->top_p >= 1 && any_order) qsort(out, (size_t)n, sizeof *out, by_id);
     return n;
 }
 
-int ref_kept(const fx_sampling *p, const float *logits, int n_vocab, ref_item *out)
+// Of those with a share of the threshold only the least likely, the last in order, is left.
+static int exclude_top(const fx_sampling *p, ref_item *it, int n)
 {
-    const int n = keep_items(p, logits, n_vocab, out);
+    const double least = (double)p->xtc_threshold * mass_of(it, n);
+    int last = -1, n_top = 0, n_left = 0;
+    for (int i = 0; i < n; i++) {
+        if (it[i].weight < least) continue;
+        if (!n_top++ || likelier(&it[last], &it[i]) < 0) last = i;
+    }
+    if (n_top < 2) return n;
+    for (int i = 0; i < n; i++)
+        if (i == last || it[i].weight < least) it[n_left++] = it[i];
+    return n_left;
+}
+
+static int keep_all(const fx_sampling *p, const float *logits, int n_vocab, bool excludes,
+                    ref_item *out)
+{
+    int n = keep_items(p, logits, n_vocab, !excludes, out);
+    if (excludes) n = exclude_top(p, out, n);
     double max = -INFINITY;
     for (int i = 0; i < n; i++) max = fmax(max, (double)out[i].logit);
     for (int i = 0; p->cut_first && i < n; i++)
         out[i].weight = exp(((double)out[i].logit - max) / (double)p->temperature);
     return n;
+}
+
+int ref_kept(const fx_sampling *p, const float *logits, int n_vocab, ref_item *out)
+{
+    return keep_all(p, logits, n_vocab, false, out);
 }
 
 // ---- the draw ----------------------------------------------------------------------------------
@@ -164,7 +245,9 @@ int32_t ref_sample(const fx_sampling *p, const float *logits, int n_vocab, int c
 {
     static ref_item it[REF_MAX_VOCAB];
     if (p->temperature < 1e-5f) return lowest_of_largest(logits, n_vocab);
-    const int n = ref_kept(p, logits, n_vocab, it);
+    const double chance =
+        fxi_rng_unit(p->seed, (1ull << 32) + (uint64_t)choice, (uint64_t)position);
+    const int n = keep_all(p, logits, n_vocab, chance < (double)p->xtc_probability, it);
     if (n == 0) return lowest_of_largest(logits, n_vocab);
     const double unit = fxi_rng_unit(p->seed, (uint64_t)choice, (uint64_t)position);
     const double target = unit * mass_of(it, n);

@@ -15,8 +15,8 @@ typedef struct ref_item {
     double weight; // exp((logit - max) / temperature)
 } ref_item;
 
-// The tokens that may be drawn with temperature > 0, in the order of the draw, into
-// out[REF_MAX_VOCAB]; returns their number.
+// The tokens that may be drawn with temperature > 0, where xtc excludes none, in the order of the
+// draw, into out[REF_MAX_VOCAB]; returns their number.
 int ref_kept(const fx_sampling *p, const float *logits, int n_vocab, ref_item *out);
 
 int32_t ref_sample(const fx_sampling *p, const float *logits, int n_vocab, int choice,

@@ -18,8 +18,13 @@
 static float scratch_logit[REF_MAX_VOCAB];
 static fxi_candidate scratch_cand[REF_MAX_VOCAB];
 static int32_t scratch_count[REF_MAX_VOCAB];
-static fxi_sample_scratch scratch = {
-    .logit = scratch_logit, .cand = scratch_cand, .count = scratch_count};
+enum { MAX_TOK = 1 << 14 };
+static int32_t scratch_repeat[MAX_TOK];
+static fxi_sample_scratch scratch = {.logit = scratch_logit,
+                                     .cand = scratch_cand,
+                                     .count = scratch_count,
+                                     .repeat = scratch_repeat,
+                                     .max_tok = MAX_TOK};
 
 // The rules; they must leave the scratch and the row as they were.
 static const float *apply(const fxi_sample_view *v, const float *logits, int n_vocab)
@@ -47,6 +52,10 @@ static const int32_t ends[] = {4, 5};
     .what = (const int32_t[]){__VA_ARGS__}, .n_##what = COUNT(((const int32_t[]){__VA_ARGS__}))
 #define BIAS(...) \
     .bias = (const fx_bias[]){__VA_ARGS__}, .n_bias = COUNT(((const fx_bias[]){__VA_ARGS__}))
+
+#define DRY(multiplier, base, allowed)                                             \
+    .dry_multiplier = multiplier, .dry_base = base, .dry_allowed_length = allowed, \
+    .dry_last_tok = -1
 
 typedef struct rule_case {
     const char *what;
@@ -103,6 +112,23 @@ static const rule_case rule_cases[] = {
      6,
      {.repetition_penalty = 2, .presence_penalty = 1, .frequency_penalty = 1},
      {0.5f, -2, -6, 0.5f, 2, -4}},
+    // Of 0 2 4 1 1 the last token has stood before itself.
+    {"dry: one token was repeated", 5, {DRY(1, 2, 1)}, {1, 1, -3, 0.5f, 4, -1}},
+    {"dry: its power", 5, {DRY(1, 2, 0)}, {1, 0, -4, 0.5f, 3, -1}},
+    {"dry: too short", 5, {DRY(1, 2, 2)}, {1, 2, -3, 0.5f, 4, -1}},
+    {"dry: after the penalties",
+     5,
+     {DRY(1, 2, 1), .repetition_penalty = 2},
+     {0.5f, 0, -6, 0.5f, 2, -1}},
+    {"dry leaves what is masked", 5, {DRY(1, 2, 1), IDS(ban, 1)}, {1, OUT, -3, 0.5f, 4, -1}},
+    {"dry: the last tokens",
+     5,
+     {.dry_multiplier = 1, .dry_base = 2, .dry_last_tok = 2},
+     {1, 0, -3, 0.5f, 4, -1}},
+    {"dry stops at the largest float",
+     5,
+     {DRY(3e38f, 3e38f, 0)},
+     {1, -FLT_MAX, -3e38f, 0.5f, -3e38f, -1}},
     {"penalties leave what is masked",
      5,
      {.presence_penalty = -2, .frequency_penalty = -2, IDS(ban, 1)},
@@ -111,7 +137,12 @@ static const rule_case rule_cases[] = {
 
 static fxi_sample_view view_of(const fx_sampling *rule, int n_tok)
 {
-    return (fxi_sample_view){rule, text, N_PROMPT, n_tok, ends, COUNT(ends), NULL};
+    return (fxi_sample_view){.rule = rule,
+                             .tok = text,
+                             .n_prompt = N_PROMPT,
+                             .n_tok = n_tok,
+                             .end = ends,
+                             .n_end = COUNT(ends)};
 }
 
 FX_TEST(test_each_rule)
@@ -138,6 +169,10 @@ static const idle_case idle_cases[] = {
     {6, {.repetition_penalty = 1}},
     {6, {.min_tok = 3}},                                  // the answer has three
     {3, {.presence_penalty = 1, .frequency_penalty = 1}}, // there is no answer yet
+    {6, {.dry_base = 2, .dry_last_tok = -1}},
+    {6, {.dry_multiplier = 1, .dry_base = 0.5f, .dry_last_tok = -1}},
+    {6, {.dry_multiplier = 1, .dry_base = 2}}, // it looks at no token
+    {6, {.dry_multiplier = 1, .dry_base = 2, .dry_last_tok = -1, .dry_allowed_length = 6}},
 };
 
 FX_TEST(test_row_itself_where_no_rule_applies)
@@ -147,7 +182,8 @@ FX_TEST(test_row_itself_where_no_rule_applies)
         assert_ptr_equal(apply(&v, row, V), row);
     }
     const fx_sampling long_answer = {.min_tok = 9};
-    const fxi_sample_view no_end = {&long_answer, text, N_PROMPT, 6, NULL, 0, NULL};
+    const fxi_sample_view no_end = {
+        .rule = &long_answer, .tok = text, .n_prompt = N_PROMPT, .n_tok = 6};
     assert_ptr_equal(apply(&no_end, row, V), row);
 }
 
@@ -486,6 +522,27 @@ static size_t make_ids(dice *d, int n_vocab, int max, int32_t *id)
     return n;
 }
 
+static const char *const breakers[] = {"\n", "ab", "bb", "b\na"};
+
+static const char *text_of_id(const void *texts, int32_t id, size_t *n_bytes)
+{
+    static const char *const bytes[] = {"a", "b", "ab", "x\ny", "", "ba", "c", "long", "a\n"};
+    const char *t = bytes[id % (int32_t)COUNT(bytes)];
+    (void)texts;
+    *n_bytes = strlen(t);
+    return t;
+}
+
+static void make_dry(dice *d, fx_sampling *r)
+{
+    r->dry_multiplier = one_in(d, 3) ? between(d, 0, 2) : 0;
+    r->dry_base = between(d, 0.9, 2);
+    r->dry_allowed_length = below(d, 4);
+    r->dry_last_tok = one_in(d, 2) ? -1 : below(d, MAX_TEXT + 10);
+    r->dry_breaker = breakers;
+    r->n_dry_breaker = (size_t)below(d, COUNT(breakers) + 1);
+}
+
 static void make_rule(dice *d, random_case *c)
 {
     fx_sampling *r = &c->rule;
@@ -504,6 +561,9 @@ static void make_rule(dice *d, random_case *c)
     for (size_t i = 0; i < r->n_bias; i++)
         c->bias[i] = (fx_bias){some_id(d, c->n_vocab), between(d, -20, 20)};
     r->min_tok = one_in(d, 3) ? below(d, 40) : 0;
+    make_dry(d, r);
+    r->xtc_probability = one_in(d, 3) ? between(d, 0, 1) : 0;
+    r->xtc_threshold = between(d, 0, one_in(d, 4) ? 1 : 0.2);
     r->cut_first = one_in(d, 4);
 }
 
@@ -534,12 +594,16 @@ static void make_case(random_case *c, uint64_t number)
                                 .n_tok = n_tok,
                                 .end = c->end,
                                 .n_end = n_end,
-                                .allowed = one_in(&d, 4) ? make_mask(&d, c) : NULL};
+                                .allowed = one_in(&d, 4) ? make_mask(&d, c) : NULL,
+                                .text_of = one_in(&d, 4) ? NULL : text_of_id};
+    if (one_in(&d, 4)) // a text that repeats itself
+        for (int i = 3; i < n_tok; i++) c->tok[i] = c->tok[i - 3];
 }
 
-static bool same(float a, float b)
+// The reference computes the powers of dry otherwise.
+static bool same(float a, float b, bool has_dry)
 {
-    return a == b || (isnan(a) && isnan(b));
+    return a == b || (isnan(a) && isnan(b)) || (has_dry && fabsf(a - b) <= 1e-6f * (1 + fabsf(b)));
 }
 
 static void check_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
@@ -564,7 +628,7 @@ static const float *check_case(const random_case *c)
         return NULL;
     }
     for (int i = 0; i < c->n_vocab; i++)
-        if (!same(got[i], want[i]))
+        if (!same(got[i], want[i], c->rule.dry_multiplier > 0))
             fail_msg("token %d: %g, not %g", i, (double)got[i], (double)want[i]);
     for (int i = 0; i < 3; i++) {
         const int position = c->view.n_tok + i;

@@ -114,6 +114,9 @@ static void draw_sampling(sim_request *r, sim_rng *rng)
     if (sim_one_in(rng, 4)) s->top_p = sim_float(rng, 0.3f, 1);
     if (sim_one_in(rng, 8)) s->min_p = sim_float(rng, 0, 0.2f);
     if (sim_one_in(rng, 8)) s->typical_p = sim_float(rng, 0.3f, 1);
+    if (sim_one_in(rng, 8)) s->dry_multiplier = sim_float(rng, 0, 2);
+    s->n_dry_breaker = 0; // tokens have no texts here
+    if (sim_one_in(rng, 8)) s->xtc_probability = sim_float(rng, 0, 1);
     if (sim_one_in(rng, 3)) draw_rules(r, rng);
 }
 

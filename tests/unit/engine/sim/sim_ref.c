@@ -39,6 +39,7 @@ typedef struct scratch {
     float logit[SIM_N_VOCAB];
     fxi_candidate cand[SIM_N_VOCAB];
     int32_t count[SIM_N_VOCAB];
+    int32_t repeat[SIM_MAX_CTX];
 } scratch;
 
 // The row after the rules, in s->logit or `row`; NULL: no token is left.
@@ -50,7 +51,11 @@ static const float *ruled(const sim_ask *k, const sim_answer *a, const float *ro
                                .n_tok = a->n_tok,
                                .end = k->end,
                                .n_end = k->n_end};
-    fxi_sample_scratch fs = {.logit = s->logit, .cand = s->cand, .count = s->count};
+    fxi_sample_scratch fs = {.logit = s->logit,
+                             .cand = s->cand,
+                             .count = s->count,
+                             .repeat = s->repeat,
+                             .max_tok = SIM_MAX_CTX};
     memset(s->count, 0, sizeof s->count);
     return fxi_rules_apply(&v, row, SIM_N_VOCAB, &fs);
 }

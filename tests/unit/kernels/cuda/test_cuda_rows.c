@@ -17,7 +17,7 @@ typedef struct stream_case {
 
 typedef struct stream_data {
     float *x, *h, *held, *bias, *type, *w, *b, *branch_w, *branch_b, *positions;
-    int32_t *pos, *x_row;
+    int32_t *pos, *x_row, *which; // row of `type`
 } stream_data;
 
 static stream_data stream_new(int dim)
@@ -28,7 +28,7 @@ static stream_data stream_new(int dim)
         .h = random_floats(all, EVEN, 2),
         .held = random_floats(all, EVEN, 3),
         .bias = random_floats(n, EVEN, 4),
-        .type = random_floats(n, EVEN, 5),
+        .type = random_floats(2 * n, EVEN, 5),
         .w = random_floats(n, EVEN, 6),
         .b = random_floats(n, EVEN, 7),
         .branch_w = random_floats(n, EVEN, 8),
@@ -36,17 +36,19 @@ static stream_data stream_new(int dim)
         .positions = random_floats(8 * n, EVEN, 10),
         .pos = zeroed(N_ROW, sizeof(int32_t)),
         .x_row = zeroed(N_ROW, sizeof(int32_t)),
+        .which = zeroed(N_ROW, sizeof(int32_t)),
     };
-    static const int32_t rows[N_ROW] = {1, 3, 4}, pos[N_ROW] = {7, 0, 2};
+    static const int32_t rows[N_ROW] = {1, 3, 4}, pos[N_ROW] = {7, 0, 2}, which[N_ROW] = {0, 1, 1};
     memcpy(d.x_row, rows, sizeof rows);
     memcpy(d.pos, pos, sizeof pos);
+    memcpy(d.which, which, sizeof which);
     return d;
 }
 
 static void stream_free(stream_data *d)
 {
     guarded_free_all(d->x, d->h, d->held, d->bias, d->type, d->w, d->b, d->branch_w, d->branch_b,
-                     d->positions, d->pos, d->x_row);
+                     d->positions, d->pos, d->x_row, d->which);
 }
 
 static void norm_row_of(const stream_case *c, const float *w, const float *b, float *x, float *y)
@@ -78,7 +80,8 @@ static void host_row(const stream_case *c, const stream_data *d, int row, float 
     float *x = d->x + (size_t)d->x_row[row] * n;
     if (c->kind == FXI_CUDA_STREAM_BEGIN) {
         if (c->scale != 1) ref_path()->scale(x, c->scale, c->dim);
-        if (c->has_bias) ref_path()->add(x, d->type, c->dim);
+        const float *type = d->type + (c->is_rms ? 0 : (size_t)d->which[row] * n);
+        if (c->has_bias) ref_path()->add(x, type, c->dim);
         if (c->has_held) ref_path()->add(x, d->positions + (size_t)d->pos[row] * n, c->dim);
     } else {
         host_branch(c, d, x, d->h + (size_t)row * n, d->held + (size_t)row * n);
@@ -108,6 +111,7 @@ static fxi_cuda_add_norm_args stream_args(const stream_case *c, const stream_dat
         .x_row = d->x_row,
         .embd_scale = c->scale,
         .token_type = c->has_bias ? d->type : NULL,
+        .type = c->is_rms ? NULL : d->which,
         .pos = d->pos,
         .h = d->h,
         .bias = c->has_bias ? d->bias : NULL,
