@@ -204,6 +204,6 @@ fxi_cli_options fxi_cli_options_start(void)
     fxi_cli_options o = {.engine = fx_options_default()};
     uint32_t seed = 0; // short enough to be typed again
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
-    o.seed = seed;
+    o.sampling.seed = seed;
     return o;
 }
