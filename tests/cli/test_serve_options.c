@@ -1,5 +1,6 @@
 // test_serve_options.c - every option of `serve` reaches the one field of the engine's or the
-// server's options that it is for, and no other. What the fields do is shown by those rooms' tests.
+// server's options that it is for, and no other. What the fields do is shown by the tests of those
+// modules.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,11 @@ typedef struct given { // what the options of one command line say
     fxi_cli_options o;
     fx_options engine;
     fxi_server_options server;
+    fx_presets presets; // what `server` points to
     fxi_opt_rest rest;
 } given;
 
-typedef enum kind { A_BOOL, AN_INT, A_COUNT, A_SIZE, A_REAL, A_TEXT, A_LIST } kind;
+typedef enum kind { A_BOOL, AN_INT, A_COUNT, A_SIZE, A_REAL, A_FLOAT, A_TEXT, A_LIST } kind;
 
 typedef struct wire {
     const char *option, *value; // as typed; NULL: a flag
@@ -26,6 +28,7 @@ typedef struct wire {
 
 #define ENGINE(field) offsetof(given, engine.field)
 #define SERVER(field) offsetof(given, server.field)
+#define PRESET(field) offsetof(given, presets.field)
 
 static const wire wires[] = {
     {"model", "other", ENGINE(model_path), A_TEXT, 0},
@@ -57,11 +60,19 @@ static const wire wires[] = {
     {"record-events", "19", ENGINE(n_record), AN_INT, 19},
     {"record-events", "0", ENGINE(n_record), AN_INT, -1},
     {"host", "::1", SERVER(host), A_TEXT, 0},
+    {"socket-access", "group", SERVER(socket_mode), AN_INT, 0660},
+    {"socket-access", "all", SERVER(socket_mode), AN_INT, 0666},
     {"port", "81", SERVER(port), AN_INT, 81},
     {"alias", "a,b", SERVER(alias), A_TEXT, 0},
     {"max-logprobs", "4", SERVER(max_logprobs), AN_INT, 4},
     {"logprobs", "processed", SERVER(processed_logprobs), A_BOOL, true},
     {"sampling-order", "cuts", SERVER(cut_first), A_BOOL, true},
+    {"temperature", "0.5", PRESET(temperature), A_FLOAT, 0.5},
+    {"top-k", "31", PRESET(top_k), AN_INT, 31},
+    {"top-p", "0.25", PRESET(top_p), A_FLOAT, 0.25},
+    {"min-p", "0.125", PRESET(min_p), A_FLOAT, 0.125},
+    {"repetition-penalty", "1.5", PRESET(repetition_penalty), A_FLOAT, 1.5},
+    {"marked-calls-only", NULL, SERVER(marked_calls_only), A_BOOL, true},
     {"tool-parser", "hermes", SERVER(tool_parser), A_TEXT, 0},
     {"reasoning-parser", "think", SERVER(reasoning_parser), A_TEXT, 0},
     {"refuse-excess", NULL, SERVER(refuse_excess), A_BOOL, true},
@@ -107,6 +118,7 @@ static void set_up(given *g, int n, char *const *arg)
         fail_msg("%s", err.text);
     g->engine = fxi_cli_engine_options(&g->o);
     g->server = fxi_cli_server_options(&g->o);
+    g->presets = *g->server.presets;
     g->server.otlp_endpoint = fxi_cli_otlp_endpoint(&g->o, &made);
     fxi_buf_free(&made);
 }
@@ -122,6 +134,7 @@ static double number_at(const given *g, const wire *w)
     case A_COUNT: return (double)*(const int64_t *)at;
     case A_SIZE: return (double)*(const size_t *)at;
     case A_REAL: return *(const double *)at;
+    case A_FLOAT: return *(const float *)at;
     case A_LIST: return (double)((const fxi_name_list *)at)->n;
     case A_TEXT: break;
     }

@@ -90,7 +90,7 @@ class Bench(cli.TestCase):
             ("decode", "3", "6", "24"), ("decode", "3", "6", "40"), ("decode", "1", "6", "24"), ("decode", "1", "6", "40")])
         for row in rows:
             self.assertGreater(float(row["share_of_limit"]), 0)
-            self.assertEqual((row["type"], row["model"], row["threads"]), ("F32", "random weights", "1"))
+            self.assertEqual((row["type"], row["model"], row["threads"]), ("F32", "tiny256-f32", "1"))
 
     def test_table(self):
         text, _ = self.traced()
