@@ -1,5 +1,6 @@
 // test_serve_options.c - every option of `serve` reaches the one field of the engine's or the
-// server's options that it is for, and no other. What the fields do is shown by those rooms' tests.
+// server's options that it is for, and no other. What the fields do is shown by the tests of those
+// modules.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
