@@ -13,9 +13,9 @@
 // Decoding over long caches, and whole prompts, with every type of cache, contiguous and in blocks
 // found through a table. Each is compared with ref, bit by bit, before it is timed.
 //
-// In a row, n_in is the number of positions and n_out head_dim. GFLOP/s counts 4 head_dim for each
-// pair of a query and a position that it attends to; GB/s counts the cache that a decode must read,
-// with a window only the window.
+// In a row, n_in is the number of positions and n_out head_dim. GFLOP/s counts 2 (head_dim + the
+// numbers of a value) for each pair of a query and a position that it attends to; GB/s counts the
+// cache that a decode must read, with a window only the window.
 
 typedef struct shape {
     const char *what;
@@ -24,6 +24,7 @@ typedef struct shape {
     int window; // 0: none
     float softcap;
     bool sinks;
+    int v_dim; // latent: a value is the first v_dim numbers of its key; 0: a row of its own
 } shape;
 
 static const shape decode_8 = {"decode", 64, 8, 4, 16, 4096, false, 0, 0, false};
@@ -52,6 +53,14 @@ static const shape others[] = {
     {"prompt", 64, 8, 8, 1, 2048, true, 128, 0, true},
 };
 
+// Latent attention of DeepSeek-V2-Lite and V3: 16 and 128 heads over one row.
+static const shape latent[] = {
+    {"decode", 576, 16, 1, 8, 4096, false, 0, 0, false, 512},
+    {"decode", 576, 128, 1, 2, 4096, false, 0, 0, false, 512},
+    {"prompt", 576, 16, 1, 1, 1024, true, 0, 0, false, 512},
+    {"prompt", 576, 128, 1, 1, 512, true, 0, 0, false, 512},
+};
+
 // The caches of a shape, and the calls over them.
 typedef struct attn_bench {
     const bench *b;
@@ -65,6 +74,24 @@ typedef struct attn_bench {
     atomic_int next;
 } attn_bench;
 
+static int value_dim(const shape *s)
+{
+    return s->v_dim ? s->v_dim : s->head_dim;
+}
+
+static int n_plane(const shape *s) // of a layer
+{
+    return s->v_dim ? 1 : 2;
+}
+
+// Tokens of a prompt that a call has, as models make them: no more query rows than stay in a cache.
+static int n_call_tok(const shape *s)
+{
+    enum { MAX_ROW = 512 };
+    const int n = MAX_ROW / s->group;
+    return n < FXI_ATTN_MAX_TOK ? n : FXI_ATTN_MAX_TOK;
+}
+
 static int n_query_tok(const shape *s)
 {
     return s->whole ? s->n_pos : 1;
@@ -72,7 +99,7 @@ static int n_query_tok(const shape *s)
 
 static int n_block(const shape *s)
 {
-    return (n_query_tok(s) + FXI_ATTN_MAX_TOK - 1) / FXI_ATTN_MAX_TOK;
+    return (n_query_tok(s) + n_call_tok(s) - 1) / n_call_tok(s);
 }
 
 // KV heads of a call: 1 for prompts; in decoding as many as leave a call for each thread.
@@ -92,15 +119,15 @@ static fxi_attn make_call(const attn_bench *t, int item)
     fxi_attn a = t->a;
     const int n_group = s->n_kv_head / n_call_head(t);
     int block = item / n_group % n_block(s), seq = item / n_group / n_block(s);
-    int tok = block * FXI_ATTN_MAX_TOK, left = n_query_tok(s) - tok;
-    size_t row = (size_t)(seq * n_query_tok(s) + tok) * (size_t)(a.n_head * a.head_dim);
+    int tok = block * n_call_tok(s), left = n_query_tok(s) - tok;
+    const size_t head = (size_t)(seq * n_query_tok(s) + tok) * (size_t)a.n_head;
     a.kv_head = item % n_group * n_call_head(t);
     a.n_kv_head = n_call_head(t);
-    a.n_tok = left < FXI_ATTN_MAX_TOK ? left : FXI_ATTN_MAX_TOK;
+    a.n_tok = left < n_call_tok(s) ? left : n_call_tok(s);
     a.pos = s->n_pos - n_query_tok(s) + tok;
     a.view.base += (size_t)seq * t->seq_bytes;
-    a.q += row;
-    a.out += row;
+    a.q += head * (size_t)a.head_dim;
+    a.out += head * (size_t)value_dim(s);
     return a;
 }
 
@@ -132,7 +159,7 @@ static void fill_cache(const attn_bench *t, const fxi_attn *a)
 {
     size_t n = (size_t)(t->s->n_kv_head * t->s->head_dim), n_noise = 64 * n;
     float *noise = bench_random_floats(n_noise);
-    for (int p = 0; p < 2; p++)
+    for (int p = 0; p < n_plane(t->s); p++)
         for (int i = 0; i < t->s->n_pos; i++)
             t->b->k->store_kv[a->kv_type](noise + (size_t)(i * 7 + p) % 64 * n, (int)n,
                                           fxi_kv_row(&a->view, p, i));
@@ -147,7 +174,7 @@ static void lay_out(attn_bench *t, int shift)
     t->a.view.plane_stride_bytes = row * (shift ? (size_t)1 << shift : (size_t)t->s->n_pos);
     t->a.view.table = shift ? t->table : NULL;
     t->a.view.block_shift = shift;
-    t->a.view.block_stride_bytes = 2 * t->a.view.plane_stride_bytes;
+    t->a.view.block_stride_bytes = (size_t)n_plane(t->s) * t->a.view.plane_stride_bytes;
     for (size_t i = 0; shift && i < n; i++) t->table[i] = (int32_t)i;
     for (size_t i = 0; shift && i < n; i++) {
         size_t k = (size_t)(fxi_rng_u64(3, 0, i) % n);
@@ -164,12 +191,14 @@ static void lay_out(attn_bench *t, int shift)
 static attn_bench attn_open(const bench *b, const shape *s, fxi_dtype type, int n_layer,
                             bool is_shared)
 {
-    attn_bench t = {.b = b, .s = s, .scratch_floats = fxi_attn_scratch(s->group, s->head_dim)};
+    const int n_row = s->group * (s->n_kv_head > n_call_tok(s) ? s->n_kv_head : n_call_tok(s));
+    attn_bench t = {
+        .b = b, .s = s, .scratch_floats = fxi_attn_scratch(n_row, s->head_dim, value_dim(s))};
     size_t row = fxi_kv_bytes(type, s->n_kv_head * s->head_dim),
            n_head = (size_t)(s->n_kv_head * s->group);
     size_t n_q = (size_t)(s->n_seq * n_query_tok(s)) * n_head * (size_t)s->head_dim;
     t.is_shared = is_shared;
-    t.seq_bytes = 2 * row * (size_t)(n_layer * s->n_pos);
+    t.seq_bytes = (size_t)n_plane(s) * row * (size_t)(n_layer * s->n_pos);
     const size_t n_bytes = (size_t)s->n_seq * t.seq_bytes;
     // Shared memory has the pages of a memfd; other memory may have huge ones.
     t.cache = is_shared
@@ -184,6 +213,7 @@ static attn_bench attn_open(const bench *b, const shape *s, fxi_dtype type, int 
                      .n_head = (int)n_head,
                      .head_dim = s->head_dim,
                      .group = s->group,
+                     .v_dim = s->v_dim,
                      .q = bench_random_floats(n_q),
                      .out = bench_lines(n_q * sizeof(float)),
                      .window = s->window,
@@ -207,15 +237,15 @@ static void attn_close(attn_bench *t)
 static void check_call(const attn_bench *t, fxi_attn a, const char *what)
 {
     const char *type = fxi_dtype_find(a.kv_type)->name;
-    const size_t row = (size_t)(a.n_head * a.head_dim);
-    const size_t n = (size_t)(a.n_kv_head * a.group * a.head_dim);
+    const size_t row = (size_t)(a.n_head * value_dim(t->s));
+    const size_t n = (size_t)(a.n_kv_head * a.group * value_dim(t->s));
     float *got = bench_lines((size_t)a.n_tok * row * sizeof *got);
     a.scratch = t->scratch;
     t->b->k->attention(&a);
     memcpy(got, a.out, (size_t)a.n_tok * row * sizeof *got);
     fxi_kernels_get("ref")->attention(&a);
     for (size_t i = 0; i < (size_t)a.n_tok; i++) {
-        const size_t at = i * row + (size_t)(a.kv_head * a.group * a.head_dim);
+        const size_t at = i * row + (size_t)(a.kv_head * a.group * value_dim(t->s));
         bench_same_bits(t->b, what, type, got + at, a.out + at, n * sizeof *got);
     }
     free(got);
@@ -225,17 +255,18 @@ static void print_row(const attn_bench *t, const char *lies, double s)
 {
     const shape *h = t->s;
     char op[96], window[24] = "", cap[24] = "";
+    const int n_mul = h->head_dim + value_dim(h); // of a query and a position
     if (h->window) snprintf(window, sizeof window, " window %d", h->window);
     if (h->softcap != 0) snprintf(cap, sizeof cap, " cap %g", (double)h->softcap);
-    snprintf(op, sizeof op, "%s group %d x%d%s%s%s%s", h->what, h->group, h->n_seq, window, cap,
-             h->sinks ? " sinks" : "", lies);
+    snprintf(op, sizeof op, "%s%s group %d x%d%s%s%s%s", h->v_dim ? "latent " : "", h->what,
+             h->group, h->n_seq, window, cap, h->sinks ? " sinks" : "", lies);
     double n_pair = 0, n_byte = h->n_seq * (double)t->seq_bytes;
     for (int i = h->whole ? 0 : h->n_pos - 1; i < h->n_pos; i++)
         n_pair += h->window && h->window < i + 1 ? h->window : i + 1;
     if (!h->whole) n_byte *= n_pair / h->n_pos;
     bench_print_row(t->b, op, fxi_dtype_find(t->a.kv_type)->name, h->n_pos, h->head_dim,
                     n_query_tok(h), s, n_byte,
-                    4.0 * h->head_dim * h->group * h->n_kv_head * h->n_seq * n_pair, BENCH_FMA);
+                    2.0 * n_mul * h->group * h->n_kv_head * h->n_seq * n_pair, BENCH_FMA);
 }
 
 // Contiguous and, unless shift is 0, in blocks, in turn.
@@ -274,6 +305,10 @@ void bench_attention(bench *b)
     bench_shape(b, &prompt_mha, FXI_F16, 0);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         bench_shape(b, &others[i], FXI_F16, 0);
+    for (size_t i = 0; i < sizeof latent / sizeof latent[0]; i++) {
+        bench_shape(b, &latent[i], FXI_F16, 0);
+        bench_shape(b, &latent[i], FXI_Q8_0, 0);
+    }
     for (int shift = 4; shift <= 6; shift += 2) {
         bench_shape(b, &decode_8, FXI_F16, shift);
         bench_shape(b, &prompt_8, FXI_F16, shift);
@@ -312,7 +347,7 @@ static fxi_attn call_of(const planes_way *w, int layer, int seq)
     const size_t row = (size_t)(a.n_head * a.head_dim);
     fxi_kv_view own = w->view;
     own.base += (size_t)seq * w->t->seq_bytes;
-    a.view = fxi_kv_layer(&own, layer);
+    a.view = fxi_kv_layer(&own, 2 * layer);
     a.n_kv_head = w->t->s->n_kv_head;
     a.n_tok = 1;
     a.pos = w->t->s->n_pos - 1;

@@ -17,9 +17,9 @@ int fxi_attn_n_segment(int n_pos)
     return n_pos / FXI_ATTN_SEGMENT + (n_pos % FXI_ATTN_SEGMENT != 0);
 }
 
-size_t fxi_attn_part_floats(int head_dim)
+size_t fxi_attn_part_floats(int value_dim)
 {
-    return FXI_ATTN_PART_ACC + whole_vectors(head_dim);
+    return FXI_ATTN_PART_ACC + whole_vectors(value_dim);
 }
 
 // The most lines that one product prefetches (cpu/body/body_prefetch.h): those of a head in 256
@@ -31,9 +31,9 @@ static size_t prefetch_lines(size_t head)
 
 // A tile of keys or values as f32; the list of lines to prefetch; per query row its scores of a
 // segment, two partial results and the scaled query.
-size_t fxi_attn_scratch(int group, int head_dim)
+size_t fxi_attn_scratch(int n_row, int head_dim, int value_dim)
 {
-    size_t head = whole_vectors(head_dim), n_row = (size_t)group * FXI_ATTN_MAX_TOK;
+    const size_t head = whole_vectors(head_dim);
     return FXI_ATTN_TILE * head + prefetch_lines(head) * sizeof(size_t) / sizeof(float) +
-           n_row * (FXI_ATTN_SEGMENT + 2 * fxi_attn_part_floats(head_dim) + head);
+           (size_t)n_row * (FXI_ATTN_SEGMENT + 2 * fxi_attn_part_floats(value_dim) + head);
 }

@@ -102,7 +102,11 @@ typedef struct fxi_attn {
     fxi_dtype kv_type; // of the cache, see fxi_kv_bytes
     int layer;
     int kv_head, n_kv_head, n_head, head_dim, group; // n_head: all query heads of the model
-    int n_tok;                                       // n_tok * n_kv_head is 1 to FXI_ATTN_MAX_TOK
+    // 0: a value is a row of its own, of head_dim numbers, in the plane after that of the keys.
+    // Otherwise (latent attention) a layer has one plane, and a value is the first v_dim numbers of
+    // its key; then n_kv_head is 1, and of Q8_0 v_dim is a multiple of 32.
+    int v_dim;
+    int n_tok; // n_tok * n_kv_head is 1 to FXI_ATTN_MAX_TOK
     int pos;   // position of the first token; token i has position p = pos + i
     int n_pos; // 0: causal, a token attends to positions 0 .. p; otherwise to 0 .. n_pos - 1
     // 0: no window. Otherwise a token attends only to positions j > p - window, and j < p + window.
@@ -110,13 +114,30 @@ typedef struct fxi_attn {
     float softcap;     // 0: none, otherwise scores are capped to [-softcap, softcap]
     const float *sink; // NULL, or [n_head]: a score of each head with no value
     const float *q;    // [n_tok][n_head][head_dim] from the first token on, all heads
-    float *out;        // same shape
+    float *out;        // [n_tok][n_head][fxi_attn_value_dim]
     float scale;       // multiplies every q . k
     float *scratch;    // fxi_attn_scratch floats
     // NULL, or the call that this thread makes next, of the same kv_type: its first rows are
     // prefetched.
     const struct fxi_attn *then;
 } fxi_attn;
+
+// Numbers of a value, and of a head's result.
+static inline int fxi_attn_value_dim(const fxi_attn *a)
+{
+    return a->v_dim ? a->v_dim : a->head_dim;
+}
+
+// The planes of the layer's keys and values in the view.
+static inline int fxi_attn_key_plane(const fxi_attn *a)
+{
+    return a->v_dim ? a->layer : 2 * a->layer;
+}
+
+static inline int fxi_attn_value_plane(const fxi_attn *a)
+{
+    return a->v_dim ? a->layer : 2 * a->layer + 1;
+}
 
 // Attention is defined for each query row on its own. With q' = q * scale, all positions are cut
 // into segments of 256 from position 0 on. Within a segment, for ascending j among the positions
@@ -136,13 +157,14 @@ typedef struct fxi_attn {
 //
 // Keys and values are the cache's numbers as f32; for Q8_0 scale times integer, exactly.
 
-// Floats of scratch that one attention call needs.
-size_t fxi_attn_scratch(int group, int head_dim);
+// Floats of scratch that attention needs in calls of up to n_row query rows: n_tok * n_kv_head *
+// group.
+size_t fxi_attn_scratch(int n_row, int head_dim, int value_dim);
 
 // The partial result of one query row and one segment: m, l, and from float 16 on acc.
 #define FXI_ATTN_PART_ACC 16
 int fxi_attn_n_segment(int n_pos); // segments of positions 0 .. n_pos - 1
-size_t fxi_attn_part_floats(int head_dim);
+size_t fxi_attn_part_floats(int value_dim);
 
 // Initialisers of fxi_kernels.linear that use one function for all block types.
 #define FXI_QUANT_TYPES(fn)                                                              \

@@ -2,8 +2,9 @@
 //
 // A cache consists of groups of planes. Planes whose rows have the same size and life are one
 // group: all layers of a plain model, or those with and those without a sliding window. Within a
-// group, plane 2 l holds the keys of its layer l, plane 2 l + 1 the values. The row of token t in
-// plane p, [n_kv_head][head_dim] numbers of the cache's type, begins at
+// group, plane 2 l holds the keys of its layer l, plane 2 l + 1 the values; with latent attention,
+// plane l holds the rows of its layer l. The row of token t in plane p, [n_kv_head][head_dim]
+// numbers of the cache's type, begins at
 //     base + p x plane_stride_bytes + t x tok_stride_bytes,
 // or, if planes lie in views of view_planes planes each,
 //     base + p / view_planes x view_stride_bytes + p % view_planes x plane_stride_bytes
@@ -81,11 +82,12 @@ static inline char *fxi_kv_plane(const fxi_kv_view *v, int p)
            (size_t)(p % n) * v->plane_stride_bytes;
 }
 
-// The cache of one layer alone: its keys are plane 0, its values plane 1.
-static inline fxi_kv_view fxi_kv_layer(const fxi_kv_view *v, int layer)
+// The cache of one layer alone, whose first plane is given: its keys are plane 0, its values plane
+// 1, if they have one.
+static inline fxi_kv_view fxi_kv_layer(const fxi_kv_view *v, int plane)
 {
     fxi_kv_view one = *v;
-    one.base = fxi_kv_plane(v, 2 * layer);
+    one.base = fxi_kv_plane(v, plane);
     one.view_planes = 0;
     return one;
 }

@@ -15,9 +15,9 @@
 //   rows      A pass begins with a row for each token, in the order of the batch; after keep_rows
 //             its rows are those that are wanted, in the same order. Each step treats all of them.
 //
-//       begin  embed  { linear  rope_store  attention  linear  add_norm  ffn | experts  linear
-//       add_norm } per layer; keep_rows in the last one, before attention;  rows  logits  best
-//       submit  wait
+//       begin  embed  { linear  rope_store | latent_store  attention  linear  add_norm
+//       ffn | experts  linear  add_norm } per layer; keep_rows in the last one, before attention;
+//       rows  logits  best  submit  wait
 //
 // What steps are given is a part of the plan, or says which part (it is read during the call only),
 // and never depends on the batch; the batch is known from `begin`. So a device may turn the steps
@@ -60,10 +60,11 @@ typedef struct fxi_pass_limits {
 // Rows of a pass. Their widths are those of the layers that write them.
 typedef enum fxi_operand {
     FXI_OPERAND_H,   // normalised, or what a branch adds to x: [n_row][dim]
-    FXI_OPERAND_Q,   // [n_row][n_head][head_dim]
+    FXI_OPERAND_Q,   // [n_row][n_head][head_dim], as q makes them
+    FXI_OPERAND_Q_A, // [n_row][..] of latent layers, what q_a makes
     FXI_OPERAND_K,   // [n_row][n_kv_head][head_dim]
     FXI_OPERAND_V,   //   of all tokens, as K; not defined after keep_rows
-    FXI_OPERAND_ATT, // [n_row][n_head][head_dim] the result of attention
+    FXI_OPERAND_ATT, // [n_row][n_head][head_dim] the result of attention, which o reads
     FXI_OPERAND_MID, // [n_row][n_ffn] what `down` reads
     FXI_OPERAND_END
 } fxi_operand;
@@ -167,8 +168,8 @@ typedef struct fxi_device_ops {
     // held), x += h; then `next`.
     fx_status (*add_norm)(fxi_device *d, const fxi_branch_end *end, fx_error *err);
 
-    // Up to 3 layers over the same rows: H (-> Q, K, V), ATT (-> H) or MID (-> H), of which `a` is
-    // in the form that they read, as the step that wrote it was told.
+    // Up to 3 layers over the same rows: H (-> Q or Q_A, K, V), ATT (-> H) or MID (-> H), of which
+    // `a` is in the form that they read, as the step that wrote it was told.
     fx_status (*linear)(fxi_device *d, fxi_operand a, const fxi_device_linear *job, int n_job,
                         fx_error *err);
 
@@ -177,13 +178,19 @@ typedef struct fxi_device_ops {
     // it) at the rows' positions.
     fx_status (*rope_store)(fxi_device *d, const fxi_layer *l, fx_error *err);
 
+    // The same of a latent layer: if it has q_a, completes that (bias, norm) and makes q of it;
+    // then the queries and the one row that is stored are made as plan.h says. NULL: the device
+    // computes no such layers, and models that have them are refused before they are loaded.
+    fx_status (*latent_store)(fxi_device *d, const fxi_layer *l, fx_error *err);
+
     // From here on the rows of the pass are those that are wanted (fxi_batch_wanted), in x, q and
-    // whatever follows; h is not defined. Pre: once, after rope_store of the last layer.
+    // whatever follows; h is not defined. Pre: once, after the last layer's rows are stored.
     fx_status (*keep_rows)(fxi_device *d, fx_error *err);
 
     // att = attention of q over the cache, which has the rows of this batch too: window
     // (rules.window, if l->is_windowed), cap, sinks; not causal: a token sees the positions of its
-    // sequence up to the last one in the batch. In the form that l->o reads.
+    // sequence up to the last one in the batch. Of a latent layer, what v_up makes of it. In the
+    // form that l->o reads.
     fx_status (*attention)(fxi_device *d, const fxi_layer *l, fx_error *err);
 
     // mid = act(h gate + bias) * (h up + bias), or act(h up + bias), in the form that f->down

@@ -8,6 +8,13 @@
 //               h = norm(x);  x += norm(feed(h))
 //   logits = norm(x) (Wout) Woutput (x a scale, limited)
 //
+//   latent layers keep one narrow row per token instead of K and V (DeepSeek-V2, arXiv 2405.04434):
+//               q = h W, or norm(h Wa) W;  r = h Wr, of which the first n_lora numbers are
+//               normalised and the others rotated;  r is stored in the cache
+//               per head:  q' = the first numbers of q x Wk, then the others, rotated
+//                          a = attention of q' over the rows r, values being their first n_lora
+//                              numbers;  a Wv is the head's part of what Wo reads
+//
 //   feed(h) = (act(h Wgate) * h Wup) Wdown, or act(h Wup) Wdown, or the weighted sum of the experts
 //             that a router chooses
 //   parallel layers add both branches at their end, so that feed does not see attention's result
@@ -84,6 +91,7 @@ typedef struct fxi_rownorm {
     float *w; // NULL: no norm
     float *b; // NULL: none
     int n, step;
+    float eps; // 0: rules.eps
 } fxi_rownorm;
 
 // y = x w + b
@@ -109,11 +117,21 @@ typedef struct fxi_experts {
     fxi_linear sh_gate; // dim -> 1, through a sigmoid the weight of `shared`; no data: 1
 } fxi_experts;
 
+// What a latent layer has besides q (-> n_head x (n_nope + n_rope)), k (dim -> n_lora + n_rope),
+// k_norm (of n_lora numbers) and o (n_head x n_value -> dim). It has no v.
+typedef struct fxi_latent {
+    fxi_affine q_a; // dim -> what q reads; no data: it reads h
+    fxi_rownorm q_a_norm;
+    fxi_linear *k_up; // [n_head] n_nope -> n_lora
+    fxi_linear *v_up; // [n_head] n_lora -> n_value
+} fxi_latent;
+
 typedef struct fxi_layer {
     fxi_rownorm attn_in, attn_out; // before and after attention
     fxi_rownorm ffn_in, ffn_out;   // before and after the feed-forward block
     fxi_rownorm q_norm, k_norm;
     fxi_affine q, k, v, o; // dim -> n_head x head_dim | n_kv_head x head_dim twice | back to dim
+    fxi_latent *latent;    // owned; NULL: each KV head has keys and values
     float *sink;           // [n_head] NULL: none
     bool is_windowed;
     int kv_group, kv_layer; // where its rows are: group of the cache, layer of that group
@@ -133,6 +151,7 @@ typedef struct fxi_rules {
     float embd_scale, residual_scale, attn_scale, logit_scale;
     float attn_cap, logit_cap; // 0: none
     int window;                // of windowed layers; 0: there are none
+    int n_lora;                // of latent layers; 0: there are none
     // Queries are multiplied by 1 + log_scale x log(1 + floor(pos / log_tok)); 0: not.
     float log_scale;
     int log_tok;

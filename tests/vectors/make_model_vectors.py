@@ -56,6 +56,13 @@ PHI3 = dict(hidden_size=32, num_attention_heads=2, num_key_value_heads=1, max_po
 ENCODER = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=3, intermediate_size=28,
                max_position_embeddings=300, type_vocab_size=2)
 MOE = dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=16)
+LATENT = dict(num_hidden_layers=3, num_key_value_heads=3, kv_lora_rank=32, qk_rope_head_dim=6, qk_nope_head_dim=10,
+              v_head_dim=12, q_lora_rank=None, first_k_dense_replace=1, n_routed_experts=5, n_shared_experts=2,
+              num_experts_per_tok=2, moe_intermediate_size=16, n_group=1, topk_group=1)
+LATENT_32 = {**LATENT, **dict(hidden_size=32, num_attention_heads=4, num_key_value_heads=4, intermediate_size=64,
+                              kv_lora_rank=64, qk_rope_head_dim=32, qk_nope_head_dim=32, v_head_dim=32, q_lora_rank=32,
+                              moe_intermediate_size=32)}
+DEEPSEEK_YARN = rope("yarn", 10000.0, factor=8.0, original_max_position_embeddings=64, mscale=0.7, mscale_all_dim=0.7)
 
 CASES = [
     case("llama", "llama", "llama", num_key_value_heads=3, head_dim=6),
@@ -144,6 +151,10 @@ CASES = [
     case("gpt-oss-mxfp4", "gpt_oss", "gpt-oss", hidden_size=32, num_local_experts=5, num_experts_per_tok=5,
          num_attention_heads=4, head_dim=8, intermediate_size=32, sliding_window=9,
          rope_parameters=rope("default", 15000.0)),
+    case("deepseek2-lite", "deepseek_v2", "deepseek2", n_prompt=150, **LATENT, rope_parameters=DEEPSEEK_YARN,
+         topk_method="greedy", routed_scaling_factor=1.5),
+    case("deepseek2-joined", "deepseek_v2", "deepseek2", **LATENT_32, topk_method="greedy", attention_bias=True,
+         rope_parameters=rope("yarn", 10000.0, factor=4.0, original_max_position_embeddings=64)),
 ]
 MXFP4 = gguf.GGMLQuantizationType.MXFP4
 ENCODERS = ("bert", "nomic-bert")  # they embed texts and have no logits
@@ -252,6 +263,10 @@ LAYER = {
     "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
     "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down", "fc1": "ffn_up", "fc2": "ffn_down",
     "mlp.gate": "ffn_gate_inp", "mlp.router": "ffn_gate_inp", "block_sparse_moe.router": "ffn_gate_inp",
+    "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
+    "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+    "self_attn.kv_b_proj": "attn_kv_b", "mlp.shared_experts.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp",
     "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
     "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
     "input_layernorm": "attn_norm", "ln_1": "attn_norm", "self_attn_layer_norm": "attn_norm", "ln_2": "ffn_norm",
@@ -337,6 +352,15 @@ def experts(c, layer, name, w, out):
         out[f"blk.{layer}.ffn_down_exps.bias"] = w
 
 
+def split_latent(out, config):
+    """A head's rows for keys, transposed, and those for values, as today's files have them."""
+    for i in range(config.num_hidden_layers):
+        w = out.pop(f"blk.{i}.attn_kv_b.weight")
+        heads = w.reshape(config.num_attention_heads, config.qk_nope_head_dim + config.v_head_dim, config.kv_lora_rank)
+        out[f"blk.{i}.attn_k_b.weight"] = heads[:, :config.qk_nope_head_dim].swapaxes(1, 2)
+        out[f"blk.{i}.attn_v_b.weight"] = heads[:, config.qk_nope_head_dim:]
+
+
 def fuse_qkv(out, n_layer):
     """One tensor of a layer's queries, keys and values, as published models have it and transformers does not."""
     for i in range(n_layer):
@@ -369,6 +393,8 @@ def tensors(c, model, config):
             w = w.reshape(-1)
         out[(f"blk.{layer}." if layer is not None else "") + f"{name}.{kind}"] = w
     out.update({k: np.stack(v) for k, v in stacked.items()})
+    if c["arch"] == "deepseek2" and not c["name"].endswith("-joined"):
+        split_latent(out, config)
     if c["arch"] == "nomic-bert":
         fuse_qkv(out, config.num_hidden_layers)
     return out
@@ -417,7 +443,7 @@ def rope_keys(c, config, keys, extra):
     if kind == "yarn":
         keys["rope.scaling.original_context_length"] = p["original_max_position_embeddings"]
         if p.get("mscale_all_dim"):
-            keys["rope.scaling.yarn_log_multiplier"] = float(p["mscale_all_dim"])
+            keys["rope.scaling.yarn_log_multiplier"] = p["mscale_all_dim"] * (0.1 if c["arch"] == "deepseek2" else 1.0)
     if kind == "dynamic":
         keys["rope.scaling.original_context_length"] = config.max_position_embeddings
     if p.get("llama_4_scaling_beta"):
@@ -456,8 +482,22 @@ def shape_keys(c, config):
     return keys
 
 
+def latent_keys(c, config):
+    head, value = config.qk_nope_head_dim + config.qk_rope_head_dim, config.v_head_dim
+    keys = {"attention.kv_lora_rank": config.kv_lora_rank, "rope.dimension_count": config.qk_rope_head_dim,
+            "leading_dense_block_count": config.first_k_dense_replace, "expert_shared_count": config.n_shared_experts,
+            "expert_weights_scale": float(config.routed_scaling_factor)}
+    if config.q_lora_rank:
+        keys["attention.q_lora_rank"] = config.q_lora_rank
+    if c["name"].endswith("-joined"):
+        return {**keys, "attention.key_length": head, "attention.value_length": value}
+    return {**keys, "attention.head_count_kv": 1, "attention.key_length": config.kv_lora_rank + config.qk_rope_head_dim,
+            "attention.value_length": config.kv_lora_rank, "attention.key_length_mla": head,
+            "attention.value_length_mla": value}
+
+
 def family_keys(c, config):
-    keys = {}
+    keys = latent_keys(c, config) if c["arch"] == "deepseek2" else {}
     window = getattr(config, "sliding_window", None)
     if window and c["config"].get("sliding_window"):
         keys["attention.sliding_window"] = window
@@ -479,7 +519,7 @@ def family_keys(c, config):
         keys["logit_scale"] = config.logit_scale
     if c["arch"] in ("gptneox", "stablelm"):
         keys["use_parallel_residual"] = config.use_parallel_residual
-    n_expert = first(config, "num_local_experts", "num_experts")
+    n_expert = first(config, "num_local_experts", "num_experts", "n_routed_experts")
     if n_expert:
         keys["expert_count"], keys["expert_used_count"] = n_expert, config.num_experts_per_tok
         width = first(config, "moe_intermediate_size", "intermediate_size")

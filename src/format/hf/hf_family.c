@@ -217,6 +217,23 @@ static const fxi_hf_name granitemoe_names[] = {
     {.from = NULL},
 };
 
+#define LATENT "layers.#.self_attn."
+#define SHARED "layers.#.mlp.shared_experts."
+
+static const fxi_hf_name deepseek_names[] = {
+    {LATENT "q_a_proj", "blk.#.attn_q_a", FXI_HF_SAME},
+    {LATENT "q_a_layernorm", "blk.#.attn_q_a_norm", FXI_HF_SAME},
+    {LATENT "q_b_proj", "blk.#.attn_q_b", FXI_HF_SAME},
+    {LATENT "kv_a_proj_with_mqa", "blk.#.attn_kv_a_mqa", FXI_HF_SAME},
+    {LATENT "kv_a_layernorm", "blk.#.attn_kv_a_norm", FXI_HF_SAME},
+    {LATENT "kv_b_proj", "blk.#.attn_k_b", FXI_HF_LATENT_K},
+    {LATENT "kv_b_proj", "blk.#.attn_v_b", FXI_HF_LATENT_V},
+    {SHARED "gate_proj", "blk.#.ffn_gate_shexp", FXI_HF_SAME},
+    {SHARED "up_proj", "blk.#.ffn_up_shexp", FXI_HF_SAME},
+    {SHARED "down_proj", "blk.#.ffn_down_shexp", FXI_HF_SAME},
+    {.from = NULL},
+};
+
 #define EXPERTS "layers.#.mlp.experts."
 
 static const fxi_hf_name gptoss_names[] = {
@@ -274,6 +291,16 @@ static const fxi_hf_key gptoss_keys[] = {
     {.from = NULL},
 };
 
+static const fxi_hf_key deepseek_keys[] = {
+    {"q_lora_rank", "attention.q_lora_rank", FXI_HF_U32},
+    {"kv_lora_rank", "attention.kv_lora_rank", FXI_HF_U32},
+    {"first_k_dense_replace", "leading_dense_block_count", FXI_HF_U32},
+    {"n_routed_experts", "expert_count", FXI_HF_U32},
+    {"n_shared_experts", "expert_shared_count", FXI_HF_U32},
+    {"routed_scaling_factor", "expert_weights_scale", FXI_HF_F32},
+    {.from = NULL},
+};
+
 // ---- what families refuse ----------------------------------------------------------------------
 
 static const fxi_hf_neutral opt_neutral[] = {{"_remove_final_layer_norm", "false"}, {.key = NULL}};
@@ -289,6 +316,10 @@ static const fxi_hf_neutral nomic_neutral[] = {{"activation_function", "swiglu"}
                                                {"rotary_emb_scale_base", "null"},
                                                {"use_rms_norm", "false"},
                                                {.key = NULL}};
+static const fxi_hf_neutral deepseek2_neutral[] = {{"rope_interleave", "true"},
+                                                   {"scoring_func", "softmax"},
+                                                   {"topk_method", "greedy"},
+                                                   {.key = NULL}};
 static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, {.key = NULL}};
 static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, {.key = NULL}};
 static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = NULL}};
@@ -302,6 +333,9 @@ static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = 
 #define EPS_1E6  "\"rms_norm_eps\": 1e-6"
 #define EPS_1E12 "\"layer_norm_eps\": 1e-12"
 #define TIED     "\"tie_word_embeddings\": true"
+#define LATENT_SIZES                                                               \
+    "\"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, " \
+    "\"v_head_dim\": 128"
 #define GEMMA                                                                      \
     EPS_1E6 ", " TIED ", \"num_attention_heads\": 8, \"num_key_value_heads\": 4, " \
             "\"head_dim\": 256, \"query_pre_attn_scalar\": 256, \"sliding_window\": 4096, "
@@ -388,6 +422,9 @@ static const fxi_hf_family families[] = {
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
     {"nomic_bert", "nomic-bert", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER, .names = nomic_names,
      .neutral = nomic_neutral, .defaults = EPS_1E12 ", \"rotary_emb_base\": 1000"},
+    {"deepseek_v2", "deepseek2", .flags = FXI_HF_LATENT, .act = "silu", .names = deepseek_names,
+     .keys = deepseek_keys, .neutral = deepseek2_neutral,
+     .defaults = EPS_1E6 ", " LATENT_SIZES ", \"moe_intermediate_size\": 1407"},
     {"gpt_oss", "gpt-oss", .window = FXI_HF_PATTERN, .names = gptoss_names, .keys = gptoss_keys,
      .defaults = "\"sliding_window\": 128"},
 };

@@ -32,8 +32,10 @@ typedef enum fxi_hf_how {
     FXI_HF_TRANSPOSE_ODD,
     FXI_HF_HALF_1, // the first half of each matrix's rows
     FXI_HF_HALF_2,
-    FXI_HF_MX,      // gpt-oss's blocks and scales
-    FXI_HF_MX_EVEN, // every other row
+    FXI_HF_LATENT_K, // of rows for keys, then rows for values, of each head: the former, transposed
+    FXI_HF_LATENT_V, // the latter
+    FXI_HF_MX,       // gpt-oss's blocks and scales
+    FXI_HF_MX_EVEN,  // every other row
     FXI_HF_MX_ODD,
     FXI_HF_SKIP, // computed, or of no use to an answer
 } fxi_hf_how;
@@ -67,6 +69,7 @@ typedef enum fxi_hf_flag {
     FXI_HF_ENCODER = 32, // a token sees all of its text
     // Learned positions begin at 2; max_position_embeddings counts all.
     FXI_HF_FROM_POSITION_2 = 64,
+    FXI_HF_LATENT = 128, // latent attention
 } fxi_hf_flag;
 
 typedef enum fxi_hf_window { // layers that see a window, where layer_types does not say
@@ -105,8 +108,9 @@ typedef struct fxi_folder {
     fxi_hf_files files;
     const fxi_hf_family *family;
     uint32_t n_layer, dim, n_head, n_kv_head, head_dim, n_expert, ctx_tok;
-    bool tied;          // the output is the embedding
-    fxi_recipe *recipe; // [n_recipe]
+    uint32_t n_lora, n_nope, n_rope, n_value; // latent attention: of a row, of a head
+    bool tied;                                // the output is the embedding
+    fxi_recipe *recipe;                       // [n_recipe]
     size_t n_recipe, cap_recipe;
     fxi_gguf_writer *w;
     fx_error *err;

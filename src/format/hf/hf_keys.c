@@ -88,14 +88,28 @@ static fx_status read_yarn_attention(const rope_reader *r, double factor, double
     return fxi_members_f64(&r->p, "attention_factor", false, out);
 }
 
+// Latent attention scales queries by mscale_all_dim, and then what is rotated by nothing; its files
+// have a tenth of that.
+static fx_status write_log_multiplier(const rope_reader *r, double *usual)
+{
+    double all_dim = 0;
+    if (!(r->f->family->flags & FXI_HF_LATENT)) return FX_OK;
+    FX_TRY(fxi_members_f64(&r->p, "mscale_all_dim", false, &all_dim));
+    if (!(all_dim > 0)) return FX_OK;
+    write_f32(r->f, "rope.scaling.yarn_log_multiplier", 0.1 * all_dim);
+    *usual = 1;
+    return FX_OK;
+}
+
 static fx_status write_yarn(rope_reader *r, const char *type)
 {
-    double factor, attention, fast = 32, slow = 1;
+    double factor, attention, usual, fast = 32, slow = 1;
     uint32_t original;
     bool truncate = true;
     FX_TRY(need_factor(r, &factor));
     FX_TRY(read_original(r, &original));
     FX_TRY(read_yarn_attention(r, factor, &attention));
+    usual = yarn_scale(factor, 1);
     FX_TRY(fxi_members_f64(&r->p, "beta_fast", false, &fast));
     FX_TRY(fxi_members_f64(&r->p, "beta_slow", false, &slow));
     FX_TRY(fxi_members_bool(&r->p, "truncate", &truncate));
@@ -104,8 +118,8 @@ static fx_status write_yarn(rope_reader *r, const char *type)
     write_u32(r->f, "rope.scaling.original_context_length", original);
     write_f32(r->f, "rope.scaling.yarn_beta_fast", fast);
     write_f32(r->f, "rope.scaling.yarn_beta_slow", slow);
-    if (attention != yarn_scale(factor, 1))
-        write_f32(r->f, "rope.scaling.attn_factor", attention / yarn_scale(factor, 1));
+    FX_TRY(write_log_multiplier(r, &usual));
+    if (attention != usual) write_f32(r->f, "rope.scaling.attn_factor", attention / usual);
     if (fxi_members_get(&r->p, "truncate"))
         write_bool(r->f, "rope.scaling.yarn_truncate", truncate);
     return FX_OK;
@@ -264,7 +278,14 @@ static const struct shape_number {
     {{"num_attention_heads", "n_head"}, offsetof(fxi_folder, n_head), true, 4096},
     {{"num_kv_heads", "num_key_value_heads"}, offsetof(fxi_folder, n_kv_head), false, 4096},
     {{"head_dim"}, offsetof(fxi_folder, head_dim), false, 1024},
-    {{"num_local_experts", "num_experts"}, offsetof(fxi_folder, n_expert), false, 4096},
+    {{"kv_lora_rank"}, offsetof(fxi_folder, n_lora), false, 1024},
+    {{"qk_nope_head_dim"}, offsetof(fxi_folder, n_nope), false, 1024},
+    {{"qk_rope_head_dim"}, offsetof(fxi_folder, n_rope), false, 1024},
+    {{"v_head_dim"}, offsetof(fxi_folder, n_value), false, 1024},
+    {{"num_local_experts", "num_experts", "n_routed_experts"},
+     offsetof(fxi_folder, n_expert),
+     false,
+     4096},
     {{"max_trained_positions", "max_position_embeddings", "n_positions"}, // nomic_bert's first
      offsetof(fxi_folder, ctx_tok),
      false,
@@ -299,6 +320,13 @@ static fx_status cut_positions(fxi_folder *f)
 // 71 heads share one KV head in Falcon: heads need not be a power of two.
 static fx_status check_shape_numbers(fxi_folder *f)
 {
+    if (f->family->flags & FXI_HF_LATENT) {
+        if (!f->n_lora || !f->n_nope || !f->n_rope || !f->n_value)
+            return fxi_members_fail(&f->config, "kv_lora_rank",
+                                    "%u, with heads of %u + %u and %u numbers", f->n_lora,
+                                    f->n_nope, f->n_rope, f->n_value);
+        f->head_dim = f->n_rope, f->n_kv_head = 1;
+    }
     if (!f->n_kv_head) f->n_kv_head = f->n_head;
     if (!strcmp(f->family->arch, "falcon")) { // one KV head, unless its newer layout says how many
         bool newer = false, multi = true;
@@ -573,6 +601,13 @@ static void write_shape(const fxi_folder *f)
     write_u32(f, "embedding_length", f->dim);
     write_u32(f, "attention.head_count", f->n_head);
     write_u32(f, "attention.head_count_kv", f->n_kv_head);
+    if (f->family->flags & FXI_HF_LATENT) {
+        write_u32(f, "attention.key_length", f->n_lora + f->n_rope);
+        write_u32(f, "attention.value_length", f->n_lora);
+        write_u32(f, "attention.key_length_mla", f->n_nope + f->n_rope);
+        write_u32(f, "attention.value_length_mla", f->n_value);
+        return;
+    }
     if ((uint64_t)f->head_dim * f->n_head == f->dim && !fxi_members_get(&f->config, "head_dim"))
         return;
     write_u32(f, "attention.key_length", f->head_dim);

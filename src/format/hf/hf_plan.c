@@ -203,6 +203,30 @@ static fx_status plan_qkv(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match
     return FX_OK;
 }
 
+// Of each head n_nope rows that make its keys, then n_value that make its values. Queries are
+// multiplied with the former, so they are transposed.
+static fx_status plan_latent(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
+{
+    const uint64_t n_in = f->n_lora, head = (uint64_t)f->n_nope + f->n_value;
+    if (r->n_dim != 2 || r->ne[0] != n_in || r->ne[1] != f->n_head * head)
+        return fxi_st_fail(f->err, r->src->t,
+                           "%" PRIu64 " x %" PRIu64 " numbers, expected %" PRIu64 " x %" PRIu64,
+                           r->ne[1], r->ne[0], f->n_head * head, n_in);
+    r->n_dim = 3;
+    r->ne[2] = f->n_head;
+    if (m->how == FXI_HF_LATENT_V) {
+        r->ne[1] = f->n_value;
+        set_view(r, (fxi_recipe_view){
+                        .from = f->n_nope, .n1 = 1, .n2 = f->n_value, .step = {head, 0, 1}});
+        return FX_OK;
+    }
+    r->ne[0] = f->n_nope;
+    r->ne[1] = n_in;
+    r->run = 1;
+    set_view(r, (fxi_recipe_view){.n1 = n_in, .n2 = f->n_nope, .step = {head * n_in, 1, n_in}});
+    return FX_OK;
+}
+
 static fx_status plan_from_2(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
 {
     (void)m;
@@ -289,6 +313,8 @@ static plan_fn *const plan_by_how[] = {
     [FXI_HF_TRANSPOSE_ODD] = plan_transpose,
     [FXI_HF_HALF_1] = plan_half,
     [FXI_HF_HALF_2] = plan_half,
+    [FXI_HF_LATENT_K] = plan_latent,
+    [FXI_HF_LATENT_V] = plan_latent,
     [FXI_HF_MX] = plan_mx,
     [FXI_HF_MX_EVEN] = plan_mx,
     [FXI_HF_MX_ODD] = plan_mx,

@@ -249,20 +249,20 @@ static void ref_store_q8_0(const float *src, int n, void *dst)
 // every exponent: m, l, acc[head_dim] as in kernels.h.
 enum { M, L, ACC = FXI_ATTN_PART_ACC };
 
-// Keys or values of one position and this KV head, as f32.
-static const float *kv_row(const fxi_attn *a, int plane, int pos)
+// The key or value of one position and this KV head, of n numbers, as f32.
+static const float *kv_row(const fxi_attn *a, int plane, int pos, int n)
 {
     const char *row = fxi_kv_row(&a->view, plane, pos);
     float *wide = a->scratch;
-    fxi_row_to_f32(a->kv_type, row + fxi_kv_bytes(a->kv_type, a->kv_head * a->head_dim),
-                   (size_t)a->head_dim, wide);
+    fxi_row_to_f32(a->kv_type, row + fxi_kv_bytes(a->kv_type, a->kv_head * a->head_dim), (size_t)n,
+                   wide);
     return wide;
 }
 
 // The score of one position.
 static float key_score(const fxi_attn *a, const float *q, int pos)
 {
-    const float *k = kv_row(a, 2 * a->layer, pos);
+    const float *k = kv_row(a, fxi_attn_key_plane(a), pos, a->head_dim);
     float s = 0;
     for (int d = 0; d < a->head_dim; d++) s = fmaf(q[d], k[d], s);
     return a->softcap ? ref_cap_score(s, a->softcap) : s;
@@ -271,6 +271,7 @@ static float key_score(const fxi_attn *a, const float *q, int pos)
 // The partial result of positions pos + from to pos + end - 1 of the segment that begins at pos.
 static void part_segment(const fxi_attn *a, const float *q, int pos, int from, int end, float *o)
 {
+    const int n = fxi_attn_value_dim(a);
     float p[FXI_ATTN_SEGMENT] = {0};
     o[M] = -INFINITY;
     for (int j = from; j < end; j++) {
@@ -279,23 +280,24 @@ static void part_segment(const fxi_attn *a, const float *q, int pos, int from, i
     }
     for (int j = from; j < end; j++) p[j] = fxi_expf(p[j] - o[M]);
     o[L] = ref_sum16(p, end);
-    for (int d = 0; d < a->head_dim; d++) o[ACC + d] = 0;
+    for (int d = 0; d < n; d++) o[ACC + d] = 0;
     for (int j = from; j < end; j++) {
-        const float *v = kv_row(a, 2 * a->layer + 1, pos + j);
-        for (int d = 0; d < a->head_dim; d++) o[ACC + d] = fmaf(p[j], v[d], o[ACC + d]);
+        const float *v = kv_row(a, fxi_attn_value_plane(a), pos + j, n);
+        for (int d = 0; d < n; d++) o[ACC + d] = fmaf(p[j], v[d], o[ACC + d]);
     }
 }
 
-static void part_merge(float *o, const float *seg, int head_dim)
+static void part_merge(float *o, const float *seg, int n)
 {
     float m = seg[M] > o[M] ? seg[M] : o[M];
     float e = fxi_expf(o[M] - m), es = fxi_expf(seg[M] - m);
     o[M] = m;
     o[L] = fmaf(seg[L], es, o[L] * e);
-    for (int d = ACC; d < ACC + head_dim; d++) o[d] = fmaf(seg[d] + 0, es, o[d] * e);
+    for (int d = ACC; d < ACC + n; d++) o[d] = fmaf(seg[d] + 0, es, o[d] * e);
 }
 
-// Query rows are numbered [n_tok][group]. The query head of one, and where it begins in q and out:
+// Query rows are numbered [n_tok][group]. The query head of one, and its place among those of all
+// tokens:
 static int row_head(const fxi_attn *a, int row)
 {
     return a->kv_head * a->group + row % a->group;
@@ -303,8 +305,7 @@ static int row_head(const fxi_attn *a, int row)
 
 static size_t row_at(const fxi_attn *a, int row)
 {
-    int head = row / a->group * a->n_head + row_head(a, row);
-    return (size_t)head * (size_t)a->head_dim;
+    return (size_t)(row / a->group * a->n_head + row_head(a, row));
 }
 
 // The segments that it attends to some of: from this one on ..
@@ -326,7 +327,8 @@ static void row_segment(const fxi_attn *a, int row, int segment, float *part)
     const int from = fxi_attn_first(at, a->window) - pos;
     const int end = fxi_attn_end(at, a->n_pos, a->window) - pos;
     float *q = a->scratch + a->head_dim;
-    for (int d = 0; d < a->head_dim; d++) q[d] = a->q[row_at(a, row) + (size_t)d] * a->scale;
+    const float *own = a->q + row_at(a, row) * (size_t)a->head_dim;
+    for (int d = 0; d < a->head_dim; d++) q[d] = own[d] * a->scale;
     part_segment(a, q, pos, from > 0 ? from : 0, end < FXI_ATTN_SEGMENT ? end : FXI_ATTN_SEGMENT,
                  part);
 }
@@ -334,7 +336,7 @@ static void row_segment(const fxi_attn *a, int row, int segment, float *part)
 static float *part_of(const fxi_attn *a, const float *part, int segment, int row)
 {
     size_t i = (size_t)segment * (size_t)(a->n_tok * a->group) + (size_t)row;
-    return (float *)part + i * fxi_attn_part_floats(a->head_dim);
+    return (float *)part + i * fxi_attn_part_floats(fxi_attn_value_dim(a));
 }
 
 // One KV head of a call, and its partial results.
@@ -367,17 +369,18 @@ static void ref_attention_part(const fxi_attn *a, int segment0, int segment1, fl
 // One query row from its partial results or, if part is NULL, from the cache.
 static void attend_row(const fxi_attn *a, int row, const float *part)
 {
-    float *seg = a->scratch + 2 * a->head_dim;
-    float *all = seg + fxi_attn_part_floats(a->head_dim), *out = a->out + row_at(a, row);
+    const int n = fxi_attn_value_dim(a);
+    float *seg = a->scratch + 2 * a->head_dim, *all = seg + fxi_attn_part_floats(n);
+    float *out = a->out + row_at(a, row) * (size_t)n;
     all[M] = a->sink ? a->sink[row_head(a, row)] : -INFINITY;
     all[L] = a->sink ? 1 : 0;
-    for (int d = 0; d < a->head_dim; d++) all[ACC + d] = 0;
+    for (int d = 0; d < n; d++) all[ACC + d] = 0;
     for (int s = row_first_segment(a, row); s < row_end_segment(a, row); s++) {
         if (!part) row_segment(a, row, s, seg);
-        part_merge(all, part ? part_of(a, part, s, row) : seg, a->head_dim);
+        part_merge(all, part ? part_of(a, part, s, row) : seg, n);
     }
     float inv = 1 / all[L];
-    for (int d = 0; d < a->head_dim; d++) out[d] = all[ACC + d] * inv;
+    for (int d = 0; d < n; d++) out[d] = all[ACC + d] * inv;
 }
 
 static void ref_attention_merge(const fxi_attn *a, const float *part)

@@ -99,7 +99,7 @@ static void linear_task(void *arg, int task)
             if (from >= to) continue;
             const fxi_act a = act_from(p->a, job->row0, job->w->n_in);
             p->c->k->linear[job->w->type](job->w, &a, job->n_tok, from, to, job->y,
-                                          (size_t)job->w->n_out);
+                                          job->ldy ? job->ldy : (size_t)job->w->n_out);
         }
 }
 
@@ -239,15 +239,25 @@ void fxi_compute_ffn(const fxi_compute *c, const fxi_ffn_pass *pass)
 enum {
     ITEMS_PER_THREAD = 4, // to balance the threads
     MIN_TOK = 8,          // of a block: fewer do not pay for widening keys and values
+    MAX_ROW = 512,        // query rows of a block: more do not stay in a cache
     MAX_LANE = 64,        // of items
 };
 
+#define MAX_PART_BYTES ((size_t)512 << 20) // of partial results
+
 // ---- the plan ----------------------------------------------------------------------------------
 
-int fxi_compute_attn_block_tok(const fxi_compute *c, int n_tok, int n_kv_head)
+static int max_block_tok(const fxi_attn_pass *p)
 {
-    int64_t n = (int64_t)n_tok * n_kv_head / (ITEMS_PER_THREAD * fxi_pool_n_thread(c->pool));
-    return n < MIN_TOK ? MIN_TOK : n > FXI_ATTN_MAX_TOK ? FXI_ATTN_MAX_TOK : (int)n;
+    const int n = MAX_ROW / p->call.group;
+    return n < 1 ? 1 : n > FXI_ATTN_MAX_TOK ? FXI_ATTN_MAX_TOK : n;
+}
+
+int fxi_compute_attn_block_tok(const fxi_compute *c, const fxi_attn_pass *p, int n_tok)
+{
+    const int most = max_block_tok(p), least = most < MIN_TOK ? most : MIN_TOK;
+    int64_t n = (int64_t)n_tok * p->n_kv_head / (ITEMS_PER_THREAD * fxi_pool_n_thread(c->pool));
+    return n < least ? least : n > most ? most : (int)n;
 }
 
 static int block_segments(const fxi_attn_block *b)
@@ -266,6 +276,11 @@ static int64_t block_cost(const fxi_attn_block *b)
     return (int64_t)seen_segments(b) * b->n_tok;
 }
 
+static size_t floats_per_part(const fxi_attn_pass *p)
+{
+    return fxi_attn_part_floats(fxi_attn_value_dim(&p->call));
+}
+
 static size_t parts_per_head(const fxi_attn_pass *p, const fxi_attn_block *b)
 {
     return (size_t)block_segments(b) * (size_t)b->n_tok * (size_t)p->call.group;
@@ -273,12 +288,15 @@ static size_t parts_per_head(const fxi_attn_pass *p, const fxi_attn_block *b)
 
 // How many partial results there is room for. A KV head of a block is worth splitting on its own if
 // it has more than one of 2 n_thread shares of all the work, so there is room for 2 n_thread of
-// these; and at least for all KV heads of one sequence.
-static size_t part_capacity(const fxi_compute *c, int n_head, int n_kv_head, int ctx_tok)
+// these, within MAX_PART_BYTES; and at least for all KV heads of one sequence.
+static size_t part_capacity(const fxi_compute *c, const fxi_attn_pass *p)
 {
-    size_t n = 2 * (size_t)fxi_pool_n_thread(c->pool), group = (size_t)(n_head / n_kv_head);
-    if (n < (size_t)n_kv_head) n = (size_t)n_kv_head;
-    return n * group * (size_t)fxi_attn_n_segment(ctx_tok);
+    const size_t head = (size_t)p->call.group * (size_t)fxi_attn_n_segment(p->ctx_tok),
+                 head_bytes = head * floats_per_part(p) * sizeof(float),
+                 n_kv = (size_t)p->n_kv_head;
+    size_t n = 2 * (size_t)fxi_pool_n_thread(c->pool);
+    if (n > MAX_PART_BYTES / head_bytes) n = MAX_PART_BYTES / head_bytes;
+    return (n > n_kv ? n : n_kv) * head;
 }
 
 typedef struct planner {
@@ -300,10 +318,15 @@ static bool plan_items(const planner *pl, fxi_attn_block *b, int n_head)
     return room || !worth;
 }
 
+// KV heads of a call for one token.
+static int most_heads(const fxi_attn_pass *p)
+{
+    return p->n_kv_head < FXI_ATTN_MAX_TOK ? p->n_kv_head : FXI_ATTN_MAX_TOK;
+}
+
 void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_block *block)
 {
-    const int n_thread = fxi_pool_n_thread(c->pool), n_kv = p->n_kv_head;
-    const int most_heads = n_kv < FXI_ATTN_MAX_TOK ? n_kv : FXI_ATTN_MAX_TOK;
+    const int n_thread = fxi_pool_n_thread(c->pool);
     int64_t total = 0;
     for (int i = 0; i < p->n_block; i++) {
         block[i].segment0 = fxi_attn_first(block[i].pos, p->call.window) / FXI_ATTN_SEGMENT;
@@ -312,14 +335,14 @@ void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_bloc
     planner pl = {.p = p,
                   .share = total / (ITEMS_PER_THREAD * n_thread) + 1,
                   .cuts = n_thread > 1,
-                  .capacity = part_capacity(c, p->call.n_head, p->n_kv_head, p->ctx_tok)};
+                  .capacity = part_capacity(c, p)};
     p->n_item = 0;
     p->is_cut = false;
     for (int i = 0; i < p->n_block; i++) {
         fxi_attn_block *b = &block[i];
         b->item0 = p->n_item;
         b->part0 = pl.used;
-        if (b->n_tok > 1 || !plan_items(&pl, b, most_heads)) plan_items(&pl, b, 1);
+        if (b->n_tok > 1 || !plan_items(&pl, b, most_heads(p))) plan_items(&pl, b, 1);
         if (b->n_range > 1) pl.used += parts_per_head(p, b) * (size_t)p->n_kv_head;
         p->is_cut |= b->n_range > 1;
         p->n_item += b->n_range * ((p->n_kv_head + b->n_head - 1) / b->n_head);
@@ -339,31 +362,34 @@ typedef struct attn_job {
     atomic_int next[MAX_LANE]; // the next item of each lane
 } attn_job;
 
-static size_t scratch_per_thread(int n_head, int n_kv_head, int head_dim)
+// A call has a block's tokens and one KV head, or one token and many KV heads.
+static size_t scratch_per_thread(const fxi_attn_pass *p)
 {
-    return (fxi_attn_scratch(n_head / n_kv_head, head_dim) + 15) / 16 * 16;
+    const fxi_attn *a = &p->call;
+    const int n_tok = max_block_tok(p), n_kv = most_heads(p);
+    const int n_row = (n_tok > n_kv ? n_tok : n_kv) * a->group;
+    return (fxi_attn_scratch(n_row, a->head_dim, fxi_attn_value_dim(a)) + 15) / 16 * 16;
 }
 
-size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head, int head_dim,
-                                int ctx_tok)
+size_t fxi_compute_attn_scratch(const fxi_compute *c, const fxi_attn_pass *p)
 {
-    return scratch_per_thread(n_head, n_kv_head, head_dim) * (size_t)fxi_pool_n_thread(c->pool) +
-           part_capacity(c, n_head, n_kv_head, ctx_tok) * fxi_attn_part_floats(head_dim);
+    return scratch_per_thread(p) * (size_t)fxi_pool_n_thread(c->pool) +
+           part_capacity(c, p) * floats_per_part(p);
 }
 
 static fxi_attn kernel_call(const fxi_attn_pass *p, const fxi_attn_block *b, int kv_head,
                             int n_kv_head, float *scratch)
 {
     fxi_attn a = p->call;
-    const size_t row = (size_t)b->row * (size_t)a.n_head * (size_t)a.head_dim;
-    a.view = fxi_kv_layer(&b->view, p->layer);
+    const size_t head = (size_t)b->row * (size_t)a.n_head;
+    a.view = fxi_kv_layer(&b->view, p->kv_plane);
     a.kv_head = kv_head;
     a.n_kv_head = n_kv_head;
     a.n_tok = b->n_tok;
     a.pos = b->pos;
     a.n_pos = b->n_pos;
-    a.q += row;
-    a.out += row;
+    a.q += head * (size_t)a.head_dim;
+    a.out += head * (size_t)fxi_attn_value_dim(&a);
     a.scratch = scratch;
     return a;
 }
@@ -371,7 +397,7 @@ static fxi_attn kernel_call(const fxi_attn_pass *p, const fxi_attn_block *b, int
 static float *block_parts(const attn_job *job, const fxi_attn_block *b, int kv_head)
 {
     size_t at = b->part0 + parts_per_head(job->pass, b) * (size_t)kv_head;
-    return job->part + at * fxi_attn_part_floats(job->pass->call.head_dim);
+    return job->part + at * floats_per_part(job->pass);
 }
 
 // The last block whose items begin at or before this one.
@@ -466,7 +492,7 @@ static void run_items(attn_job *job, int n_item,
 void fxi_compute_attention(const fxi_compute *c, const fxi_attn_pass *p)
 {
     attn_job job = {.c = c, .pass = p};
-    job.scratch_floats = scratch_per_thread(p->call.n_head, p->n_kv_head, p->call.head_dim);
+    job.scratch_floats = scratch_per_thread(p);
     job.part = p->scratch + job.scratch_floats * (size_t)fxi_pool_n_thread(c->pool);
     run_items(&job, p->n_item, attend_item);
     if (p->is_cut) run_items(&job, p->n_block * p->n_kv_head, merge_item);

@@ -20,14 +20,15 @@ typedef struct fxi_compute {
 typedef void fxi_row_fn(void *arg, int row);
 void fxi_compute_rows(const fxi_compute *c, int n_row, fxi_row_fn *fn, void *arg);
 
-// y[n_tok][w->n_out] = a x w, over rows row0 .. row0 + n_tok - 1 of the activations: layers that
+// y[n_tok][ldy] = a x w, over rows row0 .. row0 + n_tok - 1 of the activations: layers that
 // read the same rows, or experts, each with rows of its own. All in one go, so that many small
 // products keep all threads busy.
 typedef struct fxi_linear_job {
     const fxi_linear *w;
-    float *y;  // of row row0
-    int row0;  // of the activations
-    int n_tok; // 0: nothing to do
+    float *y;   // of row row0
+    int row0;   // of the activations
+    int n_tok;  // 0: nothing to do
+    size_t ldy; // from row to row of y; 0: w->n_out
 } fxi_linear_job;
 
 void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, const fxi_linear_job *job,
@@ -77,9 +78,10 @@ typedef struct fxi_attn_block {
 typedef struct fxi_attn_pass {
     const fxi_attn_block *block; // [n_block]
     int n_block;
-    int n_item;  // set by the plan
-    bool is_cut; // set by the plan: some items are ranges of segments, to be merged afterwards
-    int layer, n_kv_head;
+    int n_item;   // set by the plan
+    bool is_cut;  // set by the plan: some items are ranges of segments, to be merged afterwards
+    int kv_plane; // the layer's first plane in the views
+    int n_kv_head;
     int ctx_tok; // most positions of a sequence
     // What all calls have in common; q and out: of the batch's first token. Without a view, tokens
     // and KV heads, which are an item's, and scratch, which is a thread's.
@@ -87,13 +89,13 @@ typedef struct fxi_attn_pass {
     float *scratch; // fxi_compute_attn_scratch floats
 } fxi_attn_pass;
 
-// How many tokens of a prompt a block should have, in a batch of n_tok.
-int fxi_compute_attn_block_tok(const fxi_compute *c, int n_tok, int n_kv_head);
+// How many tokens of a prompt a block should have, in a batch of n_tok. Reads the heads.
+int fxi_compute_attn_block_tok(const fxi_compute *c, const fxi_attn_pass *pass, int n_tok);
 // Divides the blocks' work into items, for all layers of the same window. Reads n_block, the
 // heads, ctx_tok and window.
 void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *pass, fxi_attn_block *block);
-size_t fxi_compute_attn_scratch(const fxi_compute *c, int n_head, int n_kv_head, int head_dim,
-                                int ctx_tok);
+// Reads the heads, their sizes and ctx_tok.
+size_t fxi_compute_attn_scratch(const fxi_compute *c, const fxi_attn_pass *pass);
 void fxi_compute_attention(const fxi_compute *c, const fxi_attn_pass *pass);
 
 // ---- panels of weights --------------------------------------------------------------------------

@@ -15,18 +15,21 @@
 
 // Buffers of one pass, sized for the largest batch.
 typedef struct fxi_host_buffers {
-    float *x;          // [n_tok][dim] the residual stream
-    float *h;          // [n_tok][dim] normalised, or what a branch adds to x
-    float *held;       // [n_tok][dim] the result of attention in parallel layers
-    float *narrow;     // [n_tok][width of embeddings] before Win and after Wout
-    float *q, *att;    // [n_tok][n_head][head_dim]
-    float *k, *v;      // [n_tok][n_kv_head][head_dim]
-    float *attn, *ffn; // scratch of fxi_compute_attention and fxi_compute_ffn
-    int8_t *act_q;     // [n_tok][widest of h, att] rounded to Q8
-    float *act_d;      // [n_tok][widest / 32]
-    int32_t *act_sum;  // [n_tok][widest / 16]
-    float *mid;        // [n_tok][n_ffn] input of down, if a layer reads f32
-    int8_t *mid_q;     // the same rounded to Q8, if a layer reads that
+    float *x;       // [n_tok][dim] the residual stream
+    float *h;       // [n_tok][dim] normalised, or what a branch adds to x
+    float *held;    // [n_tok][dim] the result of attention in parallel layers
+    float *narrow;  // [n_tok][width of embeddings] before Win and after Wout
+    float *q, *att; // [n_tok][n_head][head_dim]; latent: att [n_tok][n_head][n_lora], or heads
+    float *k, *v;   // [n_tok][n_kv_head][head_dim]
+    // Latent layers: [n_tok][what q_a makes]; [n_tok][n_head][what q makes, or v_up]
+    float *q_a, *heads;
+    fxi_linear_job *head_job; // [n_head]
+    float *attn, *ffn;        // scratch of fxi_compute_attention and fxi_compute_ffn
+    int8_t *act_q;            // [n_tok][widest of h, att, heads] rounded to Q8
+    float *act_d;             // [n_tok][widest / 32]
+    int32_t *act_sum;         // [n_tok][widest / 16]
+    float *mid;               // [n_tok][n_ffn] input of down, if a layer reads f32
+    int8_t *mid_q;            // the same rounded to Q8, if a layer reads that
     float *mid_d;
     int32_t *mid_sum;
     float *logits;                 // [most rows of logits][n_vocab] if the caller wants none
@@ -66,6 +69,7 @@ typedef struct fxi_host {
     fxi_attn_pass attn[2]; // of layers without and with windows
     int n_row;             // rows that are computed
     const int *x_row;      // [n_row] where they are in x, q and att; NULL: the same
+    const float *att_in;   // [n_row] what o reads, as f32
     bool holds;            // `held` has the result of attention
     bool has_q8;           // h is rounded to Q8, too
 
@@ -81,7 +85,36 @@ static inline fxi_host *fxi_host_of(fxi_device *d)
     return (fxi_host *)d;
 }
 
+// ---- rows ---------------------------------------------------------------------------------------
+
+// Where row `row` of those that are computed is in x, q and att.
+static inline size_t fxi_host_place(const fxi_host *h, int row)
+{
+    return (size_t)(h->x_row ? h->x_row[row] : row);
+}
+
+// The activations whose f32 rows begin at x; the Q8 buffers hold their rounded form.
+static inline fxi_act fxi_host_act(const fxi_host *h, const float *x)
+{
+    const fxi_host_buffers *s = &h->s;
+    return (fxi_act){.x = x, .q = s->act_q, .d = s->act_d, .sum = s->act_sum};
+}
+
+// Rounds n_elem numbers to row `row` of the Q8 buffers, whose rows have n_elem numbers.
+void fxi_host_quant_row(const fxi_host *h, const float *x, int n_elem, int row);
+void fxi_host_norm_runs(const fxi_host *h, const fxi_rownorm *norm, const float *x, int n_run,
+                        float *y);
+
+// ---- host_latent.c: latent layers ---------------------------------------------------------------
+
+fx_status fxi_host_latent_store(fxi_device *d, const fxi_layer *l, fx_error *err);
+// heads = a head's result of attention x its v_up, for all heads of the rows that are computed.
+void fxi_host_expand_heads(fxi_host *h);
+
 // ---- host_steps.c: fxi_device_ops --------------------------------------------------------------
+
+// The parameters of attention that all layers and batches share.
+fxi_attn_pass fxi_host_attn_pass(const fxi_host *h);
 
 fx_status fxi_host_begin(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err);
 fx_status fxi_host_keep_rows(fxi_device *d, fx_error *err);

@@ -158,10 +158,48 @@ static needs count_needs(const fxi_transformer *m, size_t n_tok)
     return n;
 }
 
+// What latent layers need for each token.
+typedef struct latent_needs {
+    size_t att, heads, q_a; // numbers of these buffers
+    size_t act;             // of those rounded to Q8
+} latent_needs;
+
+static size_t most_of(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static latent_needs count_latent(const fxi_transformer *m)
+{
+    latent_needs n = {0};
+    const size_t n_head = (size_t)m->model.shape.n_head;
+    for (int i = 0; i < m->model.shape.n_layer; i++) {
+        const fxi_latent *l = m->layer[i].latent;
+        if (!l) continue;
+        n.att =
+            most_of(n.att, n_head * (size_t)most_of((size_t)l->k_up->n_in, (size_t)l->v_up->n_in));
+        n.heads = most_of(n.heads,
+                          most_of((size_t)m->layer[i].q.w.n_out, n_head * (size_t)l->v_up->n_out));
+        n.q_a = most_of(n.q_a, (size_t)l->q_a.w.n_out);
+        n.act = most_of(n.act, most_of(n.att, most_of(n.heads, n.q_a)));
+    }
+    return n;
+}
+
 typedef struct host_buffer {
     void **dst;
     size_t n, elem_bytes;
 } host_buffer;
+
+static fx_status take_buffers(fxi_device *d, const host_buffer *list, size_t n, int max_tok,
+                              fx_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i].n &&
+            host_take_host(d, list[i].n * list[i].elem_bytes + 64, list[i].dst, NULL) != FX_OK)
+            return fxi_fail(err, FX_ENOMEM, "cpu: no memory for a batch of %d tokens", max_tok);
+    return FX_OK;
+}
 
 static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi_pass_limits *most,
                               fx_error *err)
@@ -173,9 +211,11 @@ static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi
     const size_t n = (size_t)most->max_tok, dim = (size_t)s->dim;
     const size_t n_q = (size_t)s->n_head * (size_t)s->head_dim,
                  n_kv = (size_t)s->n_kv_head * (size_t)s->head_dim;
-    const size_t n_narrow = (size_t)m->embd_in.n_in, widest = dim > n_q ? dim : n_q;
-    const size_t n_act = n * (widest > n_narrow ? widest : n_narrow),
+    const latent_needs latent = count_latent(m);
+    const size_t n_narrow = (size_t)m->embd_in.n_in, n_heads = latent.heads ? latent.act : n_q;
+    const size_t n_act = n * most_of(most_of(dim, n_heads), n_narrow),
                  n_logit = (size_t)most->max_logit, n_vocab = (size_t)m->output.w.n_out;
+    const fxi_attn_pass attn = fxi_host_attn_pass(h);
     const needs need = count_needs(m, n);
     const size_t n_expert = need.n_expert, n_place = need.n_place;
     const host_buffer list[] = {
@@ -184,12 +224,13 @@ static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi
         {(void **)&b->held, m->rules.is_parallel ? n * dim : 0, sizeof(float)},
         {(void **)&b->narrow, n * n_narrow, sizeof(float)},
         {(void **)&b->q, n * n_q, sizeof(float)},
-        {(void **)&b->att, n * n_q, sizeof(float)},
+        {(void **)&b->att, n * (latent.att ? latent.att : n_q), sizeof(float)},
+        {(void **)&b->heads, n * latent.heads, sizeof(float)},
+        {(void **)&b->q_a, n * latent.q_a, sizeof(float)},
+        {(void **)&b->head_job, latent.heads ? (size_t)s->n_head : 0, sizeof(fxi_linear_job)},
         {(void **)&b->k, n * n_kv, sizeof(float)},
         {(void **)&b->v, n * n_kv, sizeof(float)},
-        {(void **)&b->attn,
-         fxi_compute_attn_scratch(&h->compute, s->n_head, s->n_kv_head, s->head_dim, m->ctx_tok),
-         sizeof(float)},
+        {(void **)&b->attn, fxi_compute_attn_scratch(&h->compute, &attn), sizeof(float)},
         {(void **)&b->ffn, fxi_compute_ffn_scratch(&h->compute), sizeof(float)},
         {(void **)&b->act_q, n_act, 1},
         {(void **)&b->act_d, n_act / 32 + n, sizeof(float)},
@@ -220,12 +261,7 @@ static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi
         {(void **)&b->part, n_expert, sizeof(fxi_ffn_part)},
         {(void **)&b->job, n_expert, sizeof(fxi_linear_job)},
     };
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        if (list[i].n &&
-            host_take_host(d, list[i].n * list[i].elem_bytes + 64, list[i].dst, NULL) != FX_OK)
-            return fxi_fail(err, FX_ENOMEM, "cpu: no memory for a batch of %d tokens",
-                            most->max_tok);
-    return FX_OK;
+    return take_buffers(d, list, sizeof list / sizeof *list, most->max_tok, err);
 }
 
 // ---- the device --------------------------------------------------------------------------------
@@ -271,6 +307,7 @@ static const fxi_device_ops host_ops = {
     .add_norm = fxi_host_add_norm,
     .linear = fxi_host_linear,
     .rope_store = fxi_host_rope_store,
+    .latent_store = fxi_host_latent_store,
     .keep_rows = fxi_host_keep_rows,
     .attention = fxi_host_attention,
     .ffn = fxi_host_ffn,

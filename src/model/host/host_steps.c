@@ -14,19 +14,7 @@ static void each_row(fxi_host *h, fxi_row_fn *fn) // fn(h, row) for all rows
 // y = a x w, without bias, for all rows.
 static void multiply_rows(fxi_host *h, const fxi_act *a, const fxi_linear *w, float *y)
 {
-    fxi_compute_linear(&h->compute, a, &(fxi_linear_job){w, y, 0, h->n_row}, 1);
-}
-
-static size_t place_in_x(const fxi_host *h, int row)
-{
-    return (size_t)(h->x_row ? h->x_row[row] : row);
-}
-
-// The activations whose f32 rows begin at x; the Q8 buffers hold their rounded form.
-static fxi_act input_act(const fxi_host *h, const float *x)
-{
-    const fxi_host_buffers *s = &h->s;
-    return (fxi_act){.x = x, .q = s->act_q, .d = s->act_d, .sum = s->act_sum};
+    fxi_compute_linear(&h->compute, a, &(fxi_linear_job){w, y, 0, h->n_row, 0}, 1);
 }
 
 static fxi_act mid_act(const fxi_host *h)
@@ -35,7 +23,7 @@ static fxi_act mid_act(const fxi_host *h)
     return (fxi_act){.x = s->mid, .q = s->mid_q, .d = s->mid_d, .sum = s->mid_sum};
 }
 
-static void quant_row(const fxi_host *h, const float *x, int n_elem, int row)
+void fxi_host_quant_row(const fxi_host *h, const float *x, int n_elem, int row)
 {
     const fxi_host_buffers *s = &h->s;
     size_t at = (size_t)row * (size_t)n_elem;
@@ -43,18 +31,18 @@ static void quant_row(const fxi_host *h, const float *x, int n_elem, int row)
                            s->act_sum + at / 16);
 }
 
-static void norm_row_runs(const fxi_host *h, const fxi_rownorm *norm, const float *x, int n_run,
-                          float *y)
+void fxi_host_norm_runs(const fxi_host *h, const fxi_rownorm *norm, const float *x, int n_run,
+                        float *y)
 {
     const fxi_rules *r = &h->m->rules;
     const fxi_kernels *k = h->compute.k;
+    const float eps = norm->eps > 0 ? norm->eps : r->eps;
     for (int i = 0; i < n_run; i++) {
         const size_t at = (size_t)i * (size_t)norm->n, w = (size_t)i * (size_t)norm->step;
         if (r->norm == FXI_NORM_RMS)
-            k->rms_norm(x + at, norm->w + w, norm->n, r->eps, y + at);
+            k->rms_norm(x + at, norm->w + w, norm->n, eps, y + at);
         else
-            k->layer_norm(x + at, norm->w + w, norm->b ? norm->b + w : NULL, norm->n, r->eps,
-                          y + at);
+            k->layer_norm(x + at, norm->w + w, norm->b ? norm->b + w : NULL, norm->n, eps, y + at);
     }
 }
 
@@ -161,8 +149,9 @@ static int list_experts(const fxi_host *h)
         s->part[n] =
             (fxi_ffn_part){x->gate.w ? &x->gate.w[e] : NULL, &x->up.w[e], expert_bias(&x->gate, e),
                            expert_bias(&x->up, e),           row0,        n_tok};
-        s->job[n++] = (fxi_linear_job){
-            &x->down.w[e], s->ex_out + (size_t)row0 * (size_t)h->m->model.shape.dim, row0, n_tok};
+        s->job[n++] = (fxi_linear_job){&x->down.w[e],
+                                       s->ex_out + (size_t)row0 * (size_t)h->m->model.shape.dim,
+                                       row0, n_tok, 0};
     }
     return n;
 }
@@ -207,9 +196,9 @@ fx_status fxi_host_experts(fxi_device *d, const fxi_experts *x, fx_error *err)
 {
     (void)err;
     fxi_host *h = fxi_host_of(d);
-    const fxi_act a = input_act(h, h->s.h);
-    const fxi_linear_job job[] = {{&x->router.w, h->s.router, 0, h->n_row},
-                                  {&x->sh_gate, h->s.sh_gate, 0, h->n_row}};
+    const fxi_act a = fxi_host_act(h, h->s.h);
+    const fxi_linear_job job[] = {{&x->router.w, h->s.router, 0, h->n_row, 0},
+                                  {&x->sh_gate, h->s.sh_gate, 0, h->n_row, 0}};
     h->experts = x;
     fxi_compute_linear(&h->compute, &a, job, x->sh_gate.data ? 2 : 1);
     each_row(h, route_row);
@@ -227,11 +216,11 @@ fx_status fxi_host_experts(fxi_device *d, const fxi_experts *x, fx_error *err)
 
 // Records the sequence and position of each row, and divides the sequences' tokens into blocks of
 // attention. Returns the number of blocks.
-static int index_batch(fxi_host *h, int kv_group, fxi_attn_block *block)
+static int index_batch(fxi_host *h, const fxi_attn_pass *pass, int kv_group, fxi_attn_block *block)
 {
     const fxi_batch *batch = h->batch;
-    const fxi_model_shape *shape = &h->m->model.shape;
-    const int most = fxi_compute_attn_block_tok(&h->compute, batch->n_tok, shape->n_kv_head);
+    const int most = fxi_compute_attn_block_tok(&h->compute, pass, batch->n_tok);
+    const bool is_causal = h->m->model.shape.is_causal;
     int row = 0, n_block = 0;
     for (int i = 0; i < batch->n_seq; i++) {
         const fxi_batch_seq *seq = &batch->seq[i];
@@ -246,7 +235,7 @@ static int index_batch(fxi_host *h, int kv_group, fxi_attn_block *block)
                 .row = row + t,
                 .n_tok = left < most ? left : most,
                 .pos = seq->pos + t,
-                .n_pos = shape->is_causal ? 0 : seq->pos + seq->n_tok,
+                .n_pos = is_causal ? 0 : seq->pos + seq->n_tok,
             };
         }
         row += seq->n_tok;
@@ -254,27 +243,34 @@ static int index_batch(fxi_host *h, int kv_group, fxi_attn_block *block)
     return n_block;
 }
 
-// The parameters of attention that all layers share.
-static fxi_attn_pass make_attn_pass(fxi_host *h, bool windowed)
+fxi_attn_pass fxi_host_attn_pass(const fxi_host *h)
 {
     const fxi_transformer *m = h->m;
     const fxi_model_shape *s = &m->model.shape;
-    const int kv_group = windowed ? s->kv.n_group - 1 : 0;
-    fxi_attn_pass a = {
-        .n_block = index_batch(h, kv_group, h->s.block[windowed]),
+    return (fxi_attn_pass){
         .n_kv_head = s->n_kv_head,
         .ctx_tok = m->ctx_tok,
         .call = {.kv_type = m->model.kv_type,
                  .n_head = s->n_head,
                  .head_dim = s->head_dim,
+                 .v_dim = m->rules.n_lora,
                  .group = s->n_head / s->n_kv_head,
-                 .window = windowed ? m->rules.window : 0,
                  .softcap = m->rules.attn_cap,
                  .q = h->s.q,
                  .out = h->s.att,
                  .scale = m->rules.attn_scale},
         .scratch = h->s.attn,
     };
+}
+
+// Attention of this batch in layers with windows, or without.
+static fxi_attn_pass make_attn_pass(fxi_host *h, bool windowed)
+{
+    const fxi_transformer *m = h->m;
+    const int kv_group = windowed ? m->model.shape.kv.n_group - 1 : 0;
+    fxi_attn_pass a = fxi_host_attn_pass(h);
+    a.call.window = windowed ? m->rules.window : 0;
+    a.n_block = index_batch(h, &a, kv_group, h->s.block[windowed]);
     fxi_compute_attn_plan(&h->compute, &a, h->s.block[windowed]);
     return a;
 }
@@ -336,9 +332,9 @@ static void norm_row(const fxi_host *h, float *x, int row)
     const int dim = h->m->model.shape.dim;
     const bool is_post = h->m->rules.is_post_norm;
     float *y = h->s.h + (size_t)row * (size_t)dim;
-    if (norm->w) norm_row_runs(h, norm, x, 1, is_post ? x : y);
+    if (norm->w) fxi_host_norm_runs(h, norm, x, 1, is_post ? x : y);
     if (!norm->w || is_post) memcpy(y, x, (size_t)dim * sizeof *y);
-    if (h->has_q8) quant_row(h, y, dim, row);
+    if (h->has_q8) fxi_host_quant_row(h, y, dim, row);
 }
 
 static void scale_numbers(const fxi_host *h, float *x, int n, float by)
@@ -352,7 +348,7 @@ static void narrow_row(void *arg, int row)
     const fxi_linear *w = &h->m->embd_in;
     float *x = h->s.narrow + (size_t)row * (size_t)w->n_in;
     fxi_linear_row(&h->m->embd, h->batch->token[row], x);
-    if (fxi_linear_reads_q8(w)) quant_row(h, x, w->n_in, row);
+    if (fxi_linear_reads_q8(w)) fxi_host_quant_row(h, x, w->n_in, row);
 }
 
 static void embed_row(void *arg, int row)
@@ -383,7 +379,7 @@ fx_status fxi_host_embed(fxi_device *d, const fxi_next_norm *next, fx_error *err
     h->next = next;
     h->has_q8 = reads_q8(h, next);
     if (in->data) {
-        const fxi_act a = input_act(h, h->s.narrow);
+        const fxi_act a = fxi_host_act(h, h->s.narrow);
         each_row(h, narrow_row);
         multiply_rows(h, &a, in, h->s.x);
     }
@@ -399,9 +395,9 @@ static void branch_row(void *arg, int row)
     const fxi_kernels *k = h->compute.k;
     const int dim = h->m->model.shape.dim;
     const size_t at = (size_t)row * (size_t)dim;
-    float *x = h->s.x + place_in_x(h, row) * (size_t)dim, *y = h->s.h + at;
+    float *x = h->s.x + fxi_host_place(h, row) * (size_t)dim, *y = h->s.h + at;
     if (e->bias) k->add(y, e->bias, dim);
-    if (e->norm && e->norm->w) norm_row_runs(h, e->norm, y, 1, y);
+    if (e->norm && e->norm->w) fxi_host_norm_runs(h, e->norm, y, 1, y);
     scale_numbers(h, y, dim, h->m->rules.residual_scale);
     if (e->holds) {
         memcpy(h->s.held + at, y, (size_t)dim * sizeof *y);
@@ -444,7 +440,7 @@ static void finish_heads(const fxi_host *h, const fxi_affine *w, const fxi_rowno
     const fxi_rope *r = h->layer->rope;
     const int n = w->w.n_out, head_dim = h->m->model.shape.head_dim;
     if (w->b) k->add(x, w->b, n);
-    if (norm->w) norm_row_runs(h, norm, x, n / norm->n, x);
+    if (norm->w) fxi_host_norm_runs(h, norm, x, n / norm->n, x);
     if (!r) return;
     const size_t at = (size_t)pos * (size_t)r->n_pair;
     k->rope(x, n / head_dim, head_dim, r->n_pair, r->cos + at, r->sin + at);
@@ -487,9 +483,10 @@ static void attn_out_row(void *arg, int row)
     const fxi_host_buffers *s = &h->s;
     const fxi_linear *o = &h->layer->o.w;
     const size_t n = (size_t)o->n_in;
-    const float *att = s->att + place_in_x(h, row) * n;
+    const float *att =
+        h->layer->latent ? s->heads + (size_t)row * n : s->att + fxi_host_place(h, row) * n;
     if (fxi_linear_reads_q8(o))
-        quant_row(h, att, (int)n, row);
+        fxi_host_quant_row(h, att, (int)n, row);
     else
         memcpy(s->q + (size_t)row * n, att, n * sizeof *att);
 }
@@ -500,16 +497,18 @@ fx_status fxi_host_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
     fxi_host *h = fxi_host_of(d);
     fxi_attn_pass *a = &h->attn[l->is_windowed];
     h->layer = l;
-    a->layer = l->kv_layer;
+    a->kv_plane = l->latent ? l->kv_layer : 2 * l->kv_layer;
     a->call.sink = l->sink;
     fxi_compute_attention(&h->compute, a);
-    if (h->x_row || fxi_linear_reads_q8(&l->o.w)) each_row(h, attn_out_row);
+    if (l->latent) fxi_host_expand_heads(h);
+    const bool in_place = l->latent || !h->x_row;
+    h->att_in = l->latent ? h->s.heads : in_place ? h->s.att : h->s.q;
+    if (!in_place || fxi_linear_reads_q8(&l->o.w)) each_row(h, attn_out_row);
     return FX_OK;
 }
 
 // ---- linear layers -----------------------------------------------------------------------------
 
-// After keep_rows, the rows of attention that are left lie in q's buffer.
 fx_status fxi_host_linear(fxi_device *d, fxi_operand a, const fxi_device_linear *job, int n_job,
                           fx_error *err)
 {
@@ -517,14 +516,16 @@ fx_status fxi_host_linear(fxi_device *d, fxi_operand a, const fxi_device_linear 
     const fxi_host *h = fxi_host_of(d);
     const fxi_host_buffers *s = &h->s;
     float *const y[FXI_OPERAND_END] = {[FXI_OPERAND_H] = s->h,
-                                       [FXI_OPERAND_Q] = s->q,
+                                       [FXI_OPERAND_Q] = s->heads ? s->heads : s->q,
+                                       [FXI_OPERAND_Q_A] = s->q_a,
                                        [FXI_OPERAND_K] = s->k,
                                        [FXI_OPERAND_V] = s->v};
-    const float *att = h->x_row ? s->q : s->att;
-    const fxi_act act =
-        a == FXI_OPERAND_MID ? mid_act(h) : input_act(h, a == FXI_OPERAND_ATT ? att : s->h);
+    const fxi_act act = a == FXI_OPERAND_MID
+                            ? mid_act(h)
+                            : fxi_host_act(h, a == FXI_OPERAND_ATT ? h->att_in : s->h);
     fxi_linear_job all[FXI_DEVICE_MAX_LINEAR];
-    for (int i = 0; i < n_job; i++) all[i] = (fxi_linear_job){job[i].w, y[job[i].y], 0, h->n_row};
+    for (int i = 0; i < n_job; i++)
+        all[i] = (fxi_linear_job){job[i].w, y[job[i].y], 0, h->n_row, 0};
     fxi_compute_linear(&h->compute, &act, all, n_job);
     return FX_OK;
 }
@@ -533,7 +534,7 @@ fx_status fxi_host_ffn(fxi_device *d, const fxi_ffn *f, fx_error *err)
 {
     (void)err;
     fxi_host *h = fxi_host_of(d);
-    const fxi_act a = input_act(h, h->s.h);
+    const fxi_act a = fxi_host_act(h, h->s.h);
     feed_rows(h, f, &a);
     return FX_OK;
 }
@@ -556,7 +557,7 @@ static void quant_narrow(void *arg, int row)
 {
     const fxi_host *h = arg;
     const int n = h->m->embd_out.n_out;
-    quant_row(h, h->s.narrow + (size_t)row * (size_t)n, n, row);
+    fxi_host_quant_row(h, h->s.narrow + (size_t)row * (size_t)n, n, row);
 }
 
 // The output reads h, made as wide as embeddings. Of a part of the vocabulary the logits are copied
@@ -569,7 +570,7 @@ fx_status fxi_host_logits(fxi_device *d, int n_row, fx_error *err)
     const size_t n = (size_t)m->output.w.n_out, n_vocab = (size_t)m->model.shape.n_vocab;
     float *dst = h->logits;
     const bool is_part = n < n_vocab;
-    fxi_act a = input_act(h, h->s.h);
+    fxi_act a = fxi_host_act(h, h->s.h);
     if (!dst || is_part) h->logits = h->s.logits;
     h->n_row = n_row;
     if (m->embd_out.data) {

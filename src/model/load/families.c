@@ -38,6 +38,9 @@ static const fxi_family families[] = {
      .flags = FXI_GATED | FXI_SINKS | FXI_SUMS_TO_1 | FXI_ROUGH_YARN, .attn_in = "attn_norm",
      .ffn_in = "post_attention_norm", .window_every = 2},
 
+    // With latent attention. Their layers' experts and routers differ; keys say it.
+    {"deepseek2", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_LATENT, PRE},
+
     // With layer norms.
     {"gpt2", FXI_NORM_LAYER, .act = FXI_ACT_GELU, .flags = FXI_LEARNED_POSITIONS, PRE},
     {"opt", FXI_NORM_LAYER, .act = FXI_ACT_RELU, .flags = FXI_LEARNED_POSITIONS | FXI_SMALL_OPT,

@@ -206,6 +206,89 @@ static fx_status load_attention(fxi_loader *l, int i, fxi_layer *out, fx_error *
     return load_affine(l, &o, &out->o, err);
 }
 
+// ---- latent attention --------------------------------------------------------------------------
+//
+// The matrices that a head's keys and values are made of lie in two tensors of slices, one for
+// each, that of the keys transposed; or, in older files, in one tensor, a head's rows for keys
+// before those for values.
+
+#define LATENT_EPS 1e-6f // of the norms inside attention, whatever the others have
+
+static fx_status load_latent_norm(fxi_loader *l, const char *name, int i, int n, fxi_rownorm *out,
+                                  fx_error *err)
+{
+    const fxi_part_of m = {.key = weight_key(name, i), .n_out = n};
+    FX_TRY(load_norm(l, &m, n, out, err));
+    out->eps = LATENT_EPS;
+    return FX_OK;
+}
+
+static fx_status load_joined_heads(fxi_loader *l, int i, const fxi_latent_sizes *n, int n_head,
+                                   fxi_latent *out, fx_error *err)
+{
+    fxi_part_of m = {.key = weight_key("attn_kv_b", i),
+                     .n_in = n->n_lora,
+                     .n_row = n_head * (n->n_nope + n->n_value)};
+    for (int h = 0; h < n_head; h++) {
+        m.row0 = h * (n->n_nope + n->n_value);
+        m.n_out = n->n_nope;
+        FX_TRY(fxi_load_transpose(l, &m, &out->k_up[h], err));
+        m.row0 += n->n_nope;
+        m.n_out = n->n_value;
+        FX_TRY(fxi_load_linear(l, &m, &out->v_up[h], err));
+    }
+    return FX_OK;
+}
+
+static fx_status load_latent_heads(fxi_loader *l, int i, const fxi_latent_sizes *n, fxi_latent *out,
+                                   fx_error *err)
+{
+    const int n_head = l->m->model.shape.n_head;
+    void *w;
+    FX_TRY(fxi_load_zeros(l, 2 * (size_t)n_head * sizeof *out->k_up, &w, err));
+    out->k_up = w;
+    out->v_up = out->k_up + n_head;
+    if (has_weight(l, "attn_kv_b", i)) return load_joined_heads(l, i, n, n_head, out, err);
+    const fxi_part_of k = {.key = weight_key("attn_k_b", i),
+                           .n_in = n->n_nope,
+                           .n_out = n->n_lora,
+                           .n_slice = n_head},
+                      v = {.key = weight_key("attn_v_b", i),
+                           .n_in = n->n_lora,
+                           .n_out = n->n_value,
+                           .n_slice = n_head};
+    FX_TRY(fxi_load_linear(l, &k, out->k_up, err));
+    return fxi_load_linear(l, &v, out->v_up, err);
+}
+
+static fx_status load_latent(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
+{
+    const fxi_model_shape *s = &l->m->model.shape;
+    const fxi_latent_sizes n = fxi_rules_latent(l);
+    const fxi_part_of q_a = {.key = weight_key("attn_q_a", i), .n_in = s->dim, .n_out = n.q_lora},
+                      q = {.key = weight_key(n.q_lora ? "attn_q_b" : "attn_q", i),
+                           .n_in = n.q_lora ? n.q_lora : s->dim,
+                           .n_out = s->n_head * (n.n_nope + n.n_rope)},
+                      k = {.key = weight_key("attn_kv_a_mqa", i),
+                           .n_in = s->dim,
+                           .n_out = s->head_dim},
+                      o = {.key = weight_key("attn_output", i),
+                           .n_in = s->n_head * n.n_value,
+                           .n_out = s->dim};
+    void *latent;
+    FX_TRY(fxi_load_zeros(l, sizeof *out->latent, &latent, err));
+    out->latent = latent;
+    if (n.q_lora) {
+        FX_TRY(load_affine(l, &q_a, &out->latent->q_a, err));
+        FX_TRY(load_latent_norm(l, "attn_q_a_norm", i, n.q_lora, &out->latent->q_a_norm, err));
+    }
+    FX_TRY(load_affine(l, &q, &out->q, err));
+    FX_TRY(load_affine(l, &k, &out->k, err));
+    FX_TRY(load_latent_norm(l, "attn_kv_a_norm", i, n.n_lora, &out->k_norm, err));
+    FX_TRY(load_latent_heads(l, i, &n, out->latent, err));
+    return load_affine(l, &o, &out->o, err);
+}
+
 // ---- experts -----------------------------------------------------------------------------------
 //
 // Files hold an expert's matrices in three ways: all experts in one tensor of slices, a tensor per
@@ -441,21 +524,23 @@ static fx_status load_embedding(fxi_loader *l, fx_error *err)
     return out.n_out ? load_affine(l, &out, &m->output, err) : FX_OK;
 }
 
-// Layers without a window are the first group of the cache, those with one the last.
+// Layers without a window are the first group of the cache, those with one the last. A latent layer
+// has one plane.
 static void lay_out_cache(fxi_transformer *m)
 {
     fxi_kv_layout *kv = &m->model.shape.kv;
     const fxi_model_shape *s = &m->model.shape;
     const size_t row_bytes = fxi_kv_bytes(m->model.kv_type, s->n_kv_head * s->head_dim);
     const int window = m->rules.window < m->ctx_tok ? m->rules.window : 0;
+    const int n_own = m->rules.n_lora ? 1 : 2; // planes of a layer
     for (int w = 0; w < 2; w++) {
         fxi_kv_group g = {.row_bytes = row_bytes, .window_tok = w ? window : 0};
         for (int i = 0; i < m->model.shape.n_layer; i++) {
             fxi_layer *l = &m->layer[i];
             if ((l->is_windowed && window) != w) continue;
             l->kv_group = kv->n_group;
-            l->kv_layer = g.n_plane / 2;
-            g.n_plane += 2;
+            l->kv_layer = g.n_plane / n_own;
+            g.n_plane += n_own;
         }
         if (g.n_plane) kv->group[kv->n_group++] = g;
     }
@@ -481,7 +566,7 @@ fx_status fxi_layers_load(fxi_loader *l, fx_error *err)
         if (fxi_rules_rotates(l, i))
             out->rope = &m->rope[out->is_windowed && m->rope[1].n_pair ? 1 : 0];
         FX_TRY(load_layer_norms(l, i, out, err));
-        FX_TRY(load_attention(l, i, out, err));
+        FX_TRY((m->rules.n_lora ? load_latent : load_attention)(l, i, out, err));
         FX_TRY(load_feed(l, i, out, err));
         ((int *)windows)[i] = out->is_windowed ? m->rules.window : 0;
     }
@@ -519,6 +604,11 @@ void fxi_work_count(fxi_transformer *m)
         count_linear(s, &l->k.w, 1, &s->layer_mul);
         count_linear(s, &l->v.w, 1, &s->layer_mul);
         count_linear(s, &l->o.w, 1, n_mul);
+        if (l->latent) {
+            count_linear(s, &l->latent->q_a.w, 1, &s->layer_mul);
+            count_linear(s, l->latent->k_up, s->n_head, &s->layer_mul);
+            count_linear(s, l->latent->v_up, s->n_head, n_mul);
+        }
         count_ffn(s, &l->ffn, n_mul);
         const fxi_experts *x = l->experts;
         if (!x) continue;

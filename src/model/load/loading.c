@@ -21,7 +21,7 @@ void fxi_transformer_free(fxi_transformer *m)
 static fx_status read_kv_type(fxi_loader *l, fx_error *err)
 {
     const char *name = l->opt->kv_type;
-    const int head_dim = l->m->model.shape.head_dim;
+    const int n_lora = l->m->rules.n_lora, head_dim = l->m->model.shape.head_dim;
     const fxi_dtype_info *t = fxi_dtype_by_name(name ? name : "f16");
     const bool known =
         t && (t->id == FXI_F16 || t->id == FXI_BF16 || t->id == FXI_F32 || t->id == FXI_Q8_0);
@@ -31,6 +31,10 @@ static fx_status read_kv_type(fxi_loader *l, fx_error *err)
         return fxi_fail(err, FX_EINVAL,
                         "a KV cache of q8_0 needs heads of a multiple of 32 numbers, not %d",
                         head_dim);
+    if (n_lora % (int)t->block_elems)
+        return fxi_fail(err, FX_EINVAL,
+                        "a KV cache of q8_0 needs latent rows of a multiple of 32 numbers, not %d",
+                        n_lora);
     l->m->model.kv_type = (fxi_dtype)t->id;
     return FX_OK;
 }

@@ -45,6 +45,7 @@ enum { // fxi_family.flags
     // do_layer_norm_before may say that attn_in and ffn_in follow, as with FXI_POST_NORM; and
     // embeddings may be of another width, which project_in.weight and project_out.weight change.
     FXI_SMALL_OPT = 8192,
+    FXI_LATENT = 16384, // latent attention
 };
 
 typedef struct fxi_family {
@@ -77,7 +78,8 @@ void fxi_family_list(char *out, size_t size_bytes);
 // 0 or false: absent, unless a comment says otherwise. A key KEY of architecture A is "A.KEY".
 typedef struct fxi_keys {
     int n_layer, dim, n_ffn, n_head, n_kv_head, key_length, value_length, n_ctx;
-    float rms_eps, layer_eps; // negative: absent
+    int q_lora, kv_lora, key_length_mla, value_length_mla; // latent attention
+    float rms_eps, layer_eps;                              // negative: absent
 
     int n_rot;
     float rope_base, window_base, linear, factor, attn_factor;
@@ -160,6 +162,13 @@ typedef struct fxi_head_range {
 fxi_head_range fxi_rules_heads(const fxi_loader *l); // of queries
 fxi_head_range fxi_rules_kv_heads(const fxi_loader *l);
 
+// The sizes of latent layers: n_rope numbers of a query or of a row are rotated; the others are
+// n_nope of a query, n_lora of a row; n_value of a head go to Wo; q_lora: what q reads, 0: h.
+typedef struct fxi_latent_sizes {
+    int q_lora, n_lora, n_rope, n_nope, n_value;
+} fxi_latent_sizes;
+fxi_latent_sizes fxi_rules_latent(const fxi_loader *l);
+
 bool fxi_rules_window(const fxi_loader *l, int layer); // whether a layer has a window
 bool fxi_rules_rotates(const fxi_loader *l, int layer);
 
@@ -212,6 +221,11 @@ fx_status fxi_load_linear(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, f
 // The same for n matrices of one shape and type, each a tensor of its own: "NAME.0", "NAME.1" ..
 fx_status fxi_load_singles(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, int n,
                            fx_error *err);
+
+// Loads the transpose of a matrix of n_out x n_in numbers of the file: w has n_out inputs. Floats
+// keep their type. The others become F32, which holds them exactly: blocks of a transpose would lie
+// across those of the file, and rounding again would lose what these had kept.
+fx_status fxi_load_transpose(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, fx_error *err);
 
 // Loads a vector as f32, or all vectors of a tensor of slices, [n_slice][n_out]. Refuses numbers
 // that are not finite.

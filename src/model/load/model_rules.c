@@ -37,6 +37,10 @@ static const key_row arch_keys[] = {
     {"attention.head_count_kv", KEY_INT, AT(n_kv_head), false, 1, 4096},
     {"attention.key_length", KEY_INT, AT(key_length), false, 1, 1024},
     {"attention.value_length", KEY_INT, AT(value_length), false, 1, 1024},
+    {"attention.q_lora_rank", KEY_INT, AT(q_lora), false, 0, 1 << 16},
+    {"attention.kv_lora_rank", KEY_INT, AT(kv_lora), false, 0, 1024},
+    {"attention.key_length_mla", KEY_INT, AT(key_length_mla), false, 0, 1024},
+    {"attention.value_length_mla", KEY_INT, AT(value_length_mla), false, 0, 1024},
     {"context_length", KEY_INT, AT(n_ctx), true, 1, 1 << 24},
     {"attention.layer_norm_rms_epsilon", KEY_REAL, AT(rms_eps), false, 0, 1},
     {"attention.layer_norm_epsilon", KEY_REAL, AT(layer_eps), false, 0, 1},
@@ -81,6 +85,7 @@ static const key_row arch_keys[] = {
     {"expert_weights_scale", KEY_REAL, AT(expert_scale), false, FROM_0},
     {"expert_gating_func", KEY_INT, AT(gating), false, 0, 100},
     {"expert_shared_count", KEY_IGNORED, 0, false, 0, 0}, // their tensors say it
+    {"leading_dense_block_count", KEY_IGNORED, 0, false, 0, 0},
 
     {"pooling_type", KEY_INT, AT(pooling), false, 0, 100},
     {"classifier.output_labels", KEY_IGNORED, 0, false, 0, 0}, // the head's tensor says how many
@@ -223,9 +228,61 @@ static fx_status read_arch_keys(fxi_loader *l, fx_error *err)
 
 // ---- shape -------------------------------------------------------------------------------------
 
+fxi_latent_sizes fxi_rules_latent(const fxi_loader *l)
+{
+    const fxi_keys *k = &l->keys;
+    const int head = k->key_length_mla ? k->key_length_mla : k->key_length;
+    return (fxi_latent_sizes){.q_lora = k->q_lora,
+                              .n_lora = k->kv_lora,
+                              .n_rope = k->n_rot,
+                              .n_nope = head - k->n_rot,
+                              .n_value =
+                                  k->value_length_mla ? k->value_length_mla : k->value_length};
+}
+
+// All heads read one row. key_length and value_length are those of a head, or, in files that have
+// key_length_mla and value_length_mla for that, those of the row.
+static fx_status read_latent_heads(const fxi_loader *l, fxi_model_shape *s, fx_error *err)
+{
+    const fxi_keys *k = &l->keys;
+    const fxi_latent_sizes n = fxi_rules_latent(l);
+    if (!k->kv_lora) return missing_key(l, "attention.kv_lora_rank", err);
+    if (!k->n_rot) return missing_key(l, "rope.dimension_count", err);
+    if (!n.n_value) return missing_key(l, "attention.value_length_mla", err);
+    if (n.n_nope < 1)
+        return fxi_fail(
+            err, FX_EFORMAT,
+            "%s: attention.key_length_mla: %d numbers of a head, of which %d are rotated",
+            fxi_gguf_name(l->g), n.n_nope + n.n_rope, n.n_rope);
+    s->n_head = k->n_head;
+    s->n_kv_head = 1;
+    s->head_dim = n.n_lora + n.n_rope;
+    if (k->key_length_mla && k->key_length && k->key_length != s->head_dim)
+        return fxi_fail(err, FX_EFORMAT,
+                        "%s: attention.key_length is %d, but kv_lora_rank and "
+                        "rope.dimension_count are %d together",
+                        fxi_gguf_name(l->g), k->key_length, s->head_dim);
+    if (k->value_length_mla && k->value_length && k->value_length != n.n_lora)
+        return fxi_fail(err, FX_EFORMAT, "%s: attention.value_length is %d, but kv_lora_rank is %d",
+                        fxi_gguf_name(l->g), k->value_length, n.n_lora);
+    const fxi_device *dev = l->m->dev;
+    if (dev->ranks && dev->ranks->n > 1)
+        return fxi_fail(err, FX_EINVAL, "%s: several devices cannot share out latent attention",
+                        fxi_gguf_name(l->g));
+    if (!dev->ranks && !dev->ops->latent_store)
+        return fxi_fail(err, FX_EINVAL,
+                        "%s: latent attention is not computed here: %s runs on the CPU only",
+                        dev->name, fxi_gguf_name(l->g));
+    return FX_OK;
+}
+
 static fx_status read_heads(const fxi_loader *l, fxi_model_shape *s, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
+    if (l->family->flags & FXI_LATENT) return read_latent_heads(l, s, err);
+    if (k->kv_lora || k->q_lora)
+        return fxi_loading_fail(l, "latent attention (kv_lora_rank) is not part of this family",
+                                err);
     s->n_head = k->n_head;
     s->n_kv_head = k->n_kv_head ? k->n_kv_head : k->n_head;
     s->head_dim = k->key_length ? k->key_length : k->dim / k->n_head;
@@ -288,7 +345,10 @@ static void read_scales(const fxi_loader *l, fxi_rules *r)
     const fxi_model_shape *s = &l->m->model.shape;
     const float by_dim = l->family->flags & FXI_EMBD_SQRT_DIM ? sqrtf((float)s->dim) : 1;
     const bool is_square = l->family->square_layers == s->n_layer;
-    const float head = is_square ? (float)s->dim / (float)s->n_head : (float)s->head_dim;
+    const fxi_latent_sizes n = fxi_rules_latent(l);
+    const float head = r->n_lora   ? (float)(n.n_nope + n.n_rope)
+                       : is_square ? (float)s->dim / (float)s->n_head
+                                   : (float)s->head_dim;
     r->attn_scale = k->attn_scale > 0 ? k->attn_scale : 1 / sqrtf(head);
     r->embd_scale = k->embd_scale != 0 ? k->embd_scale : by_dim;
     r->residual_scale = or_1(k->residual_scale);
@@ -429,6 +489,7 @@ fx_status fxi_rules_read(fxi_loader *l, fx_error *err)
                            err);
     FX_TRY(read_activation(l, r, err));
     FX_TRY(read_experts(l, r, err));
+    r->n_lora = l->keys.kv_lora;
     read_scales(l, r);
     if (r->log_scale != 0 && !r->log_tok)
         return missing_key(l, "attention.temperature_length", err);

@@ -51,6 +51,13 @@ static double pair_of_turns(const rope_read *r, const fxi_rope *rope, double n_t
     return rope->n_rot * log(r->orig_tok / (n_turn * 2 * pi)) / (2 * log(rope->base));
 }
 
+// DeepSeek's models scale the whole product of query and key, not what is rotated of it; and their
+// files have a tenth of the multiplier that others have.
+static void scale_scores(fxi_rules *r, double by)
+{
+    r->attn_scale = (float)((double)r->attn_scale * by * by);
+}
+
 static fx_status scale_yarn(const rope_read *r, fxi_rope *rope, fx_error *err)
 {
     (void)err;
@@ -67,9 +74,12 @@ static fx_status scale_yarn(const rope_read *r, fxi_rope *rope, fx_error *err)
         rope->freq[i] = rope->freq[i] / r->factor * (1 - keep) + rope->freq[i] * keep;
     }
     if (k->ext_factor == 0 || r->factor <= 1) return FX_OK;
-    double gain = 0.1 * log(r->factor) + 1;
-    if (k->log_multiplier > 0) gain /= 0.1 * (double)k->log_multiplier * log(r->factor) + 1;
-    rope->gain *= gain;
+    const bool latent = r->l->family->flags & FXI_LATENT;
+    const double by_log = (latent ? 1 : 0.1) * (double)k->log_multiplier * log(r->factor) + 1;
+    if (latent && k->log_multiplier > 0)
+        scale_scores(&r->l->m->rules, by_log);
+    else
+        rope->gain *= (0.1 * log(r->factor) + 1) / by_log;
     return FX_OK;
 }
 

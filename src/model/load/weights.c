@@ -98,13 +98,12 @@ static uint64_t rest_bytes(const fxi_loader *ld)
     return more + more / 32;
 }
 
-// n matrices of the shape of m and the type of t
-static fx_status take_linears(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi_part_of *m,
-                              fxi_linear *w, int n, fx_error *err)
+// n matrices of n_out x n_in numbers
+static fx_status take_linears(fxi_loader *ld, fxi_dtype type, int n_in, int n_out, fxi_linear *w,
+                              int n, fx_error *err)
 {
     for (int i = 0; i < n; i++)
-        w[i] = (fxi_linear){
-            .type = (fxi_dtype)t->type->id, .n_in = m->n_in, .n_out = m->n_out, .data = nothing};
+        w[i] = (fxi_linear){.type = type, .n_in = n_in, .n_out = n_out, .data = nothing};
     if (ld->is_dry) return FX_OK;
     const fx_status st = ld->m->dev->ops->take_linear(ld->m->dev, w, n, rest_bytes(ld), err);
     if (st != FX_OK) memset(w, 0, (size_t)n * sizeof *w);
@@ -222,7 +221,7 @@ fx_status fxi_load_linear(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, f
     const fxi_gguf_tensor *t;
     memset(w, 0, (size_t)n * sizeof *w);
     FX_TRY(take_tensor(ld, m, &t, err));
-    FX_TRY(take_linears(ld, t, m, w, n, err));
+    FX_TRY(take_linears(ld, (fxi_dtype)t->type->id, m->n_in, m->n_out, w, n, err));
     for (int i = 0; i < n; i++) FX_TRY(pack_matrix(ld, t, m, i, &w[i], err));
     return FX_OK;
 }
@@ -238,7 +237,7 @@ fx_status fxi_load_singles(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, 
         snprintf(name, sizeof name, "%s.%d", m->key.name, i);
         one.key.name = name;
         FX_TRY(take_tensor(ld, &one, &t, err));
-        if (!i) FX_TRY(take_linears(ld, t, m, w, n, err));
+        if (!i) FX_TRY(take_linears(ld, (fxi_dtype)t->type->id, m->n_in, m->n_out, w, n, err));
         if ((fxi_dtype)t->type->id != w->type)
             return fxi_fail(
                 err, FX_EFORMAT,
@@ -246,6 +245,42 @@ fx_status fxi_load_singles(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, 
                 fxi_gguf_name(ld->g), m->key.layer, name);
         FX_TRY(pack_matrix(ld, t, &one, 0, &w[i], err));
     }
+    return FX_OK;
+}
+
+// Rows [n_in] of a file's matrix as columns, in the type that w has. wide: room for all as f32
+static void turn_rows(const fxi_gguf_tensor *t, const char *src, const fxi_linear *w, float *line,
+                      float *wide, char *rows)
+{
+    const size_t n_row = (size_t)w->n_in, n_col = (size_t)w->n_out;
+    const size_t row_bytes = n_col / t->type->block_elems * t->type->block_bytes;
+    for (size_t r = 0; r < n_row; r++) {
+        fxi_row_to_f32((fxi_dtype)t->type->id, src + r * row_bytes, n_col, line);
+        for (size_t c = 0; c < n_col; c++) wide[c * n_row + r] = line[c];
+    }
+    fxi_row_from_f32(w->type, wide, n_row * n_col, rows);
+}
+
+fx_status fxi_load_transpose(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w, fx_error *err)
+{
+    const fxi_gguf_tensor *t;
+    memset(w, 0, sizeof *w);
+    FX_TRY(take_tensor(ld, m, &t, err));
+    const bool is_float = t->type->block_elems == 1;
+    const size_t n = (size_t)m->n_out * (size_t)m->n_in,
+                 n_bytes = (size_t)m->n_out * (size_t)m->n_in / t->type->block_elems *
+                           t->type->block_bytes,
+                 at = (size_t)m->row0 * (n_bytes / (size_t)m->n_out);
+    FX_TRY(take_linears(ld, is_float ? (fxi_dtype)t->type->id : FXI_F32, m->n_out, m->n_in, w, 1,
+                        err));
+    if (ld->is_dry) return FX_OK;
+    FX_TRY(fxi_gguf_fetch(ld->g, t, at, n_bytes, ld->opt->pool, err));
+    FX_TRY(reserve_rows(ld, (2 * n + (size_t)m->n_in) * sizeof(float), err));
+    float *wide = (float *)ld->rows, *line = wide + n;
+    char *rows = (char *)(line + m->n_in);
+    turn_rows(t, (const char *)t->data + at, w, line, wide, rows);
+    FX_TRY(ld->m->dev->ops->put_linear(ld->m->dev, w, 0, m->n_in, rows, err));
+    count_done(ld, n_bytes);
     return FX_OK;
 }
 

@@ -45,16 +45,26 @@ static fx_status run_linear(pass *p, fxi_operand a, const fxi_linear *w)
 // what the branch adds to x, or this device's addend of it.
 typedef fx_status layer_half(pass *p, int i);
 
+// Queries, and what the cache keeps of each token.
+static fx_status run_heads(pass *p, const fxi_layer *l)
+{
+    const fxi_device_ops *ops = p->dev->ops;
+    const bool low = l->latent && l->latent->q_a.w.data;
+    const fxi_linear *q = low ? &l->latent->q_a.w : &l->q.w;
+    const fxi_device_linear job[] = {{q, low ? FXI_OPERAND_Q_A : FXI_OPERAND_Q},
+                                     {&l->k.w, FXI_OPERAND_K},
+                                     {&l->v.w, FXI_OPERAND_V}};
+    FX_TRY(next_norm(p, &l->attn_in, type_bit(q) | type_bit(&l->k.w) | type_bit(&l->v.w)));
+    FX_TRY(ops->linear(p->dev, FXI_OPERAND_H, job, l->latent ? 2 : 3, p->err));
+    return (l->latent ? ops->latent_store : ops->rope_store)(p->dev, l, p->err);
+}
+
 // After the K and V of the last layer, only the rows that are wanted are computed.
 static fx_status run_attention(pass *p, int i)
 {
     const fxi_layer *l = &p->m->layer[i];
     const fxi_device_ops *ops = p->dev->ops;
-    const fxi_device_linear job[] = {
-        {&l->q.w, FXI_OPERAND_Q}, {&l->k.w, FXI_OPERAND_K}, {&l->v.w, FXI_OPERAND_V}};
-    FX_TRY(next_norm(p, &l->attn_in, type_bit(&l->q.w) | type_bit(&l->k.w) | type_bit(&l->v.w)));
-    FX_TRY(ops->linear(p->dev, FXI_OPERAND_H, job, 3, p->err));
-    FX_TRY(ops->rope_store(p->dev, l, p->err));
+    FX_TRY(run_heads(p, l));
     if (i == p->m->model.shape.n_layer - 1) {
         if (!p->n_row) return FX_OK;
         FX_TRY(ops->keep_rows(p->dev, p->err));

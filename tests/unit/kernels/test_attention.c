@@ -8,7 +8,7 @@
 #include "kernels_test.h"
 #include "suite.h"
 
-enum { LAYER = 1, N_PLANE = 4 };
+enum { LAYER = 1, N_PLANE = 4, MAX_HEAD = 576 };
 
 typedef struct setup {
     int head_dim, group, n_tok, pos;
@@ -18,9 +18,27 @@ typedef struct setup {
     float softcap;
     bool sinks;
     int n_after; // bidirectional: positions after the last token, plus 1
+    int v_dim;   // latent: values are the first numbers of their keys; 0: rows of their own
 } setup;
 
-#define PLAIN 0, 0, false, 0 // neither window nor cap nor sinks, and causal
+#define PLAIN 0, 0, false, 0, 0 // neither window nor cap nor sinks, causal, not latent
+
+static int value_dim(const setup *s)
+{
+    return s->v_dim ? s->v_dim : s->head_dim;
+}
+
+static float *nan_floats(size_t n)
+{
+    float *p = floats(n);
+    for (size_t i = 0; i < n; i++) p[i] = NAN;
+    return p;
+}
+
+static float *scratch_of(const setup *s)
+{
+    return nan_floats(fxi_attn_scratch(s->group * FXI_ATTN_MAX_TOK, s->head_dim, value_dim(s)));
+}
 
 // Positions in the cache.
 static int n_cached(const setup *s)
@@ -113,9 +131,15 @@ static void cache_read(const setup *s, const cache *c, int plane, int pos, int k
                    to);
 }
 
+// Numbers of all queries and of all results.
 static size_t n_number(const setup *s)
 {
     return (size_t)(s->n_tok * s->n_kv_head * s->group * s->head_dim);
+}
+
+static size_t n_result(const setup *s)
+{
+    return n_number(s) / (size_t)s->head_dim * (size_t)value_dim(s);
 }
 
 // Sinks above, among and far below the scores.
@@ -127,7 +151,6 @@ static fxi_attn call_of(const setup *s, const cache *c, const float *q, int t0, 
                         int n_kv_head, float *scratch, float *out)
 {
     int n_head = s->n_kv_head * s->group;
-    size_t at = (size_t)(t0 * n_head * s->head_dim);
     return (fxi_attn){.view = c->view,
                       .kv_type = s->type,
                       .layer = LAYER,
@@ -136,23 +159,17 @@ static fxi_attn call_of(const setup *s, const cache *c, const float *q, int t0, 
                       .n_head = n_head,
                       .head_dim = s->head_dim,
                       .group = s->group,
+                      .v_dim = s->v_dim,
                       .n_tok = n_tok,
                       .pos = s->pos + t0,
                       .n_pos = s->n_after ? n_cached(s) : 0,
                       .window = s->window,
                       .softcap = s->softcap,
                       .sink = s->sinks ? sink_scores : NULL,
-                      .q = q + at,
-                      .out = out + at,
+                      .q = q + (size_t)(t0 * n_head * s->head_dim),
+                      .out = out + (size_t)(t0 * n_head * value_dim(s)),
                       .scale = 1 / sqrtf((float)s->head_dim),
                       .scratch = scratch};
-}
-
-static float *nan_floats(size_t n)
-{
-    float *p = floats(n);
-    for (size_t i = 0; i < n; i++) p[i] = NAN;
-    return p;
 }
 
 // KV heads of a call: `most` if the call may have that many, else 1.
@@ -166,7 +183,7 @@ static int heads_of_call(int most, int n_tok)
 static void attend(const fxi_kernels *k, const setup *s, const cache *c, const float *q, int t0,
                    int n_tok, int n_kv_head, float *out)
 {
-    float *scratch = nan_floats(fxi_attn_scratch(s->group, s->head_dim));
+    float *scratch = scratch_of(s);
     n_kv_head = heads_of_call(n_kv_head, n_tok);
     for (int h = 0; h < s->n_kv_head; h += n_kv_head) {
         fxi_attn a = call_of(s, c, q, t0, n_tok, h, n_kv_head, scratch, out);
@@ -182,8 +199,8 @@ static void attend_in_parts(const fxi_kernels *k, const setup *s, const cache *c
     int n_segment = fxi_attn_n_segment(n_cached(s));
     int n_kv_head = heads_of_call(s->n_kv_head, s->n_tok);
     size_t n_part = (size_t)(n_segment * s->n_tok * s->group * n_kv_head);
-    float *scratch = nan_floats(fxi_attn_scratch(s->group, s->head_dim));
-    float *part = nan_floats(n_part * fxi_attn_part_floats(s->head_dim));
+    float *scratch = scratch_of(s);
+    float *part = nan_floats(n_part * fxi_attn_part_floats(value_dim(s)));
     for (int h = 0; h < s->n_kv_head; h += n_kv_head) {
         fxi_attn a = call_of(s, c, q, 0, s->n_tok, h, n_kv_head, scratch, out);
         for (int end = n_segment; end > 0; end -= step)
@@ -208,28 +225,28 @@ static void exact_row(const setup *s, const cache *c, const fxi_attn *a, int tok
     const int p = s->pos + tok, kv_head = h / s->group, n = n_cached(s);
     const float *q = a->q + (size_t)((tok * a->n_head + h) * s->head_dim);
     double sum = a->sink ? exp((double)a->sink[h]) : 0;
-    float row[256];
-    memset(out, 0, (size_t)s->head_dim * sizeof *out);
+    float row[MAX_HEAD];
+    memset(out, 0, (size_t)value_dim(s) * sizeof *out);
     for (int j = 0; j < n; j++) {
         if (!s->n_after && j > p) continue;
         if (s->window && (j <= p - s->window || j >= p + s->window)) continue;
-        cache_read(s, c, 2 * LAYER, j, kv_head, row);
+        cache_read(s, c, s->v_dim ? LAYER : 2 * LAYER, j, kv_head, row);
         double e = exp(exact_score(a, q, row));
-        cache_read(s, c, 2 * LAYER + 1, j, kv_head, row);
+        if (!s->v_dim) cache_read(s, c, 2 * LAYER + 1, j, kv_head, row);
         sum += e;
-        for (int d = 0; d < s->head_dim; d++) out[d] += e * (double)row[d];
+        for (int d = 0; d < value_dim(s); d++) out[d] += e * (double)row[d];
     }
-    for (int d = 0; d < s->head_dim; d++) out[d] /= sum;
+    for (int d = 0; d < value_dim(s); d++) out[d] /= sum;
 }
 
 static void assert_near(const setup *s, const cache *c, const float *q, float *got)
 {
-    double want[256];
+    double want[MAX_HEAD];
     const fxi_attn a = call_of(s, c, q, 0, s->n_tok, 0, s->n_kv_head, NULL, got);
     for (int r = 0; r < s->n_tok * a.n_head; r++) {
-        size_t at = (size_t)(r * s->head_dim);
+        size_t at = (size_t)(r * value_dim(s));
         exact_row(s, c, &a, r / a.n_head, r % a.n_head, want);
-        for (int d = 0; d < s->head_dim; d++)
+        for (int d = 0; d < value_dim(s); d++)
             assert_true(fabs((double)got[at + (size_t)d] - want[d]) <= 1e-5);
     }
 }
@@ -242,15 +259,18 @@ FX_TEST(test_ref_is_near_double)
                                    {128, 4, 2, 300, FXI_F32, 2, PLAIN},
                                    {32, 8, 1, 1000, FXI_F16, 2, PLAIN},
                                    {256, 1, 2, 40, FXI_Q8_0, 2, PLAIN},
-                                   {64, 1, 5, 600, FXI_F16, 2, 300, 0, false, 0},
-                                   {64, 2, 5, 300, FXI_F32, 2, 0, 2, false, 0},
-                                   {80, 1, 3, 270, FXI_F32, 2, 0, 0, true, 0},
-                                   {64, 1, 9, 0, FXI_F16, 2, 0, 0, false, 400},
-                                   {96, 2, 9, 500, FXI_F32, 2, 130, 1.5f, true, 200}};
+                                   {64, 1, 5, 600, FXI_F16, 2, 300, 0, false, 0, 0},
+                                   {64, 2, 5, 300, FXI_F32, 2, 0, 2, false, 0, 0},
+                                   {80, 1, 3, 270, FXI_F32, 2, 0, 0, true, 0, 0},
+                                   {64, 1, 9, 0, FXI_F16, 2, 0, 0, false, 400, 0},
+                                   {96, 2, 9, 500, FXI_F32, 2, 130, 1.5f, true, 200, 0},
+                                   {576, 16, 2, 300, FXI_F16, 1, 0, 0, false, 0, 512},
+                                   {96, 5, 3, 520, FXI_Q8_0, 1, 0, 0, false, 0, 64},
+                                   {22, 3, 4, 270, FXI_F32, 1, 40, 2, true, 0, 13}};
     for (size_t i = 0; i < sizeof setups / sizeof setups[0]; i++) {
         const setup *s = &setups[i];
         cache c = cache_make(s, (layout)(i % N_LAYOUT), EVEN);
-        float *q = random_floats(n_number(s), EVEN, 3), *out = floats(n_number(s));
+        float *q = random_floats(n_number(s), EVEN, 3), *out = floats(n_result(s));
         for (size_t k = 0; k < n_number(s); k++) q[k] *= 4;
         attend(ref_path(), s, &c, q, 0, s->n_tok, 1, out);
         assert_near(s, &c, q, out);
@@ -263,8 +283,9 @@ FX_TEST(test_ref_is_near_double)
 static void same_bits(const setup *s, layout how, spread sp)
 {
     cache c = cache_make(s, how, sp);
-    size_t n = n_number(s);
-    float *q = random_floats(n, sp == WIDE ? EVEN : sp, 4), *want = floats(n), *out = floats(n);
+    const size_t n = n_result(s);
+    float *q = random_floats(n_number(s), sp == WIDE ? EVEN : sp, 4), *want = floats(n),
+          *out = floats(n);
     attend(ref_path(), s, &c, q, 0, s->n_tok, 1, want);
     const fxi_kernels *k;
     for (int i = 0; (k = fast_path(i)); i++) {
@@ -404,7 +425,7 @@ FX_TEST(test_extras_that_change_nothing)
 // Positions that no token of a call attends to are never touched: their pages are not readable.
 FX_TEST(test_window_needs_no_cache_before_it)
 {
-    setup s = {64, 2, 3, 1000, FXI_F16, 2, 300, 0, false, 0};
+    setup s = {64, 2, 3, 1000, FXI_F16, 2, 300, 0, false, 0, 0};
     const size_t row = row_bytes(&s), n_pos = 1008, plane = n_pos * row, size = N_PLANE * plane;
     const int n_absent = (1000 - 299) / 16 * 16; // whole pages of 4096 bytes
     cache c = {.mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)};
@@ -433,6 +454,33 @@ FX_TEST(test_first_position)
             assert_int_equal(fxi_attn_first(pos, window),
                              window && window <= pos ? pos - (window - 1) : 0);
     assert_int_equal(fxi_attn_first(INT32_MAX - 1, INT32_MAX), 0);
+}
+
+// Latent attention: many heads read one row, whose first numbers are the value too. Sizes of
+// published models, and odd ones; few rows of 16 bits are read in place.
+FX_TEST(test_latent_rows)
+{
+    static const struct {
+        int head_dim, v_dim;
+    } dims[] = {{576, 512}, {96, 64}, {48, 32}, {40, 24}, {22, 13}, {80, 80}};
+    static const int groups[] = {1, 5, 16, 20, 128}, pos[] = {0, 15, 250, 530};
+    for (int i = 0; i < 120; i++) {
+        const int group = groups[i / 6 % 5];
+        setup s = {dims[i % 6].head_dim,
+                   group,
+                   1 + (i % 4) * (group > 20 ? 1 : 5),
+                   pos[i / 30],
+                   types[i * 7 % 4],
+                   1,
+                   PLAIN};
+        s.v_dim = dims[i % 6].v_dim;
+        if ((s.head_dim % 32 || s.v_dim % 32) && s.type == FXI_Q8_0) s.type = FXI_BF16;
+        if (i % 8 == 3) s.window = 20 + i;
+        if (i % 8 == 5) s.softcap = 3;
+        if (group > 20 && i % 4) continue; // ref takes long
+        if (suite_takes((size_t)(i + i / 30), 4))
+            same_bits(&s, (layout)(i % N_LAYOUT), (spread)(i % N_SPREAD));
+    }
 }
 
 // The most tokens of a call, across a segment's border.

@@ -308,7 +308,7 @@ static uint64_t mappings_of(int n_seq, int *n_together)
     const fxi_kv_view v = fxi_kv_get_views(kv, s).group[0];
     *n_together = v.view_planes ? v.view_planes : 1;
     for (int layer = 0; layer < N_LAYER; layer++) {
-        const fxi_kv_view one = fxi_kv_layer(&v, layer);
+        const fxi_kv_view one = fxi_kv_layer(&v, 2 * layer);
         assert_ptr_equal(fxi_kv_row(&one, 0, 0), fxi_kv_row(&v, 2 * layer, 0));
         assert_ptr_equal(fxi_kv_row(&one, 1, 0), fxi_kv_row(&v, 2 * layer + 1, 0));
     }

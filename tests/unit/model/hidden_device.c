@@ -154,6 +154,7 @@ HIDDEN_STEP(linear,
             (fxi_device * d, fxi_operand a, const fxi_device_linear *job, int n_job, fx_error *err),
             a, job, n_job, err)
 HIDDEN_STEP(rope_store, (fxi_device * d, const fxi_layer *l, fx_error *err), l, err)
+HIDDEN_STEP(latent_store, (fxi_device * d, const fxi_layer *l, fx_error *err), l, err)
 HIDDEN_STEP(keep_rows, (fxi_device * d, fx_error *err), err)
 HIDDEN_STEP(attention, (fxi_device * d, const fxi_layer *l, fx_error *err), l, err)
 HIDDEN_STEP(ffn, (fxi_device * d, const fxi_ffn *f, fx_error *err), f, err)
@@ -187,6 +188,7 @@ static const fxi_device_ops hidden_ops = {
     .add_norm = hidden_add_norm,
     .linear = hidden_linear,
     .rope_store = hidden_rope_store,
+    .latent_store = hidden_latent_store,
     .keep_rows = hidden_keep_rows,
     .attention = hidden_attention,
     .ffn = hidden_ffn,

@@ -44,9 +44,11 @@ static void world_open(world *w, int n_thread)
     free(f);
     w->q = numbers(MAX_TOK * N_HEAD * HEAD_DIM);
     w->out = calloc(MAX_TOK * N_HEAD * HEAD_DIM, sizeof *w->out);
-    w->scratch =
-        malloc(fxi_compute_attn_scratch(&w->compute, N_HEAD, N_KV_HEAD, HEAD_DIM, CTX_TOK) *
-               sizeof *w->scratch);
+    const fxi_attn_pass sizes = {
+        .n_kv_head = N_KV_HEAD,
+        .ctx_tok = CTX_TOK,
+        .call = {.n_head = N_HEAD, .head_dim = HEAD_DIM, .group = N_HEAD / N_KV_HEAD}};
+    w->scratch = malloc(fxi_compute_attn_scratch(&w->compute, &sizes) * sizeof *w->scratch);
 }
 
 static void world_close(world *w)

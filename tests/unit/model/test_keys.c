@@ -108,6 +108,7 @@ static const struct refusal {
     {{"llama.rope.scaling.type", 's', 0, "ntk-by-parts"}, "'ntk-by-parts' is not supported"},
     {{"llama.expert_count", 'u', 4, NULL}, "expert_used_count"},
     {{"llama.expert_gating_func", 'u', 2, NULL}, "expert_gating_func"},
+    {{"llama.attention.kv_lora_rank", 'u', 16, NULL}, "kv_lora_rank"},
     {{"flexinfer.activation", 's', 0, "xielu"}, "'xielu'"},
 };
 

@@ -17,20 +17,27 @@ typedef struct published {
     bool layer_norm, tied; // layer_norm: biases, a feed-forward block without a gate, and positions
     double params;         // as published, in units of 1e9
     uint64_t kv_bytes;     // of a token in a cache of f16
+    uint32_t n_lora;       // latent attention, of which head_dim - n_lora numbers are rotated
 } published;
 
 static const published models[] = {
-    {"Yi-6B", "llama", 32, 4096, 32, 4, 128, 11008, 64000, 4096, 0, 0, false, false, 6.06, 65536},
-    {"Yi-9B", "llama", 48, 4096, 32, 4, 128, 11008, 64000, 4096, 0, 0, false, false, 8.83, 98304},
-    {"Yi-34B", "llama", 60, 7168, 56, 8, 128, 20480, 64000, 4096, 0, 0, false, false, 34.39,
-     245760},
+    {"Yi-6B", "llama", 32, 4096, 32, 4, 128, 11008, 64000, 4096, 0, 0, false, false, 6.06, 65536,
+     0},
+    {"Yi-9B", "llama", 48, 4096, 32, 4, 128, 11008, 64000, 4096, 0, 0, false, false, 8.83, 98304,
+     0},
+    {"Yi-34B", "llama", 60, 7168, 56, 8, 128, 20480, 64000, 4096, 0, 0, false, false, 34.39, 245760,
+     0},
     {"OPT-175B", "opt", 96, 12288, 96, 96, 128, 49152, 50272, 2048, 0, 0, true, true, 174.6,
-     4718592},
+     4718592, 0},
     {"Mixtral-8x22B", "llama", 56, 6144, 48, 8, 128, 16384, 32768, 65536, 8, 0, false, false, 140.6,
-     229376},
+     229376, 0},
     {"Gemma-2-27B", "gemma2", 46, 4608, 32, 16, 128, 36864, 256000, 8192, 0, 4096, false, true,
-     27.23, 376832},
+     27.23, 376832, 0},
+    {"DeepSeek-V2-Lite", "deepseek2", 27, 2048, 16, 1, 576, 1408, 102400, 163840, 64, 0, false,
+     false, 15.71, 31104, 512},
 };
+
+enum { LATENT_NOPE = 128, LATENT_VALUE = 128, DENSE_FFN = 10944, N_SHARED = 2 };
 
 // ---- a header ----------------------------------------------------------------------------------
 
@@ -80,32 +87,67 @@ static void add_norm(const header *h, int layer, const char *part)
 static void add_feed(const header *h, int i)
 {
     const published *m = h->m;
-    if (m->n_expert) {
+    if (m->n_lora && i) {
+        add_linear(h, i, "ffn_gate_shexp", m->dim, N_SHARED * m->n_ffn);
+        add_linear(h, i, "ffn_up_shexp", m->dim, N_SHARED * m->n_ffn);
+        add_linear(h, i, "ffn_down_shexp", N_SHARED * m->n_ffn, m->dim);
+    }
+    const uint64_t n_ffn = m->n_lora ? DENSE_FFN : m->n_ffn;
+    if (m->n_expert && (i || !m->n_lora)) {
         add_tensor(h, i, "ffn_gate_inp.weight", m->dim, m->n_expert, 0);
         add_tensor(h, i, "ffn_gate_exps.weight", m->dim, m->n_ffn, m->n_expert);
         add_tensor(h, i, "ffn_up_exps.weight", m->dim, m->n_ffn, m->n_expert);
         add_tensor(h, i, "ffn_down_exps.weight", m->n_ffn, m->dim, m->n_expert);
         return;
     }
-    if (!m->layer_norm) add_linear(h, i, "ffn_gate", m->dim, m->n_ffn);
-    add_linear(h, i, "ffn_up", m->dim, m->n_ffn);
-    add_linear(h, i, "ffn_down", m->n_ffn, m->dim);
+    if (!m->layer_norm) add_linear(h, i, "ffn_gate", m->dim, n_ffn);
+    add_linear(h, i, "ffn_up", m->dim, n_ffn);
+    add_linear(h, i, "ffn_down", n_ffn, m->dim);
+}
+
+static void add_attention(const header *h, int i)
+{
+    const published *m = h->m;
+    const uint64_t n_q = (uint64_t)m->n_head * m->head_dim,
+                   n_kv = (uint64_t)m->n_kv_head * m->head_dim;
+    add_linear(h, i, "attn_q", m->dim, n_q);
+    add_linear(h, i, "attn_k", m->dim, n_kv);
+    add_linear(h, i, "attn_v", m->dim, n_kv);
+    add_linear(h, i, "attn_output", n_q, m->dim);
+}
+
+static void add_latent(const header *h, int i)
+{
+    const published *m = h->m;
+    const uint64_t n_rope = m->head_dim - m->n_lora;
+    add_linear(h, i, "attn_q", m->dim, m->n_head * (LATENT_NOPE + n_rope));
+    add_linear(h, i, "attn_kv_a_mqa", m->dim, m->head_dim);
+    add_tensor(h, i, "attn_kv_a_norm.weight", m->n_lora, 0, 0);
+    add_tensor(h, i, "attn_k_b.weight", LATENT_NOPE, m->n_lora, m->n_head);
+    add_tensor(h, i, "attn_v_b.weight", m->n_lora, LATENT_VALUE, m->n_head);
+    add_linear(h, i, "attn_output", m->n_head * LATENT_VALUE, m->dim);
 }
 
 static void add_layer(const header *h, int i)
 {
     const published *m = h->m;
-    const uint64_t n_q = (uint64_t)m->n_head * m->head_dim,
-                   n_kv = (uint64_t)m->n_kv_head * m->head_dim;
     add_norm(h, i, "attn_norm");
     add_norm(h, i, "ffn_norm");
     if (m->window) add_norm(h, i, "post_attention_norm");
     if (m->window) add_norm(h, i, "post_ffw_norm");
-    add_linear(h, i, "attn_q", m->dim, n_q);
-    add_linear(h, i, "attn_k", m->dim, n_kv);
-    add_linear(h, i, "attn_v", m->dim, n_kv);
-    add_linear(h, i, "attn_output", n_q, m->dim);
+    (m->n_lora ? add_latent : add_attention)(h, i);
     add_feed(h, i);
+}
+
+static void add_latent_keys(const header *h)
+{
+    const published *m = h->m;
+    if (!m->n_lora) return;
+    add_key(h, "attention.kv_lora_rank", m->n_lora);
+    add_key(h, "rope.dimension_count", m->head_dim - m->n_lora);
+    add_key(h, "attention.key_length_mla", LATENT_NOPE + m->head_dim - m->n_lora);
+    add_key(h, "attention.value_length_mla", LATENT_VALUE);
+    add_key(h, "expert_feed_forward_length", m->n_ffn);
 }
 
 static void add_keys(const header *h)
@@ -115,11 +157,12 @@ static void add_keys(const header *h)
     fxi_gguf_write_str(h->w, "general.architecture", m->arch);
     add_key(h, "block_count", m->n_layer);
     add_key(h, "embedding_length", m->dim);
-    add_key(h, "feed_forward_length", m->n_ffn);
+    add_key(h, "feed_forward_length", m->n_lora ? DENSE_FFN : m->n_ffn);
     add_key(h, "attention.head_count", m->n_head);
     add_key(h, "attention.head_count_kv", m->n_kv_head);
     add_key(h, "attention.key_length", m->head_dim);
-    add_key(h, "attention.value_length", m->head_dim);
+    add_key(h, "attention.value_length", m->n_lora ? m->n_lora : m->head_dim);
+    add_latent_keys(h);
     add_key(h, "context_length", m->n_ctx);
     add_key(h, "expert_count", m->n_expert);
     add_key(h, "expert_used_count", m->n_expert ? 2 : 0);
@@ -178,7 +221,7 @@ static void check_published(const published *m)
     assert_int_equal(s->n_layer, m->n_layer);
     assert_int_equal(s->n_vocab, m->n_vocab);
     assert_int_equal(s->head_dim, m->head_dim);
-    assert_int_equal(2 * (uint64_t)s->n_layer * s->kv.group[0].row_bytes, m->kv_bytes);
+    assert_int_equal(fxi_kv_tok_bytes(&s->kv), m->kv_bytes);
     print_message("%s: %.2f thousand million numbers\n", m->name, (double)s->n_param / 1e9);
     assert_true((double)s->n_param / 1e9 > m->params * 0.995 &&
                 (double)s->n_param / 1e9 < m->params * 1.005);

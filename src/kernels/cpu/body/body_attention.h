@@ -33,7 +33,7 @@ typedef struct attn_walk {
     const fxi_attn *a;
     const kv_kind *kind;
     bool halves;             // keys and values stay 16-bit until they are multiplied
-    int n_row, n_vec;        // rows of one KV head; vectors of 16 in a row of values
+    int n_row, n_vec;        // rows of one KV head; vectors of 16 in a value
     int segment0, n_segment; // that the call attends to: from segment0 up to, not including, this
     int value_tile;          // positions whose values are multiplied at a time
     float *tile; // keys or values of KV_TILE positions, as f32 (halves: keys as 16 bits)
@@ -104,7 +104,7 @@ static void tile_keys(const attn_walk *w, int pos, int n)
     const fxi_attn *a = w->a;
     float *dst = w->tile;
     for (int i = 0; i < n; i += 16, dst += 16 * a->head_dim)
-        w->kind->key_panel(kv_row(w, 2 * a->layer, pos + i), a->view.tok_stride_bytes,
+        w->kind->key_panel(kv_row(w, fxi_attn_key_plane(a), pos + i), a->view.tok_stride_bytes,
                            min_int(n - i, 16), a->head_dim, dst);
 }
 
@@ -115,8 +115,8 @@ static void tile_values(const attn_walk *w, int pos, int n)
     float *dst = w->tile;
     for (int i = 0, m; i < n; i += m, dst += 16 * m) {
         m = min_int(n - i, 16 - (pos + i) % 16);
-        w->kind->value_panels(kv_row(w, 2 * a->layer + 1, pos + i), a->view.tok_stride_bytes, m,
-                              a->head_dim, dst);
+        w->kind->value_panels(kv_row(w, fxi_attn_value_plane(a), pos + i), a->view.tok_stride_bytes,
+                              m, fxi_attn_value_dim(a), dst);
     }
 }
 
@@ -130,7 +130,7 @@ static void scores_halves(const attn_walk *w, tile c, int n_row, int pos, int n)
     c.panel_bytes = 16 * (size_t)a->head_dim * sizeof *dst;
     c.ldk = FXI_PANEL;
     for (int i = 0; i < n; i += 16, dst += 16 * a->head_dim)
-        key_panel_halves(kv_row(w, 2 * a->layer, pos + i), a->view.tok_stride_bytes,
+        key_panel_halves(kv_row(w, fxi_attn_key_plane(a), pos + i), a->view.tok_stride_bytes,
                          min_int(n - i, 16), a->head_dim, dst);
     w->kind->halves(c, n_row, (n + 15) / 16, w->next);
 }
@@ -145,7 +145,7 @@ static void values_halves(const attn_walk *w, tile c, int n_row, int pos, int n)
     for (int left = n; left; left -= c.n_k) {
         int together = v->table ? block - (pos & (block - 1)) : n;
         c.n_k = left < together ? left : together;
-        c.panel = kv_row(w, 2 * w->a->layer + 1, pos);
+        c.panel = kv_row(w, fxi_attn_value_plane(w->a), pos);
         w->kind->halves(c, n_row, w->n_vec, w->next);
         c.first = false;
         c.x += c.n_k;
@@ -266,11 +266,11 @@ static void walk_head(attn_walk *w, int h, int segment)
         w->seg = w->part + ((size_t)h * (size_t)w->n_segment + (size_t)segment) * n_row * ld;
 }
 
-// Where row r of head h begins in q and out.
-static size_t head_at(const fxi_attn *a, int h, int r)
+// Where row r of head h begins in q or out, whose heads have n numbers.
+static size_t head_at(const fxi_attn *a, int h, int r, int n)
 {
     int head = r / a->group * a->n_head + (a->kv_head + h) * a->group + r % a->group;
-    return (size_t)head * (size_t)a->head_dim;
+    return (size_t)head * (size_t)n;
 }
 
 static void walk_queries(attn_walk *w)
@@ -279,7 +279,7 @@ static void walk_queries(attn_walk *w)
     for (int h = 0; h < a->n_kv_head; h++) {
         walk_head(w, h, 0);
         for (int r = 0; r < w->n_row; r++)
-            row_scale(a->q + head_at(a, h, r), a->scale, a->head_dim,
+            row_scale(a->q + head_at(a, h, r, a->head_dim), a->scale, a->head_dim,
                       w->q + (size_t)r * (size_t)a->head_dim);
     }
 }
@@ -300,11 +300,12 @@ static void walk_begin(const attn_walk *w)
 static void walk_end(attn_walk *w)
 {
     const fxi_attn *a = w->a;
+    const int n = fxi_attn_value_dim(a);
     for (int h = 0; h < a->n_kv_head; h++) {
         walk_head(w, h, 0);
         for (int r = 0; r < w->n_row; r++) {
             const float *o = w->whole + (size_t)r * part_floats(w);
-            row_scale(o + PART_ACC, 1 / o[PART_L], a->head_dim, a->out + head_at(a, h, r));
+            row_scale(o + PART_ACC, 1 / o[PART_L], n, a->out + head_at(a, h, r, n));
         }
     }
 }
@@ -317,20 +318,20 @@ static attn_walk walk_of(const fxi_attn *a, int segment, float *part, prefetch_l
                    .kind = &kv_kinds[a->kv_type],
                    .next = next,
                    .part = part,
-                   .n_vec = (a->head_dim + 15) / 16,
+                   .n_vec = (fxi_attn_value_dim(a) + 15) / 16,
                    .segment0 = fxi_attn_first(a->pos, a->window) / FXI_ATTN_SEGMENT,
                    .n_segment = fxi_attn_n_segment(fxi_attn_call_end(a)),
                    .n_row = a->n_tok * a->group};
     const size_t n_row = (size_t)w.n_row, n_all = n_row * (size_t)a->n_kv_head;
-    w.halves = w.kind->halves && w.n_row <= TILE_TOK && a->head_dim % 16 == 0;
+    const size_t head = ((size_t)a->head_dim + 15) / 16 * 16; // no value is wider
+    w.halves = w.kind->halves && w.n_row <= TILE_TOK && a->head_dim % 16 == 0 && a->v_dim % 16 == 0;
     w.tile = a->scratch;
-    w.s0 = w.tile + KV_TILE * 16 * (size_t)w.n_vec;
+    w.s0 = w.tile + KV_TILE * head;
     w.seg0 = w.s0 + n_all * FXI_ATTN_SEGMENT;
     w.whole0 = w.seg0 + n_all * part_floats(&w);
     w.q0 = w.whole0 + n_all * part_floats(&w);
     w.segment0 = max_int(segment, w.segment0);
-    *next =
-        prefetch_open(a, w.segment0, (const char **)(void *)(w.q0 + n_all * 16 * (size_t)w.n_vec));
+    *next = prefetch_open(a, w.segment0, (const char **)(void *)(w.q0 + n_all * head));
     w.value_tile = w.halves ? next->block_rows : KV_TILE;
     return w;
 }

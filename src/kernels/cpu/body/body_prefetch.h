@@ -9,7 +9,8 @@
 // Rows are grouped into blocks of up to 64 to 256, in this order. While the products work on one
 // block, each of them prefetches its share of the next one, line by line, into the second-level
 // cache. The block after a call's last one is the first of the call that the thread makes next:
-// short sequences have no more than one block of keys, which nothing else would prefetch.
+// short sequences have no more than one block of keys, which nothing else would prefetch. Values
+// that are a part of their keys are listed a second time: what is cached already costs little.
 #ifndef FXI_KERNELS_BODY_PREFETCH_H
 #define FXI_KERNELS_BODY_PREFETCH_H
 
@@ -142,7 +143,8 @@ static const char **prefetch_piece_lines(const prefetch_list *l, const prefetch_
     if (row >= part->n_row) return line;
     const int first = p->piece * PREFETCH_PIECE_LINES,
               n = min_int(part->row_lines - first, PREFETCH_PIECE_LINES);
-    const char *at = fxi_kv_row(&a->view, 2 * a->layer + l->ahead.plane, l->ahead.pos + row);
+    const int plane = l->ahead.plane ? fxi_attn_value_plane(a) : fxi_attn_key_plane(a);
+    const char *at = fxi_kv_row(&a->view, plane, l->ahead.pos + row);
     for (int i = 0; i < n; i++) line[i] = at + part->first_byte + 64 * (size_t)(first + i);
     return line + n;
 }

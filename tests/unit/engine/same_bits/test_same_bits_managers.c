@@ -31,18 +31,29 @@ FX_TEST(test_every_manager)
     rig_close(reference);
 }
 
-// Layers with a window, whose rows other managers keep.
-FX_TEST(test_every_manager_with_windows)
+static void check_managers(int model)
 {
     enum { FEW = 5, N_FEW_LEVEL = 3 };
     for (int i = 1; fxi_kv_manager_name(i); i++) {
-        rig *r = rig_open_managed(WINDOWED, fxi_kv_manager_name(i), N_PROMPT, FEW);
-        rig *reference = rig_open_managed(WINDOWED, fxi_kv_manager_name(0), N_PROMPT, FEW);
+        rig *r = rig_open_managed(model, fxi_kv_manager_name(i), N_PROMPT, FEW);
+        rig *reference = rig_open_managed(model, fxi_kv_manager_name(0), N_PROMPT, FEW);
         expect_same_answers(r, reference);
         rig_compare_pairs(r, N_FEW_LEVEL);
         rig_close(reference);
         rig_close(r);
     }
+}
+
+// Layers with a window, whose rows other managers keep.
+FX_TEST(test_every_manager_with_windows)
+{
+    check_managers(WINDOWED);
+}
+
+// Latent layers, which have one plane each: an odd number of them.
+FX_TEST(test_every_manager_with_latent_layers)
+{
+    check_managers(LATENT);
 }
 
 static struct vt_vmm *make_large_pages(void)
@@ -58,8 +69,8 @@ static struct vt_vmm *make_large_pages(void)
 FX_TEST(test_large_pages)
 {
     enum { FEW = 5, N_FEW_LEVEL = 3 };
-    static const int on[] = {TINY, WINDOWED};
-    for (int i = 0; i < 2; i++) {
+    static const int on[] = {TINY, WINDOWED, LATENT};
+    for (size_t i = 0; i < sizeof on / sizeof *on; i++) {
         rig *r = rig_open_over(on[i], make_large_pages, N_PROMPT, FEW);
         rig *reference = rig_open(on[i], N_PROMPT, FEW);
         expect_same_answers(r, reference);

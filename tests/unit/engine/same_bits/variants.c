@@ -378,6 +378,9 @@ static const struct model_row {
                    NULL, NULL, NULL},
     [WINDOWED] = {"gemma3", FX_SOURCE_DIR "/tests/vectors/models/gemma3.gguf", NULL, NULL, NULL,
                   NULL, NULL},
+    [LATENT] = {"deepseek2, cache q8_0",
+                FX_SOURCE_DIR "/tests/vectors/models/deepseek2-joined.gguf", "q8_0", NULL, NULL,
+                NULL, NULL},
 };
 
 bool model_is_present(int model)

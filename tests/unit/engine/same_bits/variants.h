@@ -22,7 +22,16 @@ typedef struct variant {
     enum drafts draft;
 } variant;
 
-enum { TINY, STORYTELLER, STORIES, STORYTELLER_Q8_KV, TINY_F32_KV, TINY_BF16, WINDOWED }; // models
+enum { // models
+    TINY,
+    STORYTELLER,
+    STORIES,
+    STORYTELLER_Q8_KV,
+    TINY_F32_KV,
+    TINY_BF16,
+    WINDOWED,
+    LATENT
+};
 // False, with a message, if the model is not in the repository and its file is missing.
 bool model_is_present(int model);
 

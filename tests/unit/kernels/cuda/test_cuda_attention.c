@@ -11,7 +11,7 @@ static void host_token(const batch *b, int i, int tok, float *sink, float *q, fl
     const batch_shape *s = b->s;
     const int group = s->n_head / s->n_kv_head;
     const size_t at = (size_t)((i * s->n_tok + tok) * s->n_head * s->head_dim);
-    float *scratch = floats(fxi_attn_scratch(group, s->head_dim));
+    float *scratch = floats(fxi_attn_scratch(group * FXI_ATTN_MAX_TOK, s->head_dim, s->head_dim));
     const fxi_attn a = {.view = b->seq[i].view[1],
                         .kv_type = s->type,
                         .layer = LAYER,
