@@ -75,6 +75,7 @@ void bench_linear_sweep(bench *b); //
 void bench_order(bench *b);        //
 void bench_pack(bench *b);         //
 void bench_attention(bench *b);    // cache_ops.c
+void bench_latent(bench *b);       //
 void bench_planes(bench *b);       //
 void bench_rows(bench *b);         // row_ops.c
 

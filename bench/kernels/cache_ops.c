@@ -27,30 +27,30 @@ typedef struct shape {
     int v_dim; // latent: a value is the first v_dim numbers of its key; 0: a row of its own
 } shape;
 
-static const shape decode_8 = {"decode", 64, 8, 4, 16, 4096, false, 0, 0, false};
-static const shape decode_mha = {"decode", 128, 1, 32, 1, 4096, false, 0, 0, false};
-static const shape decode_4 = {"decode", 128, 4, 8, 4, 4096, false, 0, 0, false};
-static const shape prompt_8 = {"prompt", 64, 8, 4, 1, 2048, true, 0, 0, false};
-static const shape prompt_mha = {"prompt", 128, 1, 8, 1, 2048, true, 0, 0, false};
+static const shape decode_8 = {"decode", 64, 8, 4, 16, 4096, false, 0, 0, false, 0};
+static const shape decode_mha = {"decode", 128, 1, 32, 1, 4096, false, 0, 0, false, 0};
+static const shape decode_4 = {"decode", 128, 4, 8, 4, 4096, false, 0, 0, false, 0};
+static const shape prompt_8 = {"prompt", 64, 8, 4, 1, 2048, true, 0, 0, false, 0};
+static const shape prompt_mha = {"prompt", 128, 1, 8, 1, 2048, true, 0, 0, false, 0};
 
 // Other sizes of heads, windows, caps and sinks, each next to the same shape without them.
 static const shape others[] = {
-    {"decode", 80, 1, 32, 1, 4096, false, 0, 0, false},
-    {"decode", 96, 1, 32, 1, 4096, false, 0, 0, false},
-    {"decode", 112, 4, 8, 4, 4096, false, 0, 0, false},
-    {"decode", 256, 2, 4, 4, 4096, false, 0, 0, false},
-    {"decode", 128, 4, 8, 4, 4096, false, 1024, 0, false},
-    {"decode", 256, 2, 4, 4, 4096, false, 1024, 0, false},
-    {"decode", 256, 2, 4, 4, 4096, false, 0, 50, false},
-    {"decode", 64, 8, 8, 8, 4096, false, 0, 0, true},
-    {"decode", 64, 8, 8, 8, 4096, false, 128, 0, true},
-    {"prompt", 80, 1, 8, 1, 2048, true, 0, 0, false},
-    {"prompt", 96, 1, 8, 1, 2048, true, 0, 0, false},
-    {"prompt", 112, 4, 4, 1, 2048, true, 0, 0, false},
-    {"prompt", 256, 2, 4, 1, 2048, true, 0, 0, false},
-    {"prompt", 256, 2, 4, 1, 2048, true, 512, 0, false},
-    {"prompt", 256, 2, 4, 1, 2048, true, 0, 50, false},
-    {"prompt", 64, 8, 8, 1, 2048, true, 128, 0, true},
+    {"decode", 80, 1, 32, 1, 4096, false, 0, 0, false, 0},
+    {"decode", 96, 1, 32, 1, 4096, false, 0, 0, false, 0},
+    {"decode", 112, 4, 8, 4, 4096, false, 0, 0, false, 0},
+    {"decode", 256, 2, 4, 4, 4096, false, 0, 0, false, 0},
+    {"decode", 128, 4, 8, 4, 4096, false, 1024, 0, false, 0},
+    {"decode", 256, 2, 4, 4, 4096, false, 1024, 0, false, 0},
+    {"decode", 256, 2, 4, 4, 4096, false, 0, 50, false, 0},
+    {"decode", 64, 8, 8, 8, 4096, false, 0, 0, true, 0},
+    {"decode", 64, 8, 8, 8, 4096, false, 128, 0, true, 0},
+    {"prompt", 80, 1, 8, 1, 2048, true, 0, 0, false, 0},
+    {"prompt", 96, 1, 8, 1, 2048, true, 0, 0, false, 0},
+    {"prompt", 112, 4, 4, 1, 2048, true, 0, 0, false, 0},
+    {"prompt", 256, 2, 4, 1, 2048, true, 0, 0, false, 0},
+    {"prompt", 256, 2, 4, 1, 2048, true, 512, 0, false, 0},
+    {"prompt", 256, 2, 4, 1, 2048, true, 0, 50, false, 0},
+    {"prompt", 64, 8, 8, 1, 2048, true, 128, 0, true, 0},
 };
 
 // Latent attention of DeepSeek-V2-Lite and V3: 16 and 128 heads over one row.
@@ -305,14 +305,19 @@ void bench_attention(bench *b)
     bench_shape(b, &prompt_mha, FXI_F16, 0);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         bench_shape(b, &others[i], FXI_F16, 0);
-    for (size_t i = 0; i < sizeof latent / sizeof latent[0]; i++) {
-        bench_shape(b, &latent[i], FXI_F16, 0);
-        bench_shape(b, &latent[i], FXI_Q8_0, 0);
-    }
     for (int shift = 4; shift <= 6; shift += 2) {
         bench_shape(b, &decode_8, FXI_F16, shift);
         bench_shape(b, &prompt_8, FXI_F16, shift);
     }
+}
+
+void bench_latent(bench *b)
+{
+    static const fxi_dtype types[] = {FXI_F16, FXI_Q8_0};
+    if (b->only_type) return;
+    for (size_t i = 0; i < sizeof latent / sizeof latent[0]; i++)
+        for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+            bench_shape(b, &latent[i], types[t], 0);
 }
 
 // ---- planes
@@ -331,9 +336,9 @@ static const int view_planes[MAX_WAY] = {1, 2, 4, 8, 16, 32, N_PLANE};
 static const struct {
     shape s;
     bool huge; // pages of 2 MiB, otherwise those that a memfd has
-} planes_shapes[] = {{{"decode", 128, 8, 8, N_SEQ, 1024, false, 0, 0, false}, false},
-                     {{"decode", 64, 8, 4, N_SEQ, 4096, false, 0, 0, false}, false},
-                     {{"decode", 128, 8, 8, N_SEQ, 1024, false, 0, 0, false}, true}};
+} planes_shapes[] = {{{"decode", 128, 8, 8, N_SEQ, 1024, false, 0, 0, false, 0}, false},
+                     {{"decode", 64, 8, 4, N_SEQ, 4096, false, 0, 0, false, 0}, false},
+                     {{"decode", 128, 8, 8, N_SEQ, 1024, false, 0, 0, false, 0}, true}};
 
 typedef struct planes_way {
     const attn_bench *t;

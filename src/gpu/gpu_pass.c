@@ -84,7 +84,7 @@ static void need_mixture(operand_needs *n, const fxi_transformer *m, const fxi_e
     if (x->gate.w) need_reader(&n->ex, &x->gate.w[0]);
     need_reader(&n->ex, &x->up.w[0]);
     n->h.types |= n->ex.types; // gathered in the same form
-    need_block(n, &x->up.w[0], &x->down.w[0], n_tok * (size_t)m->rules.n_used);
+    need_block(n, &x->up.w[0], &x->down.w[0], n_tok * (size_t)m->rules.router.n_used);
     need_block(n, &x->shared.up.w, &x->shared.down.w, n_tok);
 }
 
@@ -158,8 +158,8 @@ static fx_status cut_operands(fxi_gpu *g, const operand_needs *need, fx_error *e
                  n_kv = (size_t)m->n_kv_head * (size_t)m->head_dim,
                  n_vocab = (size_t)g->plan->output.w.n_out,
                  n_logit = n_vocab ? (size_t)g->most.max_logit : 0,
-                 n_expert = (size_t)g->plan->rules.n_expert,
-                 n_place = need->mixes ? n * (size_t)g->plan->rules.n_used : 0;
+                 n_expert = (size_t)g->plan->rules.router.n_expert,
+                 n_place = need->mixes ? n * (size_t)g->plan->rules.router.n_used : 0;
     const gpu_buffer list[] = {
         {(void **)&s->x, n * dim, sizeof(float)},
         {(void **)&s->addends, (size_t)g->n_addend * n * dim, sizeof(float)},
@@ -390,8 +390,8 @@ static fx_status fill_batch(fxi_gpu *g, const fxi_batch *b, size_t *n_block, fx_
     const int32_t count[] = {[FXI_GPU_ROWS] = b->n_tok,
                              [FXI_GPU_KEPT] = p->n_kept,
                              [FXI_GPU_LOGITS] = n_logit,
-                             [FXI_GPU_PLACES] = b->n_tok * m->rules.n_used,
-                             [FXI_GPU_KEPT_PLACES] = p->n_kept * m->rules.n_used,
+                             [FXI_GPU_PLACES] = b->n_tok * m->rules.router.n_used,
+                             [FXI_GPU_KEPT_PLACES] = p->n_kept * m->rules.router.n_used,
                              [FXI_GPU_TILES] = p->plan[0].n_tile,
                              [FXI_GPU_WINDOW_TILES] = p->plan[1].n_tile,
                              [FXI_GPU_LAST_TILES] = p->last.n_tile};

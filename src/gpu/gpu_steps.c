@@ -355,20 +355,18 @@ fx_status fxi_gpu_ffn(fxi_device *d, const fxi_ffn *f, fx_error *err)
 
 static fxi_cuda_count count_places(const fxi_gpu *g)
 {
-    return (fxi_cuda_count){g->pass.n_row * g->plan->rules.n_used,
+    return (fxi_cuda_count){g->pass.n_row * g->plan->rules.router.n_used,
                             live_number(g, g->pass.kept ? FXI_GPU_KEPT_PLACES : FXI_GPU_PLACES)};
 }
 
 static fx_status choose_experts(fxi_gpu *g, const fxi_experts *x, fx_error *err)
 {
-    const fxi_rules *r = &g->plan->rules;
+    const fxi_router *r = &g->plan->rules.router;
     const fxi_cuda_route_args route = {.logits = g->s.router,
                                        .bias = x->router.b,
+                                       .choice_bias = x->choice_bias,
                                        .count = count_rows(g),
-                                       .n_expert = r->n_expert,
-                                       .n_used = r->n_used,
-                                       .norm = (int32_t)r->route,
-                                       .scale = r->expert_scale,
+                                       .router = *r,
                                        .chosen = g->s.chosen,
                                        .share = g->s.share};
     const fxi_cuda_place_args place = {.chosen = g->s.chosen,
@@ -389,7 +387,7 @@ static fx_status choose_experts(fxi_gpu *g, const fxi_experts *x, fx_error *err)
 static fx_status multiply_all(fxi_gpu *g, const fxi_linear *w, const fxi_cuda_act *a, float *y,
                               fx_error *err)
 {
-    const int n_expert = g->plan->rules.n_expert;
+    const int n_expert = g->plan->rules.router.n_expert;
     if (n_expert == 1) return launch_linear(g, w, a, y, err); // each row has one place, its own
     const fxi_cuda_linear_args args = {.w = matrix_of(w),
                                        .n_expert = n_expert,
@@ -437,7 +435,7 @@ fx_status fxi_gpu_experts(fxi_device *d, const fxi_experts *x, fx_error *err)
         .shared_gate = shared && x->sh_gate.data ? g->s.sh_gate : NULL,
         .count = count_rows(g),
         .dim = g->plan->model.shape.dim,
-        .n_used = g->plan->rules.n_used,
+        .n_used = g->plan->rules.router.n_used,
         .y = g->s.h.x,
     };
     FX_TRY(choose_experts(g, x, err));

@@ -198,18 +198,42 @@ typedef void fxi_gate_fn(const float *gate, const float *up, int n, float *y);
 
 // ---- routing -----------------------------------------------------------------------------------
 
+// What becomes of a router's logits: the score p of an expert.
+typedef enum fxi_route_score {
+    FXI_ROUTE_SOFTMAX, // expf(logit - the largest logit), still to be divided by a sum
+    FXI_ROUTE_SIGMOID  // fxi_sigmoid(logit)
+} fxi_route_score;
+
 // What a router's weights are divided by.
 typedef enum fxi_route_norm {
-    FXI_ROUTE_ALL,   // the sum over all experts: softmax, then the choice
+    FXI_ROUTE_ALL,   // the sum over all experts: softmax, then the choice. A sigmoid: nothing
     FXI_ROUTE_CHOSEN // the sum over those chosen: softmax of the chosen ones alone
 } fxi_route_norm;
 
-// Chooses the n_used experts with the largest logits, the lower index first among equals, in
-// descending order: expert[i] and its weight[i] = p / sum with p = expf(logit - the largest logit);
-// sum is sum16 of p in the order of experts or, for FXI_ROUTE_CHOSEN, in the order of choice.
-// logits: [n_expert], finite; 1 <= n_used <= n_expert.
-void fxi_route_experts(const float *logits, int n_expert, int n_used, fxi_route_norm norm,
-                       int *expert, float *weight);
+#define FXI_MAX_EXPERT_GROUP 64
+#define FXI_ROUTE_TINY       1e-20f // added to the sum over those chosen, whose scores may all be 0
+
+typedef struct fxi_router {
+    int n_expert, n_used; // 1 <= n_used <= n_expert
+    fxi_route_score score;
+    fxi_route_norm norm;
+    // Groups of as many neighbouring experts each, up to FXI_MAX_EXPERT_GROUP of them; experts are
+    // chosen from n_group_used of them. n_group 0: there is one.
+    int n_group, n_group_used;
+    float scale; // of the weights
+} fxi_router;
+
+// Chooses n_used experts by their keys in descending order, the lower index first among equals, and
+// weighs them. (DeepSeek-AI, arXiv 2405.04434 and 2412.19437.)
+//   key     softmax: the logit, or with a bias p / sum16(p of all) + bias; sigmoid: p (+ bias)
+//   groups  the key of a group is the largest of its experts', for a sigmoid the sum of the largest
+//           two (of one if it has only one); those with the largest keys are open, the lower index
+//           first among equals; experts of the others are not chosen
+//   weight  p / sum * scale; sum is sum16 of p in the order of experts or, for FXI_ROUTE_CHOSEN,
+//           sum16 in the order of choice + FXI_ROUTE_TINY; without a sum p * scale
+// logits: [n_expert], finite; bias: the same, of the choice alone; NULL: none.
+void fxi_route_experts(const fxi_router *r, const float *logits, const float *bias, int *expert,
+                       float *weight);
 
 // The weight of an expert that every token has: 1 / (1 + expf(-x)).
 float fxi_sigmoid(float x);

@@ -111,7 +111,8 @@ typedef struct fxi_expert_linear {
 } fxi_expert_linear;
 
 typedef struct fxi_experts {
-    fxi_affine router; // dim -> n_expert
+    fxi_affine router;  // dim -> n_expert
+    float *choice_bias; // [n_expert] of the choice, not of the weights; NULL: none
     fxi_expert_linear gate, up, down;
     fxi_ffn shared;     // for every token; no data: none
     fxi_linear sh_gate; // dim -> 1, through a sigmoid the weight of `shared`; no data: 1
@@ -155,9 +156,8 @@ typedef struct fxi_rules {
     // Queries are multiplied by 1 + log_scale x log(1 + floor(pos / log_tok)); 0: not.
     float log_scale;
     int log_tok;
-    int n_expert, n_used, n_expert_ffn, n_shared_ffn;
-    fxi_route_norm route;
-    float expert_scale; // of the chosen experts' weights
+    fxi_router router; // n_expert 0: there are no experts
+    int n_expert_ffn, n_shared_ffn;
 } fxi_rules;
 
 struct fxi_transformer;

@@ -69,7 +69,7 @@ typedef enum fxi_hf_flag {
     FXI_HF_ENCODER = 32, // a token sees all of its text
     // Learned positions begin at 2; max_position_embeddings counts all.
     FXI_HF_FROM_POSITION_2 = 64,
-    FXI_HF_LATENT = 128, // latent attention
+    FXI_HF_LATENT = 256, // latent attention
 } fxi_hf_flag;
 
 typedef enum fxi_hf_window { // layers that see a window, where layer_types does not say

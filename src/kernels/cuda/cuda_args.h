@@ -197,14 +197,13 @@ typedef struct fxi_cuda_attn_args {
 
 // ---- experts -----------------------------------------------------------------------------------
 
-// route: a row's experts and weights (fxi_route_experts), of logits + bias, x scale. Grid: rows.
+// route: a row's experts and weights (fxi_route_experts), of logits + bias. Grid: rows.
 typedef struct fxi_cuda_route_args {
     fxi_cuda_count count;
-    const float *logits; // [n_row][n_expert]
-    const float *bias;   // [n_expert] NULL: none
-    int32_t n_expert, n_used;
-    int32_t norm; // fxi_route_norm
-    float scale;
+    const float *logits;      // [n_row][n_expert]
+    const float *bias;        // [n_expert] NULL: none
+    const float *choice_bias; // the same
+    fxi_router router;
     int32_t *chosen; // [n_row][n_used]
     float *share;    // [n_row][n_used]
 } fxi_cuda_route_args;

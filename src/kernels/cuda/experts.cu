@@ -4,70 +4,137 @@
 
 // ---- route -------------------------------------------------------------------------------------
 
-// A router's logit of an expert; the lower index goes first among equals.
-typedef struct expert_logit {
+// The key of an expert (kernels.h); the lower index goes first among equals.
+typedef struct expert_key {
     float value;
     int at; // n_expert: none
-} expert_logit;
+} expert_key;
 
-FXI_DEVICE bool logit_leads(const expert_logit &p, const expert_logit &q)
+// A row on its way to a choice.
+typedef struct route_row {
+    const fxi_cuda_route_args &a;
+    int row;
+    float max;     // of the logits
+    float sum;     // of all scores, where it is used
+    uint64_t open; // bit g: the experts of group g may be chosen
+} route_row;
+
+FXI_DEVICE bool key_leads(const expert_key &p, const expert_key &q)
 {
     return p.value > q.value || (p.value == q.value && p.at < q.at);
 }
 
-FXI_DEVICE float route_logit(const fxi_cuda_route_args &a, int row, int e)
+FXI_DEVICE float route_logit(const route_row &r, int e)
 {
-    const float v = a.logits[(size_t)row * (size_t)a.n_expert + (size_t)e];
-    return a.bias ? v + a.bias[e] : v;
+    const float v = r.a.logits[(size_t)r.row * (size_t)r.a.router.n_expert + (size_t)e];
+    return r.a.bias ? v + r.a.bias[e] : v;
+}
+
+FXI_DEVICE float route_score(const route_row &r, int e)
+{
+    const float x = route_logit(r, e);
+    return r.a.router.score == FXI_ROUTE_SIGMOID ? 1 / (1 + mathf_exp(-x)) : mathf_exp(x - r.max);
+}
+
+FXI_DEVICE float route_key(const route_row &r, int e)
+{
+    const bool is_sigmoid = r.a.router.score == FXI_ROUTE_SIGMOID;
+    if (!r.a.choice_bias) return is_sigmoid ? route_score(r, e) : route_logit(r, e);
+    const float p = route_score(r, e);
+    return (is_sigmoid ? p : p / r.sum) + r.a.choice_bias[e];
+}
+
+FXI_DEVICE float max_logit(const route_row &r)
+{
+    float max = minus_inf();
+    for (int e = (int)threadIdx.x; e < r.a.router.n_expert; e += 32)
+        max = fmaxf(max, route_logit(r, e));
+    for (int h = 16; h; h /= 2) max = fmaxf(max, __shfl_xor_sync(WHOLE_WARP, max, h));
+    return max;
+}
+
+FXI_DEVICE float group_key(const route_row &r, int group, int n)
+{
+    float best = minus_inf(), second = minus_inf();
+    for (int e = group * n; e < (group + 1) * n; e++) {
+        const float key = route_key(r, e);
+        second = fmaxf(second, fminf(best, key));
+        best = fmaxf(best, key);
+    }
+    return r.a.router.score == FXI_ROUTE_SIGMOID && n > 1 ? best + second : best;
+}
+
+// A lane per group: it finds the group's key, and when all have theirs how many go before it.
+FXI_DEVICE uint64_t open_groups(const route_row &r)
+{
+    __shared__ float key[FXI_MAX_EXPERT_GROUP];
+    const fxi_router &to = r.a.router;
+    uint64_t open = 0;
+    for (int g = (int)threadIdx.x; g < to.n_group; g += 32)
+        key[g] = group_key(r, g, to.n_expert / to.n_group);
+    __syncthreads();
+    for (int g = (int)threadIdx.x; g < to.n_group; g += 32) {
+        int n_before = 0;
+        for (int o = 0; o < to.n_group; o++) {
+            const expert_key of_o = {key[o], o}, of_g = {key[g], g};
+            n_before += key_leads(of_o, of_g);
+        }
+        if (n_before < to.n_group_used) open |= (uint64_t)1 << g;
+    }
+    for (int h = 16; h; h /= 2) open |= __shfl_xor_sync(WHOLE_WARP, open, h);
+    return open;
 }
 
 // The expert that goes next after `last` in the router's order; all lanes of the warp get it.
-FXI_DEVICE expert_logit next_expert(const fxi_cuda_route_args &a, int row, const expert_logit &last)
+FXI_DEVICE expert_key next_expert(const route_row &r, const expert_key &last)
 {
-    expert_logit best = {minus_inf(), a.n_expert};
-    for (int e = (int)threadIdx.x; e < a.n_expert; e += 32) {
-        const expert_logit x = {route_logit(a, row, e), e};
-        if (logit_leads(last, x) && logit_leads(x, best)) best = x;
+    const fxi_router &to = r.a.router;
+    const int n_of_group = to.n_expert / (to.n_group ? to.n_group : 1);
+    expert_key best = {minus_inf(), to.n_expert};
+    for (int e = (int)threadIdx.x; e < to.n_expert; e += 32) {
+        if (!(r.open >> e / n_of_group & 1)) continue;
+        const expert_key x = {route_key(r, e), e};
+        if (key_leads(last, x) && key_leads(x, best)) best = x;
     }
     for (int h = 16; h; h /= 2) {
-        const expert_logit other = {__shfl_xor_sync(WHOLE_WARP, best.value, h),
-                                    __shfl_xor_sync(WHOLE_WARP, best.at, h)};
-        if (logit_leads(other, best)) best = other;
+        const expert_key other = {__shfl_xor_sync(WHOLE_WARP, best.value, h),
+                                  __shfl_xor_sync(WHOLE_WARP, best.at, h)};
+        if (key_leads(other, best)) best = other;
     }
     return best;
 }
 
-// sum16 of expf(logit - max) of all experts, or of those chosen in the order of choice.
-FXI_DEVICE float route_sum(const fxi_cuda_route_args &a, int row, const int32_t *chosen, float max)
+// sum16 of the scores of n experts, number i of them being index ? index[i] : i.
+FXI_DEVICE float sum_scores(const route_row &r, const int32_t *index, int n)
 {
-    const int n = a.norm == FXI_ROUTE_ALL ? a.n_expert : a.n_used;
     float s = 0;
-    for (int i = (int)threadIdx.x % 16; i < n; i += 16) {
-        const int e = a.norm == FXI_ROUTE_ALL ? i : chosen[i];
-        s += mathf_exp(route_logit(a, row, e) - max);
-    }
+    for (int i = (int)threadIdx.x % 16; i < n; i += 16) s += route_score(r, index ? index[i] : i);
     return fold_lanes(s);
 }
 
 // A warp per row.
 FXI_KERNEL(route, route, 32)
 {
-    const int row = (int)blockIdx.x;
-    if (row >= live_count(a.count)) return;
-    int32_t *chosen = a.chosen + (size_t)row * (size_t)a.n_used;
-    expert_logit last = {-minus_inf(), -1};
-    float max = 0;
-    for (int i = 0; i < a.n_used; i++) {
-        last = next_expert(a, row, last);
-        if (i == 0) max = last.value;
-        if (threadIdx.x == 0) chosen[i] = min(last.at, a.n_expert - 1); // in range for NaN, too
+    const fxi_router &to = a.router;
+    const bool is_softmax = to.score == FXI_ROUTE_SOFTMAX, sums_all = to.norm == FXI_ROUTE_ALL;
+    route_row r = {a, (int)blockIdx.x, 0, 0, 1};
+    if (r.row >= live_count(a.count)) return;
+    int32_t *chosen = a.chosen + (size_t)r.row * (size_t)to.n_used;
+    expert_key last = {-minus_inf(), -1};
+    if (is_softmax) r.max = max_logit(r);
+    if (is_softmax && (a.choice_bias || sums_all)) r.sum = sum_scores(r, 0, to.n_expert);
+    if (to.n_group) r.open = open_groups(r);
+    for (int i = 0; i < to.n_used; i++) {
+        last = next_expert(r, last);
+        if (threadIdx.x == 0) chosen[i] = min(last.at, to.n_expert - 1); // in range for NaN, too
     }
     __syncthreads();
-    const float sum = route_sum(a, row, chosen, max);
-    for (int i = (int)threadIdx.x; i < a.n_used; i += 32) {
-        const float w = mathf_exp(route_logit(a, row, chosen[i]) - max) / sum;
-        a.share[(size_t)row * (size_t)a.n_used + (size_t)i] = w * a.scale;
-    }
+    const float sum = !sums_all    ? sum_scores(r, chosen, to.n_used) + FXI_ROUTE_TINY
+                      : is_softmax ? r.sum
+                                   : 1;
+    for (int i = (int)threadIdx.x; i < to.n_used; i += 32)
+        a.share[(size_t)r.row * (size_t)to.n_used + (size_t)i] =
+            route_score(r, chosen[i]) / sum * to.scale;
 }
 FXI_CUDA_KERNEL(fxi_cuda_route);
 

@@ -398,34 +398,93 @@ static void ref_attention(const fxi_attn *a)
 
 // ---- routers of experts -------------------------------------------------------------------------
 
-// sum16 of expf(logit - max) over n logits, number i of them being logits[index ? index[i] : i].
-static float sum_weights(const float *logits, const int *index, int n, float max)
+// A row's logits on their way to a choice.
+typedef struct route_row {
+    const fxi_router *r;
+    const float *logits, *bias;
+    float max; // of the logits
+    float sum; // of all scores, where keys need it
+} route_row;
+
+static float expert_score(const route_row *row, int e)
+{
+    const float x = row->logits[e];
+    return row->r->score == FXI_ROUTE_SIGMOID ? fxi_sigmoid(x) : fxi_expf(x - row->max);
+}
+
+// sum16 of the scores of n experts, number i of them being index ? index[i] : i.
+static float sum_scores(const route_row *row, const int *index, int n)
 {
     float lane[16] = {0};
-    for (int i = 0; i < n; i++) lane[i % 16] += fxi_expf(logits[index ? index[i] : i] - max);
+    for (int i = 0; i < n; i++) lane[i % 16] += expert_score(row, index ? index[i] : i);
     return ref_fold16(lane);
 }
 
-// Whether expert a goes before expert b.
-static bool expert_leads(const float *logits, int a, int b)
+static float expert_key(const route_row *row, int e)
 {
-    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+    const bool is_sigmoid = row->r->score == FXI_ROUTE_SIGMOID;
+    if (!row->bias) return is_sigmoid ? expert_score(row, e) : row->logits[e];
+    const float p = expert_score(row, e);
+    return (is_sigmoid ? p : p / row->sum) + row->bias[e];
 }
 
-void fxi_route_experts(const float *logits, int n_expert, int n_used, fxi_route_norm norm,
-                       int *expert, float *weight)
+static float group_key(const route_row *row, int group, int n)
 {
-    int n = 0;
-    for (int e = 0; e < n_expert; e++) { // insertion into the sorted choice so far
-        int i = n < n_used ? n++ : n_used;
-        for (; i > 0 && expert_leads(logits, e, expert[i - 1]); i--)
-            if (i < n_used) expert[i] = expert[i - 1];
-        if (i < n_used) expert[i] = e;
+    float best = -INFINITY, second = -INFINITY;
+    for (int e = group * n; e < (group + 1) * n; e++) {
+        const float key = expert_key(row, e);
+        second = fmaxf(second, fminf(best, key));
+        best = fmaxf(best, key);
     }
-    const float max = logits[expert[0]];
-    const float sum = norm == FXI_ROUTE_ALL ? sum_weights(logits, NULL, n_expert, max)
-                                            : sum_weights(logits, expert, n_used, max);
-    for (int i = 0; i < n_used; i++) weight[i] = fxi_expf(logits[expert[i]] - max) / sum;
+    return row->r->score == FXI_ROUTE_SIGMOID && n > 1 ? best + second : best;
+}
+
+// Bit g: the experts of group g may be chosen.
+static uint64_t open_groups(const route_row *row)
+{
+    const int n_group = row->r->n_group;
+    float key[FXI_MAX_EXPERT_GROUP];
+    uint64_t open = 0;
+    for (int g = 0; g < n_group; g++) key[g] = group_key(row, g, row->r->n_expert / n_group);
+    for (int g = 0; g < n_group; g++) {
+        int n_before = 0;
+        for (int o = 0; o < n_group; o++)
+            n_before += key[o] > key[g] || (key[o] == key[g] && o < g);
+        if (n_before < row->r->n_group_used) open |= (uint64_t)1 << g;
+    }
+    return open;
+}
+
+// Insertion into the sorted choice so far, whose keys lie in `weight`.
+static void insert_experts(const route_row *row, int *expert, float *weight)
+{
+    const fxi_router *r = row->r;
+    const int n_group = r->n_group ? r->n_group : 1, n_of_group = r->n_expert / n_group;
+    const uint64_t open = r->n_group ? open_groups(row) : 1;
+    int n = 0;
+    for (int e = 0; e < r->n_expert; e++) {
+        if (!(open >> e / n_of_group & 1)) continue;
+        const float key = expert_key(row, e);
+        int i = n < r->n_used ? n++ : r->n_used;
+        for (; i > 0 && key > weight[i - 1]; i--)
+            if (i < r->n_used) expert[i] = expert[i - 1], weight[i] = weight[i - 1];
+        if (i < r->n_used) expert[i] = e, weight[i] = key;
+    }
+}
+
+void fxi_route_experts(const fxi_router *r, const float *logits, const float *bias, int *expert,
+                       float *weight)
+{
+    route_row row = {.r = r, .logits = logits, .bias = bias, .max = logits[0]};
+    const bool is_softmax = r->score == FXI_ROUTE_SOFTMAX, sums_all = r->norm == FXI_ROUTE_ALL;
+    for (int e = 1; e < r->n_expert; e++)
+        if (logits[e] > row.max) row.max = logits[e];
+    if (is_softmax && (bias || sums_all)) row.sum = sum_scores(&row, NULL, r->n_expert);
+    insert_experts(&row, expert, weight);
+    const float sum = !sums_all    ? sum_scores(&row, expert, r->n_used) + FXI_ROUTE_TINY
+                      : is_softmax ? row.sum
+                                   : 1;
+    for (int i = 0; i < r->n_used; i++) weight[i] = expert_score(&row, expert[i]) / sum * r->scale;
 }
 
 float fxi_sigmoid(float x)

@@ -146,8 +146,8 @@ static needs count_needs(const fxi_transformer *m, size_t n_tok)
         need_mid(&n, &m->layer[i].ffn.down.w, n_tok);
         if (!x) continue;
         const fxi_linear *in[] = {x->gate.w, x->up.w};
-        n.n_expert = (size_t)m->rules.n_expert;
-        n.n_place = n_tok * (size_t)m->rules.n_used;
+        n.n_expert = (size_t)m->rules.router.n_expert;
+        n.n_place = n_tok * (size_t)m->rules.router.n_used;
         for (int k = 0; k < 2; k++)
             if (in[k])
                 *(fxi_linear_reads_q8(in[k]) ? &n.ex_q8 : &n.ex_f32) =

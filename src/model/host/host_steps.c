@@ -87,20 +87,19 @@ static void feed_rows(fxi_host *h, const fxi_ffn *f, const fxi_act *a)
 static void route_row(void *arg, int row)
 {
     const fxi_host *h = arg;
-    const fxi_rules *r = &h->m->rules;
+    const fxi_router *r = &h->m->rules.router;
     const fxi_host_buffers *s = &h->s;
     const float *bias = h->experts->router.b;
     const size_t at = (size_t)row * (size_t)r->n_used;
     float *x = s->router + (size_t)row * (size_t)r->n_expert;
     if (bias) h->compute.k->add(x, bias, r->n_expert);
-    fxi_route_experts(x, r->n_expert, r->n_used, r->route, s->chosen + at, s->share + at);
-    if (r->expert_scale != 1) h->compute.k->scale(s->share + at, r->expert_scale, r->n_used);
+    fxi_route_experts(r, x, h->experts->choice_bias, s->chosen + at, s->share + at);
 }
 
 // Gives every choice its place: those of an expert lie side by side, in the order of rows.
 static void place_choices(const fxi_host *h)
 {
-    const fxi_rules *r = &h->m->rules;
+    const fxi_router *r = &h->m->rules.router;
     const fxi_host_buffers *s = &h->s;
     const int n = h->n_row * r->n_used;
     memset(s->expert0, 0, ((size_t)r->n_expert + 1) * sizeof *s->expert0);
@@ -143,7 +142,7 @@ static int list_experts(const fxi_host *h)
     const fxi_experts *x = h->experts;
     const fxi_host_buffers *s = &h->s;
     int n = 0;
-    for (int e = 0; e < h->m->rules.n_expert; e++) {
+    for (int e = 0; e < h->m->rules.router.n_expert; e++) {
         const int row0 = s->expert0[e], n_tok = s->expert0[e + 1] - row0;
         if (!n_tok) continue;
         s->part[n] =
@@ -162,7 +161,7 @@ static void run_chosen(fxi_host *h)
     const fxi_act a = {.x = s->ex, .q = s->ex_q, .d = s->ex_d, .sum = s->ex_sum};
     const fxi_act mid = mid_act(h);
     place_choices(h);
-    fxi_compute_rows(&h->compute, h->n_row * h->m->rules.n_used, gather_place, h);
+    fxi_compute_rows(&h->compute, h->n_row * h->m->rules.router.n_used, gather_place, h);
     const int n = list_experts(h);
     feed_parts(h, &a, s->part, n, &h->experts->down.w[0]);
     fxi_compute_linear(&h->compute, &mid, s->job, n);
@@ -181,7 +180,7 @@ static void combine_row(void *arg, int row)
     const fxi_host *h = arg;
     const fxi_experts *x = h->experts;
     const fxi_host_buffers *s = &h->s;
-    const size_t dim = (size_t)h->m->model.shape.dim, n_used = (size_t)h->m->rules.n_used;
+    const size_t dim = (size_t)h->m->model.shape.dim, n_used = (size_t)h->m->rules.router.n_used;
     float *sum = s->h + (size_t)row * dim;
     memset(sum, 0, dim * sizeof *sum);
     for (size_t at = (size_t)row * n_used; at < (size_t)(row + 1) * n_used; at++)

@@ -307,7 +307,7 @@ typedef struct expert_part {
 static fx_status load_expert_part(fxi_loader *l, int layer, const expert_part *e, int first, int n,
                                   fx_error *err)
 {
-    const int n_expert = l->m->rules.n_expert, n_ffn = l->m->rules.n_expert_ffn,
+    const int n_expert = l->m->rules.router.n_expert, n_ffn = l->m->rules.n_expert_ffn,
               dim = l->m->model.shape.dim;
     const bool fused = e->gate_up >= 0 && has_weight(l, "ffn_gate_up_exps", layer);
     fxi_part_of m = {.n_in = dim, .n_out = n, .n_row = n_ffn, .row0 = first};
@@ -354,12 +354,14 @@ static fx_status load_experts(fxi_loader *l, int layer, fxi_experts *out, fx_err
                                  {"ffn_down_exps", "ffn_down", -1, &out->down}};
     const fxi_part_of router = {.key = weight_key("ffn_gate_inp", layer),
                                 .n_in = l->m->model.shape.dim,
-                                .n_out = l->m->rules.n_expert};
+                                .n_out = l->m->rules.router.n_expert};
     const bool slices = has_weight(l, "ffn_down_exps", layer);
     const fxi_tensor_key down = weight_key(slices ? "ffn_down_exps" : "ffn_down.0", layer);
     int first, n;
     FX_TRY(cut_ffn(l, down, l->m->rules.n_expert_ffn, &first, &n, err));
+    const fxi_part_of choice = {.key = {"exp_probs_b", layer, true}, .n_out = router.n_out};
     FX_TRY(load_affine(l, &router, &out->router, err));
+    if (fxi_loader_find(l, choice.key)) FX_TRY(fxi_load_vector(l, &choice, &out->choice_bias, err));
     for (size_t i = l->family->flags & FXI_GATED ? 0 : 1; i < sizeof parts / sizeof *parts; i++)
         FX_TRY(load_expert_part(l, layer, &parts[i], first, n, err));
     return load_shared(l, layer, out, err);
@@ -371,8 +373,9 @@ static fx_status load_feed(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
 {
     static const char *const names[] = {"ffn_gate", "ffn_up", "ffn_down"};
     void *experts;
-    if (!l->m->rules.n_expert || !has_weight(l, "ffn_gate_inp", i)) {
-        if (l->m->rules.n_expert && !has_weight(l, "ffn_down", i)) // a layer has one or the other
+    if (!l->m->rules.router.n_expert || !has_weight(l, "ffn_gate_inp", i)) {
+        if (l->m->rules.router.n_expert &&
+            !has_weight(l, "ffn_down", i)) // a layer has one or the other
             return fxi_fail(err, FX_EFORMAT,
                             "%s: tensor 'blk.%d.ffn_gate_inp.weight' of the experts is missing",
                             fxi_gguf_name(l->g), i);
@@ -616,7 +619,7 @@ void fxi_work_count(fxi_transformer *m)
         count_linear(s, &x->router.w, 1, n_mul);
         count_ffn(s, &x->shared, n_mul);
         for (size_t p = 0; p < sizeof all / sizeof *all; p++)
-            if (all[p]) count_linear(s, all[p], m->rules.n_used, n_mul); // of one shape
+            if (all[p]) count_linear(s, all[p], m->rules.router.n_used, n_mul); // of one shape
     }
     count_linear(s, &m->embd_in, 1, &s->layer_mul);
     count_linear(s, &m->embd_out, 1, &s->output_mul);

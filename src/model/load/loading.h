@@ -45,7 +45,8 @@ enum { // fxi_family.flags
     // do_layer_norm_before may say that attn_in and ffn_in follow, as with FXI_POST_NORM; and
     // embeddings may be of another width, which project_in.weight and project_out.weight change.
     FXI_SMALL_OPT = 8192,
-    FXI_LATENT = 16384, // latent attention
+    FXI_SIGMOID = 16384, // the router's scores, unless expert_gating_func says otherwise
+    FXI_LATENT = 32768,  // latent attention
 };
 
 typedef struct fxi_family {
@@ -97,6 +98,8 @@ typedef struct fxi_keys {
     float clamp_kqv, alibi;
 
     int n_expert, n_used, n_expert_ffn, n_shared_ffn, gating, sums_to_1; // sums_to_1: -1 absent
+    int n_group, n_group_used;                                           // of experts
+    int n_nextn; // layers at the end that only draft
     float expert_scale;
     int pooling, normalizes, n_vocab; // normalizes: -1: absent
 

@@ -84,8 +84,9 @@ static const key_row arch_keys[] = {
     {"expert_weights_norm", KEY_BOOL, AT(sums_to_1), false, 0, 1},
     {"expert_weights_scale", KEY_REAL, AT(expert_scale), false, FROM_0},
     {"expert_gating_func", KEY_INT, AT(gating), false, 0, 100},
+    {"expert_group_count", KEY_INT, AT(n_group), false, 0, 1 << 16},
+    {"expert_group_used_count", KEY_INT, AT(n_group_used), false, 0, 1 << 16},
     {"expert_shared_count", KEY_IGNORED, 0, false, 0, 0}, // their tensors say it
-    {"leading_dense_block_count", KEY_IGNORED, 0, false, 0, 0},
 
     {"pooling_type", KEY_INT, AT(pooling), false, 0, 100},
     {"classifier.output_labels", KEY_IGNORED, 0, false, 0, 0}, // the head's tensor says how many
@@ -93,6 +94,10 @@ static const key_row arch_keys[] = {
     {"vocab_size", KEY_INT, AT(n_vocab), false, 0, 1 << 24},
     {"tensor_data_layout", KEY_IGNORED, 0, false, 0, 0},
     {"decoder_sparse_step", KEY_IGNORED, 0, false, 0, 0}, // the layers' tensors say it
+    {"moe_every_n_layers", KEY_IGNORED, 0, false, 0, 0},
+    {"interleave_moe_layer_step", KEY_IGNORED, 0, false, 0, 0},
+    {"leading_dense_block_count", KEY_IGNORED, 0, false, 0, 0},
+    {"nextn_predict_layers", KEY_INT, AT(n_nextn), false, 0, 1023},
 };
 
 #define N_KEY (sizeof arch_keys / sizeof *arch_keys)
@@ -318,7 +323,8 @@ static fx_status read_pooling(const fxi_loader *l, fxi_model_shape *s, fx_error 
 static fx_status read_sizes(fxi_loader *l, fxi_model_shape *s, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
-    s->n_layer = k->n_layer;
+    s->n_layer = k->n_layer - k->n_nextn;
+    if (s->n_layer < 1) return fxi_loading_fail(l, "nextn_predict_layers: no layer is left", err);
     s->dim = k->dim;
     s->n_ffn = k->n_ffn ? k->n_ffn : k->n_expert_ffn;
     s->train_ctx_tok = k->n_ctx;
@@ -381,21 +387,45 @@ static fx_status read_activation(const fxi_loader *l, fxi_rules *r, fx_error *er
                     fxi_show_text(name).s);
 }
 
-// The gating functions that files name: 0 (not said) and 1 softmax, 3 softmax of the chosen.
-static fx_status read_experts(const fxi_loader *l, fxi_rules *r, fx_error *err)
+static fx_status check_groups(const fxi_loader *l, const fxi_router *r, fx_error *err)
+{
+    if (!r->n_group) return FX_OK;
+    if (r->n_group > FXI_MAX_EXPERT_GROUP || r->n_expert % r->n_group)
+        return fxi_fail(err, FX_EFORMAT,
+                        "%s: %d experts are not of up to %d groups of as many each, but of %d",
+                        fxi_gguf_name(l->g), r->n_expert, FXI_MAX_EXPERT_GROUP, r->n_group);
+    if (r->n_group_used < 1 || r->n_group_used > r->n_group)
+        return fxi_loading_fail(l, "expert_group_used_count is not from 1 to expert_group_count",
+                                err);
+    if (r->n_expert / r->n_group * r->n_group_used < r->n_used)
+        return fxi_loading_fail(l, "expert_used_count is more than the chosen groups have", err);
+    return FX_OK;
+}
+
+// The gating functions that files name: 0 (not said), 1 softmax, 2 sigmoid, 3 softmax of the
+// chosen.
+static fx_status read_experts(const fxi_loader *l, fxi_rules *rules, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
-    const bool by_family = (l->family->flags & FXI_SUMS_TO_1) || k->gating == 3;
-    r->n_expert = k->n_expert;
-    r->n_used = k->n_used;
-    r->n_expert_ffn = k->n_expert_ffn ? k->n_expert_ffn : k->n_ffn;
-    r->expert_scale = or_1(k->expert_scale);
-    r->route = (k->sums_to_1 < 0 ? by_family : k->sums_to_1) ? FXI_ROUTE_CHOSEN : FXI_ROUTE_ALL;
-    if (k->gating != 0 && k->gating != 1 && k->gating != 3)
-        return fxi_loading_fail(l, "expert_gating_func is not softmax (1 or 3)", err);
+    const unsigned flags = l->family->flags;
+    const bool by_family = (flags & FXI_SUMS_TO_1) || k->gating == 3;
+    const bool is_sigmoid = k->gating ? k->gating == 2 : flags & FXI_SIGMOID;
+    const bool sums_to_1 = k->sums_to_1 < 0 ? by_family : k->sums_to_1;
+    fxi_router *r = &rules->router;
+    *r = (fxi_router){.n_expert = k->n_expert,
+                      .n_used = k->n_used,
+                      .score = is_sigmoid ? FXI_ROUTE_SIGMOID : FXI_ROUTE_SOFTMAX,
+                      .norm = sums_to_1 ? FXI_ROUTE_CHOSEN : FXI_ROUTE_ALL,
+                      .n_group = k->n_group > 1 ? k->n_group : 0,
+                      .n_group_used = k->n_group_used,
+                      .scale = or_1(k->expert_scale)};
+    rules->n_expert_ffn = k->n_expert_ffn ? k->n_expert_ffn : k->n_ffn;
+    if (k->gating > 3)
+        return fxi_loading_fail(l, "expert_gating_func is none of softmax (1, 3) and sigmoid (2)",
+                                err);
     if (k->n_expert && (!k->n_used || k->n_used > k->n_expert))
         return fxi_loading_fail(l, "expert_used_count is not from 1 to expert_count", err);
-    return FX_OK;
+    return check_groups(l, r, err);
 }
 
 // ---- parts of a model --------------------------------------------------------------------------

@@ -30,11 +30,21 @@ void fxi_cut_range(fxi_cut cut, int n, int unit, int *first, int *count)
     *count = (int)((to < n ? to : n) - from);
 }
 
+// Whether a tensor is of one of the last layers, which only draft.
+static bool only_drafts(const fxi_loader *ld, const fxi_gguf_tensor *t)
+{
+    int layer;
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.p);
+    return sscanf(name, "blk.%d.", &layer) == 1 && layer >= ld->m->model.shape.n_layer &&
+           layer < ld->keys.n_layer;
+}
+
 fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err)
 {
     for (uint64_t i = 0; i < fxi_gguf_n_tensor(ld->g); i++) {
         const fxi_gguf_tensor *t = fxi_gguf_tensor_at(ld->g, i);
-        if (!ld->taken[i])
+        if (!ld->taken[i] && !only_drafts(ld, t))
             return fxi_fail(err, FX_EFORMAT,
                             "%s: tensor '%s' does not belong to the model's architecture",
                             fxi_gguf_name(ld->g), fxi_show_text(t->name).s);

@@ -107,8 +107,11 @@ static const struct refusal {
     {{"llama.rope.scaling.type", 's', 0, "llama3"}, "rope_freqs"},
     {{"llama.rope.scaling.type", 's', 0, "ntk-by-parts"}, "'ntk-by-parts' is not supported"},
     {{"llama.expert_count", 'u', 4, NULL}, "expert_used_count"},
-    {{"llama.expert_gating_func", 'u', 2, NULL}, "expert_gating_func"},
     {{"llama.attention.kv_lora_rank", 'u', 16, NULL}, "kv_lora_rank"},
+    {{"llama.expert_gating_func", 'u', 4, NULL}, "expert_gating_func"},
+    {{"llama.expert_group_count", 'u', 2, NULL}, "expert_group_used_count"},
+    {{"llama.expert_group_count", 'u', 65, NULL}, "groups"},
+    {{"llama.nextn_predict_layers", 'u', 2, NULL}, "nextn_predict_layers"},
     {{"flexinfer.activation", 's', 0, "xielu"}, "'xielu'"},
 };
 

@@ -7,11 +7,12 @@ typedef struct mixture {
     int n_row, n_expert, n_used;
 } mixture;
 
-static void check_route(mixture m, fxi_route_norm norm, bool has_ties)
+static void check_route(mixture m, const fxi_router *router, bool has_choice, bool has_ties)
 {
     const size_t n = (size_t)m.n_row * (size_t)m.n_expert,
                  used = (size_t)m.n_row * (size_t)m.n_used;
-    float *x = random_floats(n, EVEN, 1), *bias = random_floats((size_t)m.n_expert, EVEN, 2);
+    float *x = random_floats(n, EVEN, 1), *bias = random_floats((size_t)m.n_expert, EVEN, 2),
+          *choice = random_floats((size_t)m.n_expert, EVEN, 3);
     for (size_t i = 0; has_ties && i < n; i++) x[i] = (float)(int)(x[i] * 3);
     for (int e = 0; has_ties && e < m.n_expert; e++) bias[e] = 0;
     int32_t *chosen = zeroed(used, sizeof *chosen);
@@ -20,22 +21,19 @@ static void check_route(mixture m, fxi_route_norm norm, bool has_ties)
     fxi_cuda_route_args a = {.logits = x,
                              .bias = bias,
                              .count = {m.n_row, NULL},
-                             .n_expert = m.n_expert,
-                             .n_used = m.n_used,
-                             .norm = norm,
-                             .scale = 2.5f,
+                             .choice_bias = has_choice ? choice : NULL,
+                             .router = *router,
                              .chosen = chosen,
                              .share = share};
     launch(FXI_CUDA_ROUTE, &a);
     for (int row = 0; row < m.n_row; row++) {
         float *logit = x + row * m.n_expert, *w = want_share + row * m.n_used;
         ref_path()->add(logit, bias, m.n_expert);
-        fxi_route_experts(logit, m.n_expert, m.n_used, norm, want + row * m.n_used, w);
-        ref_path()->scale(w, 2.5f, m.n_used);
+        fxi_route_experts(router, logit, a.choice_bias, want + row * m.n_used, w);
     }
     assert_memory_equal(chosen, want, used * sizeof *want);
     assert_same("share", share, want_share, used);
-    guarded_free_all(x, bias, chosen, want, share, want_share);
+    guarded_free_all(x, bias, choice, chosen, want, share, want_share);
 }
 
 FX_TEST(test_the_router_chooses_as_the_host)
@@ -43,8 +41,17 @@ FX_TEST(test_the_router_chooses_as_the_host)
     static const mixture all[] = {{5, 8, 2}, {3, 60, 4},  {2, 128, 8},
                                   {3, 1, 1}, {2, 33, 33}, {1, 512, 10}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        for (int bits = 0; bits < 4; bits++)
-            check_route(all[i], bits & 1 ? FXI_ROUTE_ALL : FXI_ROUTE_CHOSEN, bits & 2);
+        for (int bits = 0; bits < 32; bits++) {
+            const mixture *m = &all[i];
+            fxi_router r = {.n_expert = m->n_expert,
+                            .n_used = m->n_used,
+                            .score = bits & 1 ? FXI_ROUTE_SIGMOID : FXI_ROUTE_SOFTMAX,
+                            .norm = bits & 2 ? FXI_ROUTE_ALL : FXI_ROUTE_CHOSEN,
+                            .scale = 2.5f};
+            if (bits & 4 && m->n_expert % 4 == 0) r.n_group = m->n_expert > 300 ? 64 : 4;
+            if (r.n_group) r.n_group_used = r.n_group / 2;
+            check_route(*m, &r, bits & 8, bits & 16);
+        }
 }
 
 // The places of choices, and what they say about each other.
