@@ -87,7 +87,7 @@ static int n_plane(const shape *s) // of a layer
 // Tokens of a prompt that a call has, as models make them: no more query rows than stay in a cache.
 static int n_call_tok(const shape *s)
 {
-    enum { MAX_ROW = 512 };
+    enum { MAX_ROW = 256 };
     const int n = MAX_ROW / s->group;
     return n < FXI_ATTN_MAX_TOK ? n : FXI_ATTN_MAX_TOK;
 }

@@ -239,7 +239,7 @@ void fxi_compute_ffn(const fxi_compute *c, const fxi_ffn_pass *pass)
 enum {
     ITEMS_PER_THREAD = 4, // to balance the threads
     MIN_TOK = 8,          // of a block: fewer do not pay for widening keys and values
-    MAX_ROW = 512,        // query rows of a block: more do not stay in a cache
+    MAX_ROW = 256,        // query rows of a block: more do not stay in a cache
     MAX_LANE = 64,        // of items
 };
 

@@ -98,25 +98,37 @@ static const char *kv_row(const attn_walk *w, int plane, int pos)
     return fxi_kv_row(&w->a->view, plane, pos) + w->head_bytes;
 }
 
-// Loads the keys of n <= KV_TILE positions from pos on, as panels of [head_dim][16].
-static void tile_keys(const attn_walk *w, int pos, int n)
+// Numbers of keys or values that are widened and multiplied at a time: all of a usual head; of a
+// wider one as many as stay in the first-level cache, for all positions of a tile.
+enum { MAX_WHOLE_HEAD = 256, PART_OF_HEAD = 96 };
+
+static int head_step(int head_dim)
 {
-    const fxi_attn *a = w->a;
-    float *dst = w->tile;
-    for (int i = 0; i < n; i += 16, dst += 16 * a->head_dim)
-        w->kind->key_panel(kv_row(w, fxi_attn_key_plane(a), pos + i), a->view.tok_stride_bytes,
-                           min_int(n - i, 16), a->head_dim, dst);
+    return head_dim > MAX_WHOLE_HEAD ? PART_OF_HEAD : head_dim;
 }
 
-// Loads their values, as panels of [KV_TILE][16].
-static void tile_values(const attn_walk *w, int pos, int n)
+// Loads numbers d to d + n_d - 1 of the keys of n <= KV_TILE positions from pos on, as panels of
+// [n_d][16].
+static void tile_keys(const attn_walk *w, int pos, int n, int d, int n_d)
 {
     const fxi_attn *a = w->a;
+    const size_t from = fxi_kv_bytes(a->kv_type, d);
+    float *dst = w->tile;
+    for (int i = 0; i < n; i += 16, dst += 16 * n_d)
+        w->kind->key_panel(kv_row(w, fxi_attn_key_plane(a), pos + i) + from,
+                           a->view.tok_stride_bytes, min_int(n - i, 16), n_d, dst);
+}
+
+// Loads the same numbers of their values, as panels of [KV_TILE][16].
+static void tile_values(const attn_walk *w, int pos, int n, int d, int n_d)
+{
+    const fxi_attn *a = w->a;
+    const size_t from = fxi_kv_bytes(a->kv_type, d);
     float *dst = w->tile;
     for (int i = 0, m; i < n; i += m, dst += 16 * m) {
         m = min_int(n - i, 16 - (pos + i) % 16);
-        w->kind->value_panels(kv_row(w, fxi_attn_value_plane(a), pos + i), a->view.tok_stride_bytes,
-                              m, fxi_attn_value_dim(a), dst);
+        w->kind->value_panels(kv_row(w, fxi_attn_value_plane(a), pos + i) + from,
+                              a->view.tok_stride_bytes, m, n_d, dst);
     }
 }
 
@@ -153,28 +165,52 @@ static void values_halves(const attn_walk *w, tile c, int n_row, int pos, int n)
     }
 }
 
+// Scores with keys of any type, widened to f32 some numbers of the head after the others.
+static void scores_widened(const attn_walk *w, tile c, int n_row, int pos, int n)
+{
+    const int head_dim = w->a->head_dim, step = head_step(head_dim);
+    for (int d = 0; d < head_dim; d += step) {
+        c.n_k = min_int(head_dim - d, step);
+        c.panel_bytes = 16 * (size_t)c.n_k * sizeof(float);
+        tile_keys(w, pos, n, d, c.n_k);
+        product_tiles(c, n_row, (n + 15) / 16, w->next);
+        c.x += c.n_k;
+        c.first = false;
+    }
+}
+
+// Weighted sums of values, widened in the same way.
+static void values_widened(const attn_walk *w, tile c, int n_row, int pos, int n)
+{
+    const int dim = fxi_attn_value_dim(w->a), step = head_step(dim);
+    for (int d = 0; d < dim; d += step) {
+        const int n_d = min_int(dim - d, step);
+        tile_values(w, pos, n, d, n_d);
+        c.n_out = whole_16(n_d + 15);
+        product_tiles(c, n_row, c.n_out / 16, w->next);
+        c.y += n_d;
+    }
+}
+
 // Scores of the head's rows for n positions of the segment from `at` on, to s from column `at` on.
 // If `at` is not a multiple of 16, the positions end before the next one.
 static void head_scores(const attn_walk *w, const attn_span *s, int n, int at)
 {
     const fxi_attn *a = w->a;
-    const int n_panel = (n + 15) / 16, r0 = s->r0, pos = s->pos + at;
+    const int r0 = s->r0, pos = s->pos + at;
     tile c = {.panel = (const char *)w->tile,
-              .panel_bytes = 16 * (size_t)a->head_dim * sizeof(float),
               .x = w->q + (size_t)r0 * (size_t)a->head_dim,
               .ldx = (size_t)a->head_dim,
               .n_k = a->head_dim,
               .first = true,
               .y = w->s + (size_t)r0 * FXI_ATTN_SEGMENT + at,
               .ldy = FXI_ATTN_SEGMENT,
-              .n_out = min_int(16 * n_panel, FXI_ATTN_SEGMENT - at)};
+              .n_out = min_int(whole_16(n + 15), FXI_ATTN_SEGMENT - at)};
     prefetch_begin(w->next, n);
-    if (w->halves) {
+    if (w->halves)
         scores_halves(w, c, s->r1 - r0, pos, n);
-    } else {
-        tile_keys(w, pos, n);
-        product_tiles(c, s->r1 - r0, n_panel, w->next);
-    }
+    else
+        scores_widened(w, c, s->r1 - r0, pos, n);
     prefetch_flush(w->next);
 }
 
@@ -193,12 +229,10 @@ static void head_values(const attn_walk *w, const attn_span *s, int n, int at)
               .ldy = part_floats(w),
               .n_out = 16 * w->n_vec};
     prefetch_begin(w->next, n);
-    if (w->halves) {
+    if (w->halves)
         values_halves(w, c, s->r1 - r0, pos, n);
-    } else {
-        tile_values(w, pos, n);
-        product_tiles(c, s->r1 - r0, w->n_vec, w->next);
-    }
+    else
+        values_widened(w, c, s->r1 - r0, pos, n);
     prefetch_flush(w->next);
 }
 
