@@ -55,6 +55,10 @@ PHI3 = dict(hidden_size=32, num_attention_heads=2, num_key_value_heads=1, max_po
             partial_rotary_factor=0.5)
 ENCODER = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=3, intermediate_size=28,
                max_position_embeddings=300, type_vocab_size=2)
+GLM = dict(hidden_size=28, head_dim=8, num_attention_heads=4, num_key_value_heads=2, attention_bias=True,
+           rope_parameters=rope("default", partial_rotary_factor=0.5), partial_rotary_factor=0.5)
+NOAUX = dict(n_routed_experts=8, n_group=4, topk_group=2, num_experts_per_tok=3, moe_intermediate_size=16,
+             n_shared_experts=2, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5)
 MOE = dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=16)
 
 CASES = [
@@ -145,6 +149,29 @@ CASES = [
          num_attention_heads=4, head_dim=8, intermediate_size=32, sliding_window=9,
          rope_parameters=rope("default", 15000.0)),
 ]
+CASES += [
+    case("glm4", "glm4", "glm4", **GLM),
+    case("glm-edge", "glm", "chatglm", **GLM),
+    case("seed-oss", "seed_oss", "seed_oss", head_dim=8, attention_bias=True, attention_out_bias=True, mlp_bias=True),
+    case("exaone4", "exaone4", "exaone4", n_prompt=150, num_hidden_layers=4, hidden_size=24, num_attention_heads=2,
+         intermediate_size=32, sliding_window=9, rope_parameters=LLAMA3),
+    case("exaone4-full", "exaone4", "exaone4", num_hidden_layers=1, sliding_window=None, layer_types=["full_attention"]),
+    case("ernie4-5", "ernie4_5", "ernie4_5", head_dim=8, use_bias=True, tie_word_embeddings=True),
+    case("ernie4-5-moe", "ernie4_5_moe", "ernie4_5-moe", num_hidden_layers=3, moe_intermediate_size=16, moe_k=2,
+         moe_num_experts=6, moe_num_shared_experts=2, moe_layer_start_index=1, use_bias=False),
+    case("hunyuan-dense", "hunyuan_v1_dense", "hunyuan-dense", head_dim=8,
+         rope_parameters=rope("dynamic", alpha=50.0, factor=1.0)),
+    case("hunyuan-moe", "hunyuan_v1_moe", "hunyuan-moe", head_dim=8, num_experts=5, moe_topk=2, intermediate_size=24),
+    case("glm4moe", "glm4_moe", "glm4moe", **{**GLM, **NOAUX}, use_qk_norm=True, num_hidden_layers=3),
+    case("glm4moe-air", "glm4_moe", "glm4moe", **{**GLM, **NOAUX, "n_group": 1, "topk_group": 1, "n_shared_experts": 1},
+         num_hidden_layers=2),
+    case("dots1", "dots1", "dots1", head_dim=8, **NOAUX),
+    case("bailingmoe2", "glm4_moe", "bailingmoe2", **{**GLM, **NOAUX, "attention_bias": False}, use_qk_norm=True,
+         num_hidden_layers=3),  # the same layers under other names
+    case("minimax-m2", "minimax_m2", "minimax-m2", head_dim=8, intermediate_size=24, num_local_experts=6,
+         num_experts_per_tok=3, rope_parameters=rope("default", 50000.0, partial_rotary_factor=0.5),
+         partial_rotary_factor=0.5),
+]
 MXFP4 = gguf.GGMLQuantizationType.MXFP4
 ENCODERS = ("bert", "nomic-bert")  # they embed texts and have no logits
 
@@ -177,6 +204,9 @@ def randomise(model, config):
                 fan_in = p.shape[-2] if config.model_type in ("gpt2",) or p.dim() == 3 else p.shape[-1]
                 gain = 4.0 if name.startswith("lm_head") else 1.6
                 p.copy_((gain / math.sqrt(fan_in) * torch.randn_like(p)).half().float())
+        for name, b in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                b.copy_(0.3 * torch.randn_like(b))
 
 
 def to_mxfp4(w):
@@ -254,6 +284,10 @@ LAYER = {
     "mlp.gate": "ffn_gate_inp", "mlp.router": "ffn_gate_inp", "block_sparse_moe.router": "ffn_gate_inp",
     "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
     "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+    "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm",
+    "mlp.gate.wg": "ffn_gate_inp", "mlp.gate.e_score_correction_bias": "exp_probs_b",
+    "mlp.e_score_correction_bias": "exp_probs_b", "mlp.gate.moe_statics.e_score_correction_bias": "exp_probs_b",
+    **{f"mlp.{m}.{x}_proj": f"ffn_{x}_shexp" for m in ("shared_experts", "shared_mlp") for x in ("gate", "up", "down")},
     "input_layernorm": "attn_norm", "ln_1": "attn_norm", "self_attn_layer_norm": "attn_norm", "ln_2": "ffn_norm",
     "post_attention_layernorm": "ffn_norm", "final_layer_norm": "ffn_norm", "ln_attn": "attn_norm_2",
     "ln_mlp": "attn_norm",
@@ -265,6 +299,9 @@ POST = {  # families whose names of norms mean something else
     "gpt-oss": {"post_attention_layernorm": "post_attention_norm"},
 }
 POST["gemma3"] = POST["gemma2"]
+POST["glm4"] = {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
+POST["exaone4"] = POST["olmo2"]
+POST["seed_oss"] = POST["glm4moe"] = POST["gpt-oss"]
 TOP.update({"pooler.dense": "cls", "classifier.dense": "cls", "classifier": "cls.output",
             "classifier.out_proj": "cls.output"})
 TOP.update({"embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd",
@@ -300,7 +337,8 @@ def rename(c, key):
     rest = m.group(2) if m else key
     base, kind = re.match(r"(.*?)(?:\.(weight|bias))?$", rest).groups()
     table = {**LAYER, **POST.get(c["arch"], {})} if m else TOP
-    return (int(m.group(1)) if m else None), table.get(base, base), kind or "weight"
+    name = table.get(base, base)
+    return (int(m.group(1)) if m else None), name, kind or ("bias" if name == "exp_probs_b" else "weight")
 
 
 def fix_attention(c, config, name, w):
@@ -365,11 +403,11 @@ def tensors(c, model, config):
         w = fix_attention(c, config, name, w)
         if gemma and "norm" in name:
             w = w + 1
-        if name == "ffn_gate_inp_shexp":
+        if name in ("ffn_gate_inp_shexp", "exp_probs_b"):
             w = w.reshape(-1)
         out[(f"blk.{layer}." if layer is not None else "") + f"{name}.{kind}"] = w
     out.update({k: np.stack(v) for k, v in stacked.items()})
-    if c["arch"] == "nomic-bert":
+    if c["arch"] in ("nomic-bert", "bailingmoe2"):
         fuse_qkv(out, config.num_hidden_layers)
     return out
 
@@ -398,6 +436,10 @@ def rope_keys(c, config, keys, extra):
         sliding, p = dict(p["sliding_attention"]), dict(p["full_attention"])
         if c["arch"] == "gemma3":
             keys["rope.freq_base_swa"] = float(sliding["rope_theta"])
+    if p.get("alpha"):
+        head = config.head_dim
+        keys["rope.freq_base"] = float(p["rope_theta"] * p["alpha"] ** (head / (head - 2)))
+        return
     if not p or c["arch"] in ("gpt2", "opt", "bert"):
         return
     keys["rope.freq_base"] = float(p.get("rope_theta", 10000.0))
@@ -485,6 +527,13 @@ def family_keys(c, config):
         width = first(config, "moe_intermediate_size", "intermediate_size")
         if c["arch"] != "llama":
             keys["expert_feed_forward_length"] = width
+    if c["arch"] in ("glm4moe", "dots1", "bailingmoe2", "minimax-m2"):
+        keys["expert_gating_func"] = int(gguf.ExpertGatingFuncType.SIGMOID)
+    if c["arch"] in ("glm4moe", "dots1", "bailingmoe2"):
+        keys.update({"expert_group_count": config.n_group, "expert_group_used_count": config.topk_group,
+                     "expert_weights_scale": config.routed_scaling_factor, "expert_weights_norm": config.norm_topk_prob,
+                     "expert_shared_count": config.n_shared_experts,
+                     "leading_dense_block_count": config.first_k_dense_replace})
     if c["arch"] == "qwen2moe":
         keys["expert_shared_feed_forward_length"] = config.shared_expert_intermediate_size
     return keys

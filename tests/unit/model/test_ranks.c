@@ -70,7 +70,8 @@ static bool check_twin(runner_model m, const float *whole)
     const runner_model twin = {"ranks-twin.gguf", m.kv_type};
     int n_out;
     fx_error err = {0};
-    const int n = strstr(m.path, "olmo") ? 0 : twin_heads_write(twin.path, m.path);
+    const bool has_wide_norm = strstr(m.path, "olmo") || strstr(m.path, "minimax");
+    const int n = has_wide_norm ? 0 : twin_heads_write(twin.path, m.path);
     if (!n) return false;
     float *same = run_plain(twin, N_TOK, &n_out);
     check_same(m.path, same, whole, n_out);
@@ -112,7 +113,7 @@ FX_TEST(test_every_family_is_shared_out)
         n_shared += check_model((runner_model){found.gl_pathv[i], NULL}, i % 4 == 0);
     globfree(&found);
     assert_true(n_twin >= 10);
-    assert_true(n_shared >= 42); // not olmo's norms, and mxfp4's blocks in so small a model
+    assert_true(n_shared >= 56); // not wide norms, and mxfp4's blocks in so small a model
 }
 
 static void check_small(const small_model *m, const char *kv_type)
