@@ -235,6 +235,7 @@ fx_status fxi_gpu_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err)
         .v_bias = l->v.b,
         .q_norm = norm_of(g, &l->q_norm),
         .k_norm = norm_of(g, &l->k_norm),
+        .rotates_first = g->plan->rules.rotates_first,
         .cos = l->rope ? device_array(g, at->cos[r]) : NULL,
         .sin = l->rope ? device_array(g, at->sin[r]) : NULL,
         .q_scale = g->plan->rules.log_scale != 0 ? device_array(g, at->gain) : NULL,

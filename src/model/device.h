@@ -173,7 +173,8 @@ typedef struct fxi_device_ops {
     fx_status (*linear)(fxi_device *d, fxi_operand a, const fxi_device_linear *job, int n_job,
                         fx_error *err);
 
-    // Completes q, k and v of all rows: biases, norms of q and k, rotation by l->rope, and of q the
+    // Completes q, k and v of all rows: biases, norms of q and k, rotation by l->rope (before the
+    // norms, if rules.rotates_first), and of q the
     // gain of fxi_query_gain; stores k and v in the cache (group l->kv_group, layer l->kv_layer of
     // it) at the rows' positions.
     fx_status (*rope_store)(fxi_device *d, const fxi_layer *l, fx_error *err);

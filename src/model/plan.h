@@ -149,6 +149,7 @@ typedef struct fxi_rules {
     float eps;
     fxi_activation act;
     bool is_parallel, is_post_norm;
+    bool rotates_first; // queries and keys are rotated before their norm, not after it
     float embd_scale, residual_scale, attn_scale, logit_scale;
     float attn_cap, logit_cap; // 0: none
     int window;                // of windowed layers; 0: there are none

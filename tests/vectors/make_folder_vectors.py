@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "folders")
 SHARDED = {"llama-bias": 3, "qwen3moe": 2, "gpt2": 2}
-SKIPPED = {"phi3-short"}  # the weights of phi3-long
+SKIPPED = {"phi3-short", "deepseek2-joined"}  # the weights of phi3-long, of deepseek2-32
 
 
 def nomic_config(c):
@@ -39,7 +39,38 @@ def nomic_config(c):
             "vocab_size": c["vocab_size"]}
 
 
-PUBLISHED = {"nomic-bert": nomic_config}
+def hunyuan_config(c):
+    """A number for each layer, as Hunyuan-A13B has it."""
+    n = c["num_hidden_layers"]
+    return {**c, "moe_intermediate_size": [c["intermediate_size"]] * n, "moe_topk": [c["moe_topk"]] * n, "use_cla": False}
+
+
+PUBLISHED = {"nomic-bert": nomic_config, "hunyuan-moe": hunyuan_config}
+
+
+def bailing_config(c):
+    return {**c, "model_type": "bailing_moe", "architectures": ["BailingMoeV2ForCausalLM"], "score_function": "sigmoid"}
+
+
+def bailing_tensors(tensors):
+    """The names of Ling 2.0, with a layer's queries, keys and values in one tensor."""
+    def rename(k):
+        for old, new in (("embed_tokens", "word_embeddings"), ("self_attn.o_proj", "attention.dense"),
+                         ("self_attn.q_norm", "attention.query_layernorm"), ("self_attn.k_norm", "attention.key_layernorm"),
+                         ("e_score_correction_bias", "expert_bias")):
+            k = k.replace(old, new)
+        return k
+    out = {rename(k): t for k, t in tensors.items()}
+    for k in [k for k in out if k.endswith("self_attn.q_proj.weight")]:
+        parts = [out.pop(k.replace("q_proj", f"{x}_proj")) for x in "qkv"]
+        out[k.replace("self_attn.q_proj", "attention.query_key_value")] = np.concatenate(parts)
+    return out
+
+
+# Published under other names than those of the module that made the vectors.
+REWRITTEN = {"bailingmoe2": (bailing_config, bailing_tensors)}
+# A tensor of a layer that only drafts, which published folders have and transformers drops.
+DRAFTS = {"glm4moe": "model.layers.3.eh_proj.weight"}
 
 
 def small(t):
@@ -61,15 +92,20 @@ def write_shards(tensors, n, folder):
         f.write("\n")
 
 
+def write_config(name, change):
+    path = os.path.join(HERE, name, "config.json")
+    with open(path) as f:
+        config = change(json.load(f))
+    with open(path, "w") as f:
+        json.dump(config, f, indent=2)
+        f.write("\n")
+
+
 def publish(name):
     other = os.path.join(HERE, f"{name}@transformers")
     shutil.rmtree(other, ignore_errors=True)
     shutil.copytree(os.path.join(HERE, name), other)
-    with open(os.path.join(other, "config.json")) as f:
-        config = PUBLISHED[name](json.load(f))
-    with open(os.path.join(HERE, name, "config.json"), "w") as f:
-        json.dump(config, f, indent=2)
-        f.write("\n")
+    write_config(name, PUBLISHED[name])
 
 
 def pack(source, name):
@@ -78,6 +114,10 @@ def pack(source, name):
     os.makedirs(folder)
     with safe_open(os.path.join(source, name, "model.safetensors"), "np") as f:
         tensors = {k: small(f.get_tensor(k)) for k in f.keys()}
+    if name in REWRITTEN:
+        tensors = REWRITTEN[name][1](tensors)
+    if name in DRAFTS:
+        tensors[DRAFTS[name]] = np.ones((4, 4), np.float16)
     if name in SHARDED:
         write_shards(tensors, SHARDED[name], folder)
     else:
@@ -88,6 +128,8 @@ def pack(source, name):
         shutil.copytree(os.path.join(source, name, "1_Pooling"), os.path.join(folder, "1_Pooling"))
     if name in PUBLISHED:
         publish(name)
+    if name in REWRITTEN:
+        write_config(name, REWRITTEN[name][0])
 
 
 for case in sorted(set(os.listdir(sys.argv[1])) - SKIPPED):

@@ -55,6 +55,10 @@ PHI3 = dict(hidden_size=32, num_attention_heads=2, num_key_value_heads=1, max_po
             partial_rotary_factor=0.5)
 ENCODER = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=3, intermediate_size=28,
                max_position_embeddings=300, type_vocab_size=2)
+GLM = dict(hidden_size=28, head_dim=8, num_attention_heads=4, num_key_value_heads=2, attention_bias=True,
+           rope_parameters=rope("default", partial_rotary_factor=0.5), partial_rotary_factor=0.5)
+NOAUX = dict(n_routed_experts=8, n_group=4, topk_group=2, num_experts_per_tok=3, moe_intermediate_size=16,
+             n_shared_experts=2, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5)
 MOE = dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=16)
 LATENT = dict(num_hidden_layers=3, num_key_value_heads=3, kv_lora_rank=32, qk_rope_head_dim=6, qk_nope_head_dim=10,
               v_head_dim=12, q_lora_rank=None, first_k_dense_replace=1, n_routed_experts=5, n_shared_experts=2,
@@ -151,10 +155,41 @@ CASES = [
     case("gpt-oss-mxfp4", "gpt_oss", "gpt-oss", hidden_size=32, num_local_experts=5, num_experts_per_tok=5,
          num_attention_heads=4, head_dim=8, intermediate_size=32, sliding_window=9,
          rope_parameters=rope("default", 15000.0)),
+]
+CASES += [
+    case("glm4", "glm4", "glm4", **GLM),
+    case("glm-edge", "glm", "chatglm", **GLM),
+    case("seed-oss", "seed_oss", "seed_oss", head_dim=8, attention_bias=True, attention_out_bias=True, mlp_bias=True),
+    case("exaone4", "exaone4", "exaone4", n_prompt=150, num_hidden_layers=4, hidden_size=24, num_attention_heads=2,
+         intermediate_size=32, sliding_window=9, rope_parameters=LLAMA3),
+    case("exaone4-full", "exaone4", "exaone4", num_hidden_layers=1, sliding_window=None, layer_types=["full_attention"]),
+    case("ernie4-5", "ernie4_5", "ernie4_5", head_dim=8, use_bias=True, tie_word_embeddings=True),
+    case("ernie4-5-moe", "ernie4_5_moe", "ernie4_5-moe", num_hidden_layers=3, moe_intermediate_size=16, moe_k=2,
+         moe_num_experts=6, moe_num_shared_experts=2, moe_layer_start_index=1, use_bias=False),
+    case("hunyuan-dense", "hunyuan_v1_dense", "hunyuan-dense", head_dim=8,
+         rope_parameters=rope("dynamic", alpha=50.0, factor=1.0)),
+    case("hunyuan-moe", "hunyuan_v1_moe", "hunyuan-moe", head_dim=8, num_experts=5, moe_topk=2, intermediate_size=24),
+    case("glm4moe", "glm4_moe", "glm4moe", **{**GLM, **NOAUX}, use_qk_norm=True, num_hidden_layers=3),
+    case("glm4moe-air", "glm4_moe", "glm4moe", **{**GLM, **NOAUX, "n_group": 1, "topk_group": 1, "n_shared_experts": 1},
+         num_hidden_layers=2),
+    case("dots1", "dots1", "dots1", head_dim=8, **NOAUX),
+    case("bailingmoe2", "glm4_moe", "bailingmoe2", **{**GLM, **NOAUX, "attention_bias": False}, use_qk_norm=True,
+         num_hidden_layers=3),  # the same layers under other names
+    case("minimax-m2", "minimax_m2", "minimax-m2", head_dim=8, intermediate_size=24, num_local_experts=6,
+         num_experts_per_tok=3, rope_parameters=rope("default", 50000.0, partial_rotary_factor=0.5),
+         partial_rotary_factor=0.5),
     case("deepseek2-lite", "deepseek_v2", "deepseek2", n_prompt=150, **LATENT, rope_parameters=DEEPSEEK_YARN,
          topk_method="greedy", routed_scaling_factor=1.5),
-    case("deepseek2-joined", "deepseek_v2", "deepseek2", **LATENT_32, topk_method="greedy", attention_bias=True,
-         rope_parameters=rope("yarn", 10000.0, factor=4.0, original_max_position_embeddings=64)),
+    *(case(name, "deepseek_v2", "deepseek2", **LATENT_32, topk_method="greedy", attention_bias=True,
+           rope_parameters=rope("yarn", 10000.0, factor=4.0, original_max_position_embeddings=64))
+      for name in ("deepseek2-32", "deepseek2-joined")),
+    case("deepseek2", "deepseek_v2", "deepseek2", **{**LATENT, **NOAUX, "q_lora_rank": 24, "norm_topk_prob": False},
+         topk_method="group_limited_greedy"),
+    case("deepseek3", "deepseek_v3", "deepseek2", n_prompt=150, **{**LATENT, **NOAUX, "q_lora_rank": 24},
+         rope_parameters=rope("yarn", 10000.0, factor=8.0, original_max_position_embeddings=64, mscale=1.0,
+                              mscale_all_dim=1.0)),
+    case("glm4-lite", "glm4_moe_lite", "deepseek2", **{**LATENT, "q_lora_rank": 24}, norm_topk_prob=True,
+         routed_scaling_factor=1.8),
 ]
 MXFP4 = gguf.GGMLQuantizationType.MXFP4
 ENCODERS = ("bert", "nomic-bert")  # they embed texts and have no logits
@@ -188,6 +223,9 @@ def randomise(model, config):
                 fan_in = p.shape[-2] if config.model_type in ("gpt2",) or p.dim() == 3 else p.shape[-1]
                 gain = 4.0 if name.startswith("lm_head") else 1.6
                 p.copy_((gain / math.sqrt(fan_in) * torch.randn_like(p)).half().float())
+        for name, b in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                b.copy_(0.3 * torch.randn_like(b))
 
 
 def to_mxfp4(w):
@@ -265,10 +303,12 @@ LAYER = {
     "mlp.gate": "ffn_gate_inp", "mlp.router": "ffn_gate_inp", "block_sparse_moe.router": "ffn_gate_inp",
     "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
     "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm",
-    "self_attn.kv_b_proj": "attn_kv_b", "mlp.shared_experts.gate_proj": "ffn_gate_shexp",
-    "mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp",
-    "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "self_attn.kv_b_proj": "attn_kv_b", "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
     "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+    "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm",
+    "mlp.gate.wg": "ffn_gate_inp", "mlp.gate.e_score_correction_bias": "exp_probs_b",
+    "mlp.e_score_correction_bias": "exp_probs_b", "mlp.gate.moe_statics.e_score_correction_bias": "exp_probs_b",
+    **{f"mlp.{m}.{x}_proj": f"ffn_{x}_shexp" for m in ("shared_experts", "shared_mlp") for x in ("gate", "up", "down")},
     "input_layernorm": "attn_norm", "ln_1": "attn_norm", "self_attn_layer_norm": "attn_norm", "ln_2": "ffn_norm",
     "post_attention_layernorm": "ffn_norm", "final_layer_norm": "ffn_norm", "ln_attn": "attn_norm_2",
     "ln_mlp": "attn_norm",
@@ -280,6 +320,9 @@ POST = {  # families whose names of norms mean something else
     "gpt-oss": {"post_attention_layernorm": "post_attention_norm"},
 }
 POST["gemma3"] = POST["gemma2"]
+POST["glm4"] = {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
+POST["exaone4"] = POST["olmo2"]
+POST["seed_oss"] = POST["glm4moe"] = POST["gpt-oss"]
 TOP.update({"pooler.dense": "cls", "classifier.dense": "cls", "classifier": "cls.output",
             "classifier.out_proj": "cls.output"})
 TOP.update({"embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd",
@@ -315,7 +358,8 @@ def rename(c, key):
     rest = m.group(2) if m else key
     base, kind = re.match(r"(.*?)(?:\.(weight|bias))?$", rest).groups()
     table = {**LAYER, **POST.get(c["arch"], {})} if m else TOP
-    return (int(m.group(1)) if m else None), table.get(base, base), kind or "weight"
+    name = table.get(base, base)
+    return (int(m.group(1)) if m else None), name, kind or ("bias" if name == "exp_probs_b" else "weight")
 
 
 def fix_attention(c, config, name, w):
@@ -389,13 +433,13 @@ def tensors(c, model, config):
         w = fix_attention(c, config, name, w)
         if gemma and "norm" in name:
             w = w + 1
-        if name == "ffn_gate_inp_shexp":
+        if name in ("ffn_gate_inp_shexp", "exp_probs_b"):
             w = w.reshape(-1)
         out[(f"blk.{layer}." if layer is not None else "") + f"{name}.{kind}"] = w
     out.update({k: np.stack(v) for k, v in stacked.items()})
     if c["arch"] == "deepseek2" and not c["name"].endswith("-joined"):
         split_latent(out, config)
-    if c["arch"] == "nomic-bert":
+    if c["arch"] in ("nomic-bert", "bailingmoe2"):
         fuse_qkv(out, config.num_hidden_layers)
     return out
 
@@ -424,6 +468,10 @@ def rope_keys(c, config, keys, extra):
         sliding, p = dict(p["sliding_attention"]), dict(p["full_attention"])
         if c["arch"] == "gemma3":
             keys["rope.freq_base_swa"] = float(sliding["rope_theta"])
+    if p.get("alpha"):
+        head = config.head_dim
+        keys["rope.freq_base"] = float(p["rope_theta"] * p["alpha"] ** (head / (head - 2)))
+        return
     if not p or c["arch"] in ("gpt2", "opt", "bert"):
         return
     keys["rope.freq_base"] = float(p.get("rope_theta", 10000.0))
@@ -485,8 +533,12 @@ def shape_keys(c, config):
 def latent_keys(c, config):
     head, value = config.qk_nope_head_dim + config.qk_rope_head_dim, config.v_head_dim
     keys = {"attention.kv_lora_rank": config.kv_lora_rank, "rope.dimension_count": config.qk_rope_head_dim,
-            "leading_dense_block_count": config.first_k_dense_replace, "expert_shared_count": config.n_shared_experts,
-            "expert_weights_scale": float(config.routed_scaling_factor)}
+            "leading_dense_block_count": c["config"]["first_k_dense_replace"],
+            "expert_shared_count": config.n_shared_experts, "expert_weights_scale": float(config.routed_scaling_factor),
+            "expert_weights_norm": config.norm_topk_prob, "expert_group_count": config.n_group,
+            "expert_group_used_count": config.topk_group}
+    if c["hf"] != "deepseek_v2":
+        keys["expert_gating_func"] = int(gguf.ExpertGatingFuncType.SIGMOID)
     if config.q_lora_rank:
         keys["attention.q_lora_rank"] = config.q_lora_rank
     if c["name"].endswith("-joined"):
@@ -525,6 +577,13 @@ def family_keys(c, config):
         width = first(config, "moe_intermediate_size", "intermediate_size")
         if c["arch"] != "llama":
             keys["expert_feed_forward_length"] = width
+    if c["arch"] in ("glm4moe", "dots1", "bailingmoe2", "minimax-m2"):
+        keys["expert_gating_func"] = int(gguf.ExpertGatingFuncType.SIGMOID)
+    if c["arch"] in ("glm4moe", "dots1", "bailingmoe2"):
+        keys.update({"expert_group_count": config.n_group, "expert_group_used_count": config.topk_group,
+                     "expert_weights_scale": config.routed_scaling_factor, "expert_weights_norm": config.norm_topk_prob,
+                     "expert_shared_count": config.n_shared_experts,
+                     "leading_dense_block_count": config.first_k_dense_replace})
     if c["arch"] == "qwen2moe":
         keys["expert_shared_feed_forward_length"] = config.shared_expert_intermediate_size
     return keys

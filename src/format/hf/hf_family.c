@@ -37,6 +37,10 @@ static const fxi_hf_name common_names[] = {
     {"layers.#.mlp.shared_expert.up_proj", "blk.#.ffn_up_shexp", FXI_HF_SAME},
     {"layers.#.mlp.shared_expert.down_proj", "blk.#.ffn_down_shexp", FXI_HF_SAME},
     {"layers.#.mlp.shared_expert_gate", "blk.#.ffn_gate_inp_shexp", FXI_HF_FLAT},
+    {"layers.#.mlp.shared_experts.gate_proj", "blk.#.ffn_gate_shexp", FXI_HF_SAME},
+    {"layers.#.mlp.shared_experts.up_proj", "blk.#.ffn_up_shexp", FXI_HF_SAME},
+    {"layers.#.mlp.shared_experts.down_proj", "blk.#.ffn_down_shexp", FXI_HF_SAME},
+    {"layers.#.mlp.gate.e_score_correction_bias", "blk.#.exp_probs_b.bias", FXI_HF_SAME},
     {"layers.#.block_sparse_moe.gate", "blk.#.ffn_gate_inp", FXI_HF_SAME},
     {"layers.#.block_sparse_moe.experts.@.w1", "blk.#.ffn_gate_exps", FXI_HF_STACK},
     {"layers.#.block_sparse_moe.experts.@.w3", "blk.#.ffn_up_exps", FXI_HF_STACK},
@@ -50,7 +54,17 @@ const fxi_hf_key fxi_hf_common_keys[] = {
     {"vocab_size", "vocab_size", FXI_HF_U32},
     {"num_local_experts", "expert_count", FXI_HF_U32},
     {"num_experts", "expert_count", FXI_HF_U32},
+    {"n_routed_experts", "expert_count", FXI_HF_U32},
+    {"moe_num_experts", "expert_count", FXI_HF_U32},
     {"num_experts_per_tok", "expert_used_count", FXI_HF_U32},
+    {"moe_topk", "expert_used_count", FXI_HF_U32},
+    {"moe_k", "expert_used_count", FXI_HF_U32},
+    {"n_group", "expert_group_count", FXI_HF_U32},
+    {"topk_group", "expert_group_used_count", FXI_HF_U32},
+    {"routed_scaling_factor", "expert_weights_scale", FXI_HF_F32},
+    {"n_shared_experts", "expert_shared_count", FXI_HF_U32},
+    {"moe_num_shared_experts", "expert_shared_count", FXI_HF_U32},
+    {"first_k_dense_replace", "leading_dense_block_count", FXI_HF_U32},
     {"moe_intermediate_size", "expert_feed_forward_length", FXI_HF_U32},
     {"shared_expert_intermediate_size", "expert_shared_feed_forward_length", FXI_HF_U32},
     {"norm_topk_prob", "expert_weights_norm", FXI_HF_BOOL},
@@ -79,6 +93,48 @@ static const fxi_hf_name gemma_names[] = {
 static const fxi_hf_name olmo2_names[] = {
     {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME},
     {"layers.#.post_feedforward_layernorm", "blk.#.post_ffw_norm", FXI_HF_SAME},
+    {.from = NULL},
+};
+
+static const fxi_hf_name glm4_names[] = {
+    {"layers.#.post_self_attn_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME},
+    {"layers.#.post_mlp_layernorm", "blk.#.post_ffw_norm", FXI_HF_SAME},
+    {.from = NULL},
+};
+
+// The norm before the feed-forward block is called after what comes before it.
+static const fxi_hf_name middle_names[] = {
+    {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME},
+    {.from = NULL},
+};
+
+static const fxi_hf_name ernie_names[] = {
+    {"layers.#.mlp.moe_statics.e_score_correction_bias", "blk.#.exp_probs_b.bias", FXI_HF_FLAT},
+    {.from = NULL},
+};
+
+static const fxi_hf_name hunyuan_names[] = {
+    {"layers.#.self_attn.query_layernorm", "blk.#.attn_q_norm", FXI_HF_SAME},
+    {"layers.#.self_attn.key_layernorm", "blk.#.attn_k_norm", FXI_HF_SAME},
+    {"layers.#.mlp.gate.wg", "blk.#.ffn_gate_inp", FXI_HF_SAME},
+    {"layers.#.mlp.shared_mlp.gate_proj", "blk.#.ffn_gate_shexp", FXI_HF_SAME},
+    {"layers.#.mlp.shared_mlp.up_proj", "blk.#.ffn_up_shexp", FXI_HF_SAME},
+    {"layers.#.mlp.shared_mlp.down_proj", "blk.#.ffn_down_shexp", FXI_HF_SAME},
+    {.from = NULL},
+};
+
+static const fxi_hf_name bailing_names[] = {
+    {"word_embeddings", "token_embd", FXI_HF_SAME},
+    {"layers.#.attention.query_key_value", "blk.#.attn_qkv", FXI_HF_SAME},
+    {"layers.#.attention.dense", "blk.#.attn_output", FXI_HF_SAME},
+    {"layers.#.attention.query_layernorm", "blk.#.attn_q_norm", FXI_HF_SAME},
+    {"layers.#.attention.key_layernorm", "blk.#.attn_k_norm", FXI_HF_SAME},
+    {"layers.#.mlp.gate.expert_bias", "blk.#.exp_probs_b.bias", FXI_HF_SAME},
+    {.from = NULL},
+};
+
+static const fxi_hf_name minimax_names[] = {
+    {"layers.#.block_sparse_moe.e_score_correction_bias", "blk.#.exp_probs_b.bias", FXI_HF_SAME},
     {.from = NULL},
 };
 
@@ -218,7 +274,6 @@ static const fxi_hf_name granitemoe_names[] = {
 };
 
 #define LATENT "layers.#.self_attn."
-#define SHARED "layers.#.mlp.shared_experts."
 
 static const fxi_hf_name deepseek_names[] = {
     {LATENT "q_a_proj", "blk.#.attn_q_a", FXI_HF_SAME},
@@ -228,9 +283,6 @@ static const fxi_hf_name deepseek_names[] = {
     {LATENT "kv_a_layernorm", "blk.#.attn_kv_a_norm", FXI_HF_SAME},
     {LATENT "kv_b_proj", "blk.#.attn_k_b", FXI_HF_LATENT_K},
     {LATENT "kv_b_proj", "blk.#.attn_v_b", FXI_HF_LATENT_V},
-    {SHARED "gate_proj", "blk.#.ffn_gate_shexp", FXI_HF_SAME},
-    {SHARED "up_proj", "blk.#.ffn_up_shexp", FXI_HF_SAME},
-    {SHARED "down_proj", "blk.#.ffn_down_shexp", FXI_HF_SAME},
     {.from = NULL},
 };
 
@@ -294,10 +346,6 @@ static const fxi_hf_key gptoss_keys[] = {
 static const fxi_hf_key deepseek_keys[] = {
     {"q_lora_rank", "attention.q_lora_rank", FXI_HF_U32},
     {"kv_lora_rank", "attention.kv_lora_rank", FXI_HF_U32},
-    {"first_k_dense_replace", "leading_dense_block_count", FXI_HF_U32},
-    {"n_routed_experts", "expert_count", FXI_HF_U32},
-    {"n_shared_experts", "expert_shared_count", FXI_HF_U32},
-    {"routed_scaling_factor", "expert_weights_scale", FXI_HF_F32},
     {.from = NULL},
 };
 
@@ -316,10 +364,14 @@ static const fxi_hf_neutral nomic_neutral[] = {{"activation_function", "swiglu"}
                                                {"rotary_emb_scale_base", "null"},
                                                {"use_rms_norm", "false"},
                                                {.key = NULL}};
-static const fxi_hf_neutral deepseek2_neutral[] = {{"rope_interleave", "true"},
-                                                   {"scoring_func", "softmax"},
-                                                   {"topk_method", "greedy"},
-                                                   {.key = NULL}};
+static const fxi_hf_neutral hunyuan_neutral[] = {
+    {"use_cla", "false"}, {"use_mixed_mlp_moe", "true"}, {"use_qk_norm", "true"}, {.key = NULL}};
+static const fxi_hf_neutral bailing_neutral[] = {{"use_qk_norm", "true"},
+                                                 {"norm_softmax", "false"},
+                                                 {"norm_head", "false"},
+                                                 {"score_function", "sigmoid"},
+                                                 {.key = NULL}};
+static const fxi_hf_neutral deepseek_neutral[] = {{"rope_interleave", "true"}, {.key = NULL}};
 static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, {.key = NULL}};
 static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, {.key = NULL}};
 static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = NULL}};
@@ -330,12 +382,22 @@ static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = 
 
 #define BERT (FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_ENCODER)
 
+#define BAILING                                                                                 \
+    .flags = FXI_HF_SIGMOID, .act = "silu", .names = bailing_names, .neutral = bailing_neutral, \
+    .defaults = EPS_1E6 ", \"norm_topk_prob\": true, \"head_dim\": 128"
+
 #define EPS_1E6  "\"rms_norm_eps\": 1e-6"
 #define EPS_1E12 "\"layer_norm_eps\": 1e-12"
 #define TIED     "\"tie_word_embeddings\": true"
 #define LATENT_SIZES                                                               \
     "\"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, " \
     "\"v_head_dim\": 128"
+#define DEEPSEEK3                                                                                 \
+    EPS_1E6 ", " LATENT_SIZES ", \"n_group\": 8, \"topk_group\": 4, \"num_experts_per_tok\": 8, " \
+            "\"norm_topk_prob\": true, \"routed_scaling_factor\": 2.5, "                          \
+            "\"moe_intermediate_size\": 2048, \"max_position_embeddings\": 4096"
+#define DEEPSEEK \
+    .act = "silu", .names = deepseek_names, .keys = deepseek_keys, .neutral = deepseek_neutral
 #define GEMMA                                                                      \
     EPS_1E6 ", " TIED ", \"num_attention_heads\": 8, \"num_key_value_heads\": 4, " \
             "\"head_dim\": 256, \"query_pre_attn_scalar\": 256, \"sliding_window\": 4096, "
@@ -367,19 +429,46 @@ static const fxi_hf_family families[] = {
      .defaults = "\"max_position_embeddings\": 4096"},
     {"phi", "phi2", .flags = FXI_HF_LAYER_NORM, .act = "gelu_new", .names = phi_names,
      .neutral = phi_neutral, .defaults = "\"partial_rotary_factor\": 0.5"},
-    {"gemma2", "gemma2", .flags = FXI_HF_PLUS_1, .window = FXI_HF_PATTERN, .names = gemma_names,
-     .keys = gemma_keys,
+    {"gemma2", "gemma2", .flags = FXI_HF_PLUS_1, .window = FXI_HF_PATTERN, .window_every = 2,
+     .names = gemma_names, .keys = gemma_keys,
      .defaults = GEMMA "\"attn_logit_softcapping\": 50, \"final_logit_softcapping\": 30, "
                        "\"max_position_embeddings\": 8192"},
-    {"gemma3_text", "gemma3", .flags = FXI_HF_PLUS_1, .window = FXI_HF_PATTERN,
+    {"gemma3_text", "gemma3", .flags = FXI_HF_PLUS_1, .window = FXI_HF_PATTERN, .window_every = 6,
      .names = gemma_names, .keys = gemma_keys,
      .defaults = GEMMA "\"vocab_size\": 262208, \"rope_theta\": 1000000, "
                        "\"max_position_embeddings\": 131072"},
     {"smollm3", "smollm3", .flags = FXI_HF_PAIRS, .act = "silu", .window = FXI_HF_FROM_LAYER,
      .defaults = EPS_1E6 ", " TIED ", \"rope_theta\": 2000000, \"max_position_embeddings\": 32768"},
+    {"glm", "chatglm", .act = "silu",
+     .defaults = "\"partial_rotary_factor\": 0.5, \"head_dim\": 128, \"rms_norm_eps\": 1.5625e-7"},
+    {"glm4", "glm4", .act = "silu", .names = glm4_names,
+     .defaults = "\"partial_rotary_factor\": 0.5, \"head_dim\": 128, \"rms_norm_eps\": 1.5625e-7"},
+    {"seed_oss", "seed_oss", .act = "silu", .names = middle_names,
+     .defaults = EPS_1E6 ", \"head_dim\": 128"},
+    {"exaone4", "exaone4", .act = "silu", .window = FXI_HF_PATTERN, .window_every = 4,
+     .names = olmo2_names},
+    {"ernie4_5", "ernie4_5", .act = "silu",
+     .defaults = TIED ", \"head_dim\": 128, \"rope_theta\": 500000, "
+                      "\"max_position_embeddings\": 131072"},
+    {"ernie4_5_moe", "ernie4_5-moe", .act = "silu", .names = ernie_names,
+     .defaults = TIED ", \"rope_theta\": 500000, \"max_position_embeddings\": 131072"},
+    {"hunyuan_v1_dense", "hunyuan-dense", .act = "silu", .names = hunyuan_names,
+     .neutral = hunyuan_neutral},
+    {"hunyuan_v1_moe", "hunyuan-moe", .act = "silu", .names = hunyuan_names,
+     .neutral = hunyuan_neutral},
+    {"glm4_moe", "glm4moe", .flags = FXI_HF_SIGMOID, .act = "silu", .names = middle_names,
+     .defaults = "\"partial_rotary_factor\": 0.5, \"norm_topk_prob\": true, "
+                 "\"max_position_embeddings\": 131072"},
+    {"dots1", "dots1", .flags = FXI_HF_SIGMOID, .act = "silu", .window = FXI_HF_FROM_LAYER,
+     .defaults = EPS_1E6 ", \"norm_topk_prob\": false"},
+    {"bailing_moe", "bailingmoe2", .task = "BailingMoeV2ForCausalLM", BAILING},
+    {"bailing_moe_v2", "bailingmoe2", BAILING},
+    {"minimax_m2", "minimax-m2", .flags = FXI_HF_SIGMOID, .act = "silu", .names = minimax_names,
+     .defaults = EPS_1E6 ", \"head_dim\": 128, \"rope_theta\": 5000000, "
+                         "\"max_position_embeddings\": 196608"},
     {"olmo2", "olmo2", .act = "silu", .names = olmo2_names},
-    {"olmo3", "olmo2", .act = "silu", .window = FXI_HF_PATTERN, .names = olmo2_names,
-     .defaults = "\"rope_theta\": 500000, \"sliding_window\": 4096"},
+    {"olmo3", "olmo2", .act = "silu", .window = FXI_HF_PATTERN, .window_every = 4,
+     .names = olmo2_names, .defaults = "\"rope_theta\": 500000, \"sliding_window\": 4096"},
     {"olmoe", "olmoe", .act = "silu",
      .defaults = "\"norm_topk_prob\": false, \"max_position_embeddings\": 4096"},
     {"granite", "granite", .flags = FXI_HF_PAIRS, .act = "silu", .keys = granite_keys,
@@ -404,13 +493,14 @@ static const fxi_hf_family families[] = {
      .neutral = cohere_neutral,
      .defaults = TIED ", \"logit_scale\": 0.0625, \"rope_theta\": 500000, "
                       "\"max_position_embeddings\": 8192"},
-    {"bert", "bert", .task = PAIRS, .flags = BERT, .act = "gelu", .names = bert_pair_names,
-     .neutral = bert_neutral, .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
-    {"roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_FROM_POSITION_2, .act = "gelu",
-     .names = roberta_pair_names, .neutral = bert_neutral,
+    {"bert", "bert", .task = PAIRS, .flags = BERT | FXI_HF_SCORES, .act = "gelu",
+     .names = bert_pair_names, .neutral = bert_neutral,
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
-    {"xlm-roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_FROM_POSITION_2, .act = "gelu",
-     .names = roberta_pair_names, .neutral = bert_neutral,
+    {"roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_SCORES | FXI_HF_FROM_POSITION_2,
+     .act = "gelu", .names = roberta_pair_names, .neutral = bert_neutral,
+     .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
+    {"xlm-roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_SCORES | FXI_HF_FROM_POSITION_2,
+     .act = "gelu", .names = roberta_pair_names, .neutral = bert_neutral,
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
     {"bert", "bert", .flags = BERT, .act = "gelu", .names = bert_names, .neutral = bert_neutral,
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
@@ -422,11 +512,19 @@ static const fxi_hf_family families[] = {
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
     {"nomic_bert", "nomic-bert", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER, .names = nomic_names,
      .neutral = nomic_neutral, .defaults = EPS_1E12 ", \"rotary_emb_base\": 1000"},
-    {"deepseek_v2", "deepseek2", .flags = FXI_HF_LATENT, .act = "silu", .names = deepseek_names,
-     .keys = deepseek_keys, .neutral = deepseek2_neutral,
+    {"deepseek_v2", "deepseek2", .flags = FXI_HF_LATENT, DEEPSEEK,
      .defaults = EPS_1E6 ", " LATENT_SIZES ", \"moe_intermediate_size\": 1407"},
-    {"gpt_oss", "gpt-oss", .window = FXI_HF_PATTERN, .names = gptoss_names, .keys = gptoss_keys,
-     .defaults = "\"sliding_window\": 128"},
+    {"deepseek_v3", "deepseek2", .flags = FXI_HF_LATENT | FXI_HF_SIGMOID, DEEPSEEK,
+     .defaults = DEEPSEEK3},
+    {"kimi_k2", "deepseek2", .flags = FXI_HF_LATENT | FXI_HF_SIGMOID, DEEPSEEK,
+     .defaults = DEEPSEEK3},
+    {"glm4_moe_lite", "deepseek2", .flags = FXI_HF_LATENT | FXI_HF_SIGMOID, DEEPSEEK,
+     .defaults = "\"kv_lora_rank\": 512, \"qk_nope_head_dim\": 192, \"qk_rope_head_dim\": 64, "
+                 "\"v_head_dim\": 256, \"num_experts_per_tok\": 4, \"norm_topk_prob\": true, "
+                 "\"routed_scaling_factor\": 1.8, \"moe_intermediate_size\": 1536, "
+                 "\"max_position_embeddings\": 202752"},
+    {"gpt_oss", "gpt-oss", .window = FXI_HF_PATTERN, .window_every = 2, .names = gptoss_names,
+     .keys = gptoss_keys, .defaults = "\"sliding_window\": 128"},
 };
 
 const fxi_hf_family *fxi_hf_family_find(fxi_str model_type, fxi_str architecture)

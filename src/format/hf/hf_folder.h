@@ -69,14 +69,16 @@ typedef enum fxi_hf_flag {
     FXI_HF_ENCODER = 32, // a token sees all of its text
     // Learned positions begin at 2; max_position_embeddings counts all.
     FXI_HF_FROM_POSITION_2 = 64,
-    FXI_HF_LATENT = 256, // latent attention
+    FXI_HF_SIGMOID = 128, // the router's scores; otherwise softmax
+    FXI_HF_SCORES = 256,  // pairs of texts
+    FXI_HF_LATENT = 512,  // latent attention
 } fxi_hf_flag;
 
 typedef enum fxi_hf_window { // layers that see a window, where layer_types does not say
     FXI_HF_NO_WINDOW,        // sliding_window is not used
     FXI_HF_EVERY,
     FXI_HF_FROM_LAYER, // from max_window_layers on, if use_sliding_window
-    FXI_HF_PATTERN,    // all but every sliding_window_pattern-th; the architecture's default
+    FXI_HF_PATTERN,    // all but every sliding_window_pattern-th, or window_every-th
 } fxi_hf_window;
 
 typedef struct fxi_hf_family {
@@ -85,6 +87,7 @@ typedef struct fxi_hf_family {
     unsigned flags;
     const char *act; // the architecture's activation, in config.json's words; NULL: not checked
     fxi_hf_window window;
+    uint32_t window_every;
     const fxi_hf_name *names;      // ends with from = NULL; NULL: none
     const fxi_hf_key *keys;        // the same
     const fxi_hf_neutral *neutral; // the same

@@ -180,6 +180,17 @@ static fx_status write_longrope(rope_reader *r, const char *type)
     return write_factors(r, "short_factor", "rope_factors_short.weight");
 }
 
+// NTK-aware scaling by a fixed alpha, which Hunyuan's folders call dynamic: another base.
+static fx_status stretch_theta(rope_reader *r)
+{
+    double alpha;
+    if (!r->p.root || !fxi_members_get(&r->p, "alpha")) return FX_OK;
+    FX_TRY(fxi_members_f64(&r->p, "alpha", true, &alpha));
+    FX_TRY(need_positive(r, "alpha", alpha));
+    if (r->n_rot > 2) r->theta *= pow(alpha, r->n_rot / (r->n_rot - 2.0));
+    return FX_OK;
+}
+
 static const struct rope_kind {
     const char *name;
     fx_status (*write)(rope_reader *r, const char *type); // NULL: nothing to write
@@ -192,7 +203,7 @@ static const struct rope_kind {
 static fx_status write_scaling(rope_reader *r)
 {
     fxi_str type = fxi_str_of("default");
-    if (!r->p.root) return FX_OK;
+    if (!r->p.root || fxi_members_get(&r->p, "alpha")) return FX_OK;
     FX_TRY(fxi_members_str(&r->p, "type", false, &type));
     FX_TRY(fxi_members_str(&r->p, "rope_type", false, &type));
     for (size_t i = 0; i < sizeof rope_kinds / sizeof *rope_kinds; i++)
@@ -212,6 +223,7 @@ static fx_status read_n_rot(rope_reader *r)
         FX_TRY(fxi_members_f64(&r->f->config, names[i], false, &part));
     if (r->p.root) FX_TRY(fxi_members_f64(&r->p, "partial_rotary_factor", false, &part));
     r->n_rot = part > 0 && part <= 1 ? (uint32_t)(r->f->head_dim * part) : 0;
+    FX_TRY(fxi_members_u32(&r->f->config, "rotary_dim", false, &r->n_rot));
     if (r->n_rot >= 2 && r->n_rot % 2 == 0) return FX_OK;
     return fxi_members_fail(&r->f->config, "partial_rotary_factor",
                             "%g of %u numbers cannot be rotated in pairs", part, r->f->head_dim);
@@ -257,6 +269,7 @@ static fx_status write_rope(fxi_folder *f)
     if (!(r.theta > 0))
         return fxi_members_fail(&r.f->config, "rope_theta", "%g is not positive", r.theta);
     FX_TRY(read_n_rot(&r));
+    FX_TRY(stretch_theta(&r));
     write_u32(r.f, "rope.dimension_count", r.n_rot);
     write_f32(r.f, "rope.freq_base", r.theta);
     FX_TRY(write_local_theta(&r, &all));
@@ -282,7 +295,7 @@ static const struct shape_number {
     {{"qk_nope_head_dim"}, offsetof(fxi_folder, n_nope), false, 1024},
     {{"qk_rope_head_dim"}, offsetof(fxi_folder, n_rope), false, 1024},
     {{"v_head_dim"}, offsetof(fxi_folder, n_value), false, 1024},
-    {{"num_local_experts", "num_experts", "n_routed_experts"},
+    {{"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"},
      offsetof(fxi_folder, n_expert),
      false,
      4096},
@@ -449,8 +462,7 @@ static fx_status read_layer_types(const fxi_folder *f, const fxi_json *types, ui
 
 static fx_status guess_windows(const fxi_folder *f, uint8_t *windowed)
 {
-    uint32_t first = f->n_layer, step = strcmp(f->family->arch, "gemma3") ? 2 : 6;
-    if (!strcmp(f->family->model_type, "olmo3")) step = 4;
+    uint32_t first = f->n_layer, step = f->family->window_every;
     FX_TRY(fxi_members_u32(&f->config, "max_window_layers", false, &first));
     FX_TRY(fxi_members_u32(&f->config, "sliding_window_pattern", false, &step));
     for (uint32_t i = 0; i < f->n_layer; i++)
@@ -482,6 +494,21 @@ static fx_status write_windows(const fxi_folder *f)
 
 // ---- keys --------------------------------------------------------------------------------------
 
+// A whole number, or a list of equal ones: the same for all layers.
+static fx_status read_same_u32(const fxi_members *m, const char *key, uint32_t *out)
+{
+    const fxi_json *list = fxi_members_get(m, key);
+    const double first = fxi_json_number(fxi_json_at(list, 0));
+    if (!fxi_json_array_size(list)) return fxi_members_u32(m, key, true, out);
+    for (size_t i = 0; i < fxi_json_array_size(list); i++)
+        if (fxi_json_number(fxi_json_at(list, i)) != first)
+            return fxi_members_fail(m, key, "layers that differ in it are not supported");
+    if (!(first >= 0 && first <= INT32_MAX && first == floor(first)))
+        return fxi_members_fail(m, key, "%g is not a whole number", first);
+    *out = (uint32_t)first;
+    return FX_OK;
+}
+
 static fx_status write_member(const fxi_folder *f, const fxi_hf_key *k)
 {
     uint32_t u = 0;
@@ -490,7 +517,7 @@ static fx_status write_member(const fxi_folder *f, const fxi_hf_key *k)
     if (!fxi_members_get(&f->config, k->from)) return FX_OK;
     switch (k->value) {
     case FXI_HF_U32:
-        FX_TRY(fxi_members_u32(&f->config, k->from, true, &u));
+        FX_TRY(read_same_u32(&f->config, k->from, &u));
         write_u32(f, k->to, u);
         break;
     case FXI_HF_F32:
@@ -562,6 +589,38 @@ static fx_status write_gemma_scale(const fxi_folder *f)
     return FX_OK;
 }
 
+// What a router does with its logits, in GGUF's numbers.
+static fx_status write_gating(const fxi_folder *f)
+{
+    enum { SOFTMAX = 1, SIGMOID = 2 };
+    static const struct {
+        const char *name;
+        uint32_t id;
+    } known[] = {{"softmax", SOFTMAX}, {"sigmoid", SIGMOID}, {"noaux_tc", SIGMOID}};
+    const bool is_usual = !(f->family->flags & FXI_HF_SIGMOID);
+    fxi_str name = fxi_str_of(is_usual ? "softmax" : "sigmoid");
+    if (!f->n_expert) return FX_OK;
+    FX_TRY(fxi_members_str(&f->config, "scoring_func", false, &name));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (!fxi_str_is(name, known[i].name)) continue;
+        if (!is_usual || known[i].id != SOFTMAX) write_u32(f, "expert_gating_func", known[i].id);
+        return FX_OK;
+    }
+    return fxi_members_fail(&f->config, "scoring_func", "'%s' is not supported (softmax, sigmoid)",
+                            fxi_show_text(name).s);
+}
+
+// "greedy" chooses among the experts of all groups.
+static fx_status check_groups(const fxi_folder *f)
+{
+    fxi_str method = {0};
+    uint32_t n_group = 0;
+    FX_TRY(fxi_members_str(&f->config, "topk_method", false, &method));
+    FX_TRY(fxi_members_u32(&f->config, "n_group", false, &n_group));
+    if (!fxi_str_is(method, "greedy") || n_group <= 1) return FX_OK;
+    return fxi_members_fail(&f->config, "topk_method", "greedy, but n_group is %u", n_group);
+}
+
 // The experts' size is the feed-forward's, in families that have no dense layers.
 static fx_status write_expert_length(const fxi_folder *f)
 {
@@ -626,6 +685,8 @@ fx_status fxi_hf_write_keys(fxi_folder *f)
     FX_TRY(write_epsilon(f));
     FX_TRY(write_members(f));
     FX_TRY(write_expert_length(f));
+    FX_TRY(check_groups(f));
+    FX_TRY(write_gating(f));
     FX_TRY(write_gemma_scale(f));
     FX_TRY(write_windows(f));
     FX_TRY(write_no_rope_layers(f));

@@ -192,7 +192,7 @@ static fx_status write_pooling(const fxi_folder *f)
 {
     fxi_config pooling, modules;
     uint32_t type = 0;
-    if (f->family->task) return write_score(f);
+    if (f->family->flags & FXI_HF_SCORES) return write_score(f);
     fx_status st =
         fxi_config_open(f->path, "1_Pooling/config.json", FXI_CONFIG_MAY, &pooling, f->err);
     if (st == FX_OK) st = read_mode(&pooling.all, &type);

@@ -392,10 +392,21 @@ static bool is_aside(const fxi_folder *f, const fxi_st_tensor *t)
     return false;
 }
 
+// Whether a tensor is of the layers after the last one, or of others, which only draft.
+static bool is_of_draft(const fxi_folder *f, const fxi_st_tensor *t)
+{
+    static const char *const begin[] = {"mtp", "model.mtp"};
+    unsigned layer;
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (!strncmp(t->name, begin[i], strlen(begin[i]))) return true;
+    return fxi_members_get(&f->config, "num_nextn_predict_layers") &&
+           sscanf(t->name, "model.layers.%u.", &layer) == 1 && layer >= f->n_layer;
+}
+
 static fx_status plan_tensor(fxi_folder *f, const fxi_st_tensor *t)
 {
     fxi_hf_match m[FXI_HF_MAX_MATCH];
-    if (is_aside(f, t)) return FX_OK;
+    if (is_aside(f, t) || is_of_draft(f, t)) return FX_OK;
     const int n = fxi_hf_match_name(f->family, t->name, m);
     if (!n)
         return fxi_st_fail(f->err, t, "is not part of a model of type %s", f->family->model_type);

@@ -146,6 +146,7 @@ typedef struct fxi_cuda_rope_store_args {
     float *v;                              // same shape; overwritten if there is a bias
     const float *q_bias, *k_bias, *v_bias; // NULL: none
     fxi_cuda_norm q_norm, k_norm;
+    int32_t rotates_first;   // 1: the norms come after the rotation
     const float *cos, *sin;  // [n_row][n_pair] of the rows' positions; NULL: no rotation
     const float *q_scale;    // [n_row] factor of the queries, 1 changes nothing; NULL: none
     const fxi_cuda_seq *seq; // [n_seq]

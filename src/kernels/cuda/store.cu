@@ -42,12 +42,16 @@ FXI_KERNEL(rope_store, rope_store, 256)
     add_bias(k, a.k_bias, n_kv);
     add_bias(v, a.v_bias, n_kv);
     __syncthreads();
-    norm_runs(a.q_norm, q, n_q);
-    norm_runs(a.k_norm, k, n_kv);
-    __syncthreads();
-    rotate_heads(a, row, q, a.n_head);
-    rotate_heads(a, row, k, a.n_kv_head);
-    __syncthreads();
+    for (int step = 0; step < 2; step++) {
+        if (step == a.rotates_first) {
+            norm_runs(a.q_norm, q, n_q);
+            norm_runs(a.k_norm, k, n_kv);
+        } else {
+            rotate_heads(a, row, q, a.n_head);
+            rotate_heads(a, row, k, a.n_kv_head);
+        }
+        __syncthreads();
+    }
     const float gain = a.q_scale ? a.q_scale[row] : 1;
     for (int i = (int)threadIdx.x; gain != 1 && i < n_q; i += 256) q[i] *= gain;
     const fxi_kv_view view = a.seq[a.row_seq[row]].view[a.kv_group];

@@ -431,18 +431,26 @@ fx_status fxi_host_return_rows(fxi_device *d, int n_row, fx_error *err)
 
 // ---- around attention --------------------------------------------------------------------------
 
+static void rotate_row(const fxi_host *h, float *x, int n, int pos)
+{
+    const fxi_rope *r = h->layer->rope;
+    const int head_dim = h->m->model.shape.head_dim;
+    if (!r) return;
+    const size_t at = (size_t)pos * (size_t)r->n_pair;
+    h->compute.k->rope(x, n / head_dim, head_dim, r->n_pair, r->cos + at, r->sin + at);
+}
+
 // A row's heads, as they come from a linear layer, made ready: bias, norm, rotation.
 static void finish_heads(const fxi_host *h, const fxi_affine *w, const fxi_rownorm *norm, float *x,
                          int pos)
 {
     const fxi_kernels *k = h->compute.k;
-    const fxi_rope *r = h->layer->rope;
-    const int n = w->w.n_out, head_dim = h->m->model.shape.head_dim;
+    const int n = w->w.n_out;
+    const bool rotates_first = h->m->rules.rotates_first;
     if (w->b) k->add(x, w->b, n);
+    if (rotates_first) rotate_row(h, x, n, pos);
     if (norm->w) fxi_host_norm_runs(h, norm, x, n / norm->n, x);
-    if (!r) return;
-    const size_t at = (size_t)pos * (size_t)r->n_pair;
-    k->rope(x, n / head_dim, head_dim, r->n_pair, r->cos + at, r->sin + at);
+    if (!rotates_first) rotate_row(h, x, n, pos);
 }
 
 // Completes a row's queries, keys and values, and stores its keys and values in the cache.

@@ -6,9 +6,13 @@
 #include <string.h>
 
 // Norms before each branch, and after each.
-#define PRE  .attn_in = "attn_norm", .ffn_in = "ffn_norm"
-#define POST .attn_out = "post_attention_norm", .ffn_out = "post_ffw_norm"
+#define PRE_ATTN .attn_in = "attn_norm"
+#define PRE      PRE_ATTN, .ffn_in = "ffn_norm"
+#define MIDDLE   "post_attention_norm" // before the feed-forward block, in some families
+#define POST     .attn_out = "post_attention_norm", .ffn_out = "post_ffw_norm"
 
+// Routers that need no auxiliary loss: DeepSeek V3's and those like it.
+#define NOAUX   (FXI_SIGMOID | FXI_SUMS_TO_1)
 #define ENCODER (FXI_POST_NORM | FXI_EMBD_NORM | FXI_TOKEN_TYPES | FXI_READS_ALL)
 
 static const fxi_family families[] = {
@@ -27,6 +31,15 @@ static const fxi_family families[] = {
      .flags = FXI_GATED | FXI_EMBD_SQRT_DIM | FXI_PLAIN_WINDOWS, PRE, POST, .qk_norm = FXI_QK_HEAD,
      .window_every = 6, .window_base = 10000, .square_layers = 62},
 
+    {"chatglm", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED, PRE},
+    {"glm4", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED, PRE, POST},
+    {"ernie4_5", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED, PRE},
+    {"seed_oss", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE_ATTN, .ffn_in = MIDDLE},
+    {"exaone4", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | FXI_WINDOWS_ROTATE, POST,
+     .qk_norm = FXI_QK_HEAD, .window_every = 4},
+    {"hunyuan-dense", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | FXI_ROTATES_FIRST, PRE,
+     .qk_norm = FXI_QK_HEAD},
+
     // With experts in some or all layers.
     {"qwen2moe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE},
     {"qwen3moe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | FXI_SUMS_TO_1, PRE,
@@ -35,8 +48,17 @@ static const fxi_family families[] = {
     {"granitemoe", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_LOGIT_DIVIDED | FXI_SUMS_TO_1,
      PRE},
     {"gpt-oss", .rope = FXI_ROPE_HALVES, .act = FXI_ACT_CLAMPED,
-     .flags = FXI_GATED | FXI_SINKS | FXI_SUMS_TO_1 | FXI_ROUGH_YARN, .attn_in = "attn_norm",
-     .ffn_in = "post_attention_norm", .window_every = 2},
+     .flags = FXI_GATED | FXI_SINKS | FXI_SUMS_TO_1 | FXI_ROUGH_YARN, PRE_ATTN, .ffn_in = MIDDLE,
+     .window_every = 2},
+    {"ernie4_5-moe", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_SUMS_TO_1, PRE},
+    {"hunyuan-moe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | FXI_SUMS_TO_1 | FXI_ROTATES_FIRST,
+     PRE, .qk_norm = FXI_QK_HEAD},
+    {"glm4moe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | NOAUX, PRE_ATTN, .ffn_in = MIDDLE,
+     .qk_norm = FXI_QK_HEAD_MAYBE},
+    {"dots1", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | NOAUX, PRE, .qk_norm = FXI_QK_HEAD},
+    {"bailingmoe2", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | NOAUX, PRE,
+     .qk_norm = FXI_QK_HEAD},
+    {"minimax-m2", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | NOAUX, PRE, .qk_norm = FXI_QK_ROW},
 
     // With latent attention. Their layers' experts and routers differ; keys say it.
     {"deepseek2", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_LATENT, PRE},

@@ -143,16 +143,16 @@ static fx_status load_head_norm(fxi_loader *l, const char *name, int i, fxi_head
                      .n_out = head_dim,
                      .head_dim = head_dim,
                      .n_rot = turned_rows(l)};
-    if (l->family->qk_norm == FXI_QK_NONE ||
-        (l->family->qk_norm == FXI_QK_MAYBE && !has_weight(l, name, i)))
-        return FX_OK;
-    if (l->family->qk_norm == FXI_QK_ROW) m.n_out = heads.n * head_dim;
-    if (l->family->qk_norm == FXI_QK_MAYBE) {
+    const fxi_qk_norm kind = l->family->qk_norm;
+    const bool may_lack = kind == FXI_QK_MAYBE || kind == FXI_QK_HEAD_MAYBE;
+    if (kind == FXI_QK_NONE || (may_lack && !has_weight(l, name, i))) return FX_OK;
+    if (kind == FXI_QK_ROW) m.n_out = heads.n * head_dim;
+    if (kind == FXI_QK_MAYBE) {
         m.n_slice = heads.n;
         m.n_all_slice = heads.all;
         m.slice0 = heads.first;
     }
-    return load_norm(l, &m, l->family->qk_norm == FXI_QK_ROW ? m.n_out : head_dim, out, err);
+    return load_norm(l, &m, kind == FXI_QK_ROW ? m.n_out : head_dim, out, err);
 }
 
 // ---- attention ---------------------------------------------------------------------------------

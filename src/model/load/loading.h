@@ -21,9 +21,10 @@ typedef enum fxi_rope_layout {
 
 typedef enum fxi_qk_norm {
     FXI_QK_NONE,
-    FXI_QK_HEAD, // of each head
-    FXI_QK_ROW,  // of all heads together
-    FXI_QK_MAYBE // of each head, with weights of its own, where the file has them
+    FXI_QK_HEAD,       // of each head
+    FXI_QK_HEAD_MAYBE, // the same, where the file has it
+    FXI_QK_ROW,        // of all heads together
+    FXI_QK_MAYBE       // of each head, with weights of its own, where the file has them
 } fxi_qk_norm;
 
 enum { // fxi_family.flags
@@ -45,8 +46,10 @@ enum { // fxi_family.flags
     // do_layer_norm_before may say that attn_in and ffn_in follow, as with FXI_POST_NORM; and
     // embeddings may be of another width, which project_in.weight and project_out.weight change.
     FXI_SMALL_OPT = 8192,
-    FXI_SIGMOID = 16384, // the router's scores, unless expert_gating_func says otherwise
-    FXI_LATENT = 32768,  // latent attention
+    FXI_SIGMOID = 16384,        // the router's scores, unless expert_gating_func says otherwise
+    FXI_ROTATES_FIRST = 32768,  // queries and keys are rotated before their norm
+    FXI_WINDOWS_ROTATE = 65536, // if there are windows, layers without one are not rotated
+    FXI_LATENT = 131072,        // latent attention
 };
 
 typedef struct fxi_family {

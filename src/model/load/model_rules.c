@@ -500,6 +500,8 @@ bool fxi_rules_rotates(const fxi_loader *l, int layer)
     const fxi_gguf_kv *said = fxi_gguf_find(l->g, ROPE_LAYERS);
     if (l->family->rope == FXI_ROPE_NONE) return false;
     if (said) return fxi_gguf_int_at(said, (uint64_t)layer) != 0;
+    if ((l->family->flags & FXI_WINDOWS_ROTATE) && l->keys.window)
+        return fxi_rules_window(l, layer);
     return all_but_last_of(l->family->no_rope_every, layer);
 }
 
@@ -527,6 +529,7 @@ fx_status fxi_rules_read(fxi_loader *l, fx_error *err)
     r->is_post_norm = (l->family->flags & FXI_POST_NORM) || !l->keys.norm_before;
     if (!l->keys.norm_before && !(l->family->flags & FXI_SMALL_OPT))
         return fxi_loading_fail(l, "do_layer_norm_before false is not supported", err);
+    r->rotates_first = l->family->flags & FXI_ROTATES_FIRST;
     r->window = l->keys.window;
     return FX_OK;
 }

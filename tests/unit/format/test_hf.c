@@ -181,6 +181,11 @@ static void write_tensors(const char *file, const char *const *name, int n)
     "\"num_attention_heads\": 1, \"intermediate_size\": 2, \"max_position_embeddings\": 8, " \
     "\"rms_norm_eps\": 1e-5, \"vocab_size\": 2"
 
+#define LATENT                                                                               \
+    "{\"model_type\": \"deepseek_v3\", \"num_hidden_layers\": 1, \"hidden_size\": 2, "       \
+    "\"num_attention_heads\": 1, \"intermediate_size\": 2, \"max_position_embeddings\": 8, " \
+    "\"vocab_size\": 2"
+
 #define NOMIC                                                                         \
     "{\"model_type\": \"nomic_bert\", \"n_layer\": 1, \"n_embd\": 2, \"n_head\": 1, " \
     "\"n_inner\": 2, \"n_positions\": 8"
@@ -229,6 +234,11 @@ FX_TEST(test_broken_configs_are_named)
         {NOMIC ", \"rotary_emb_interleaved\": true}", "rotary_emb_interleaved: only false is"},
         {NOMIC ", \"rotary_emb_scale_base\": 512}", "rotary_emb_scale_base: only null is"},
         {NOMIC ", \"rotary_emb_fraction\": 0}", "cannot be rotated in pairs"},
+        {LATENT ", \"kv_lora_rank\": 0}",
+         "kv_lora_rank: 0, with heads of 128 + 64 and 128 numbers"},
+        {LATENT ", \"rope_interleave\": false}", "rope_interleave: only true is supported"},
+        {LATENT ", \"topk_method\": \"greedy\", \"n_group\": 8}",
+         "topk_method: greedy, but n_group is 8"},
     };
     empty_scratch();
     write_tensors("model.safetensors", embed, 1);
@@ -288,7 +298,8 @@ FX_TEST(test_foreign_tensors_are_named)
     static const char *const alien[] = {"model.layers.0.alien.weight"},
                              *const twice[] = {"model.norm.weight", "norm.weight"},
                              *const expert[] = {"model.layers.0.mlp.experts.0.up_proj.weight"},
-                             *const query[] = {"model.layers.0.self_attn.q_proj.weight"};
+                             *const query[] = {"model.layers.0.self_attn.q_proj.weight"},
+                             *const heads[] = {"model.layers.0.self_attn.kv_b_proj.weight"};
     empty_scratch();
     write_text("config.json", CONFIG "}");
     write_tensors("model.safetensors", alien, 1);
@@ -302,6 +313,9 @@ FX_TEST(test_foreign_tensors_are_named)
     write_text("config.json", CONFIG ", \"head_dim\": 4}");
     write_tensors("model.safetensors", query, 1);
     expect_refused("2 rows are not a multiple of the head size 4");
+    write_text("config.json", LATENT "}");
+    write_tensors("model.safetensors", heads, 1);
+    expect_refused("2 x 2 numbers, expected 256 x 512");
     empty_scratch();
 }
 

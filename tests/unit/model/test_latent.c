@@ -16,9 +16,8 @@
 
 #define VECTORS FX_SOURCE_DIR "/tests/vectors/"
 #define LITE    VECTORS "models/deepseek2-lite.gguf"
-#define JOINED \
-    VECTORS "models/deepseek2-joined.gguf" // attn_kv_b; its folder becomes the other form
-#define SPLIT VECTORS "folders/deepseek2-joined"
+#define JOINED  VECTORS "models/deepseek2-joined.gguf" // attn_kv_b
+#define SPLIT   VECTORS "models/deepseek2-32.gguf"     // the same weights: attn_k_b and attn_v_b
 
 enum { N_TOK = 40 };
 

@@ -70,7 +70,8 @@ static bool check_twin(runner_model m, const float *whole)
     const runner_model twin = {"ranks-twin.gguf", m.kv_type};
     int n_out;
     fx_error err = {0};
-    const bool is_refused = strstr(m.path, "olmo") || strstr(m.path, "deepseek");
+    const bool is_refused = strstr(m.path, "olmo") || strstr(m.path, "minimax") ||
+                            strstr(m.path, "deepseek") || strstr(m.path, "glm4-lite");
     const int n = is_refused ? 0 : twin_heads_write(twin.path, m.path);
     if (!n) return false;
     float *same = run_plain(twin, N_TOK, &n_out);
@@ -113,8 +114,7 @@ FX_TEST(test_every_family_is_shared_out)
         n_shared += check_model((runner_model){found.gl_pathv[i], NULL}, i % 4 == 0);
     globfree(&found);
     assert_true(n_twin >= 10);
-    assert_true(n_shared >=
-                42); // not olmo's norms, latent heads, and mxfp4's blocks in so small a model
+    assert_true(n_shared >= 56); // not wide norms, latent heads, mxfp4's blocks in so small a model
 }
 
 static void check_small(const small_model *m, const char *kv_type)

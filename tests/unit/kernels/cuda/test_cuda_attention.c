@@ -111,7 +111,7 @@ static void heads_free(heads *h)
 
 // What is done to the heads of a row, and whether any of it is absent.
 typedef struct head_work {
-    bool has_bias, has_norm, has_rope, has_gain;
+    bool has_bias, has_norm, has_rope, has_gain, rotates_first;
     int n_pair;
     float *bias, *w, *cos, *sin, *gain;
 } head_work;
@@ -122,9 +122,13 @@ static void host_heads(const batch *b, const head_work *w, int row, float *x, in
     const int head_dim = b->s->head_dim;
     const size_t at = (size_t)(row * w->n_pair);
     if (w->has_bias) k->add(x, w->bias, n_head * head_dim);
-    for (int h = 0; w->has_norm && h < n_head; h++)
-        k->rms_norm(x + h * head_dim, w->w, head_dim, 1e-6f, x + h * head_dim);
-    if (w->has_rope) k->rope(x, n_head, head_dim, w->n_pair, w->cos + at, w->sin + at);
+    for (int step = 0; step < 2; step++) {
+        const bool is_norm = step == w->rotates_first;
+        if (!is_norm && w->has_rope)
+            k->rope(x, n_head, head_dim, w->n_pair, w->cos + at, w->sin + at);
+        for (int h = 0; is_norm && w->has_norm && h < n_head; h++)
+            k->rms_norm(x + h * head_dim, w->w, head_dim, 1e-6f, x + h * head_dim);
+    }
 }
 
 static void host_store(const batch *b, const head_work *w, heads *h, int row)
@@ -161,6 +165,7 @@ static void gpu_store(const batch *b, const head_work *w, heads *h, int32_t n_li
                                         .v_bias = bias,
                                         .q_norm = norm,
                                         .k_norm = norm,
+                                        .rotates_first = w->rotates_first,
                                         .cos = w->has_rope ? w->cos : NULL,
                                         .sin = w->sin,
                                         .q_scale = w->has_gain ? w->gain : NULL,
@@ -186,6 +191,7 @@ static void check_store(const batch_shape *s, int bits, int n_idle)
     const size_t row = (size_t)s->n_head * (size_t)s->head_dim, n = (size_t)host.n_row;
     head_work w = {bits & 1, bits & 2, bits & 4, bits & 8, .n_pair = s->head_dim / 2};
     if (bits & 16) w.n_pair = s->head_dim / 4;
+    w.rotates_first = bits & 32;
     w.bias = random_floats(row, EVEN, 7), w.w = random_floats((size_t)s->head_dim, EVEN, 8);
     w.cos = random_floats(n * (size_t)w.n_pair, EVEN, 9);
     w.sin = random_floats(n * (size_t)w.n_pair, EVEN, 10);
@@ -207,6 +213,12 @@ FX_TEST(test_stored_rows_have_the_bits_of_ref)
 {
     for (int bits = 0; bits < 32; bits++)
         for (int i = 0; i < 4; i++) check_store(&shapes[i], bits, 0);
+}
+
+FX_TEST(test_norms_may_follow_the_rotation)
+{
+    for (int bits = 32; bits < 64; bits += 31)
+        for (int i = 0; i < 4; i++) check_store(&shapes[i], bits | 6, 0);
 }
 
 // A graph's grid has room for more rows than there are.
