@@ -1,5 +1,5 @@
-// make_model - writes a GGUF file of the Llama architecture with random weights, so that benches
-// and tests have models of real sizes:
+// make_model - writes a GGUF file of the Llama architecture with random weights, or with --latent of
+// DeepSeek's, so that benches and tests have models of real sizes:
 //
 //     make_model -o FILE --layers 22 --dim 2048 --ffn 5632 --heads 32 --kv-heads 4 --vocab 32000
 //         --type q8_0
@@ -33,7 +33,7 @@ enum {
 
 typedef struct options {
     const char *path, *type;
-    int n_layer, dim, n_ffn, n_head, n_kv_head, head_dim, n_expert, n_used, n_vocab, n_ctx;
+    int n_layer, dim, n_ffn, n_head, n_kv_head, head_dim, n_lora, n_expert, n_used, n_vocab, n_ctx;
     uint64_t seed;
     bool tied, holes;
 } options;
@@ -52,6 +52,10 @@ static const fxi_opt opts[] = {
      "KV heads; they divide --heads"},
     {"head-dim", 0, "N", FXI_OPT_INT, 0, 1024, "0", FIELD(head_dim), 1,
      "width of a head; 0: --dim / --heads"},
+    {"latent", 0, "N", FXI_OPT_INT, 0, 1024, "0", FIELD(n_lora), 1,
+     "latent attention: normalised numbers of a row, beside which half a --head-dim are rotated; "
+     "0: "
+     "none"},
     {"experts", 0, "N", FXI_OPT_INT, 0, 1024, "0", FIELD(n_expert), 1,
      "experts of each block, of width --ffn; 0: none"},
     {"experts-used", 0, "N", FXI_OPT_INT, 1, 1024, "2", FIELD(n_used), 1,
@@ -103,7 +107,20 @@ typedef struct model_maker {
 // The list of tensors
 //
 
-typedef enum width { ONE, DIM, FFN, QUERY, KV, EXPERT, VOCAB } width; // the size of a dimension
+typedef enum width { // the size of a dimension
+    ONE,
+    DIM,
+    FFN,
+    HEAD,
+    HEADS,
+    QUERY,
+    KV,
+    LORA,
+    ROW,
+    LONG_QUERY,
+    EXPERT,
+    VOCAB
+} width;
 
 typedef enum spread { NORM, MATRIX, RESIDUAL, ROUTER, EMBEDDING, OUTPUT } spread;
 
@@ -112,31 +129,36 @@ typedef struct tensor {
     width ne0, ne1;
     spread spread;
     bool sensitive;    // has the finer type in some blocks
-    bool per_expert;   // one for each expert
-    unsigned in_model; // the models that have it
+    width slice;       // one for each of so many; ONE: a single matrix
+    unsigned in_model; // the models that have it: a kind of feed-forward, or of attention
 } tensor;
 
-enum { DENSE = 1, EXPERTS = 2, BOTH = DENSE | EXPERTS };
+enum { DENSE = 1, EXPERTS = 2, PLAIN = 4, LATENT = 8, ALL = DENSE | EXPERTS | PLAIN | LATENT };
 
-static const tensor embedding = {"token_embd.weight", DIM, VOCAB, EMBEDDING, .in_model = BOTH};
+static const tensor embedding = {"token_embd.weight", DIM, VOCAB, EMBEDDING, .in_model = ALL};
 static const tensor of_block[] = {
-    {"attn_norm.weight", DIM, ONE, NORM, .in_model = BOTH},
-    {"attn_q.weight", DIM, QUERY, MATRIX, .in_model = BOTH},
-    {"attn_k.weight", DIM, KV, MATRIX, .in_model = BOTH},
-    {"attn_v.weight", DIM, KV, MATRIX, .sensitive = true, .in_model = BOTH},
-    {"attn_output.weight", QUERY, DIM, RESIDUAL, .in_model = BOTH},
-    {"ffn_norm.weight", DIM, ONE, NORM, .in_model = BOTH},
+    {"attn_norm.weight", DIM, ONE, NORM, .in_model = ALL},
+    {"attn_q.weight", DIM, QUERY, MATRIX, .in_model = PLAIN},
+    {"attn_k.weight", DIM, KV, MATRIX, .in_model = PLAIN},
+    {"attn_v.weight", DIM, KV, MATRIX, .sensitive = true, .in_model = PLAIN},
+    {"attn_q.weight", DIM, LONG_QUERY, MATRIX, .in_model = LATENT},
+    {"attn_kv_a_mqa.weight", DIM, ROW, MATRIX, .in_model = LATENT},
+    {"attn_kv_a_norm.weight", LORA, ONE, NORM, .in_model = LATENT},
+    {"attn_k_b.weight", HEAD, LORA, MATRIX, .slice = HEADS, .in_model = LATENT},
+    {"attn_v_b.weight", LORA, HEAD, MATRIX, .slice = HEADS, .in_model = LATENT},
+    {"attn_output.weight", QUERY, DIM, RESIDUAL, .in_model = ALL},
+    {"ffn_norm.weight", DIM, ONE, NORM, .in_model = ALL},
     {"ffn_gate.weight", DIM, FFN, MATRIX, .in_model = DENSE},
     {"ffn_up.weight", DIM, FFN, MATRIX, .in_model = DENSE},
     {"ffn_down.weight", FFN, DIM, RESIDUAL, .sensitive = true, .in_model = DENSE},
     {"ffn_gate_inp.weight", DIM, EXPERT, ROUTER, .in_model = EXPERTS},
-    {"ffn_gate_exps.weight", DIM, FFN, MATRIX, .per_expert = true, .in_model = EXPERTS},
-    {"ffn_up_exps.weight", DIM, FFN, MATRIX, .per_expert = true, .in_model = EXPERTS},
-    {"ffn_down_exps.weight", FFN, DIM, RESIDUAL, .sensitive = true, .per_expert = true,
+    {"ffn_gate_exps.weight", DIM, FFN, MATRIX, .slice = EXPERT, .in_model = EXPERTS},
+    {"ffn_up_exps.weight", DIM, FFN, MATRIX, .slice = EXPERT, .in_model = EXPERTS},
+    {"ffn_down_exps.weight", FFN, DIM, RESIDUAL, .sensitive = true, .slice = EXPERT,
      .in_model = EXPERTS},
 };
-static const tensor output_norm = {"output_norm.weight", DIM, ONE, NORM, .in_model = BOTH};
-static const tensor output = {"output.weight", DIM, VOCAB, OUTPUT, .in_model = BOTH};
+static const tensor output_norm = {"output_norm.weight", DIM, ONE, NORM, .in_model = ALL};
+static const tensor output = {"output.weight", DIM, VOCAB, OUTPUT, .in_model = ALL};
 
 enum { N_OF_BLOCK = sizeof of_block / sizeof *of_block, NO_BLOCK = -1 };
 
@@ -145,12 +167,12 @@ typedef void visit_fn(model_maker *m, const tensor *t, int block, uint32_t index
 // All tensors in the file's order.
 static void visit_tensors(model_maker *m, visit_fn *visit)
 {
+    const unsigned has = (m->o.n_expert ? EXPERTS : DENSE) | (m->o.n_lora ? LATENT : PLAIN);
     uint32_t index = 0;
     visit(m, &embedding, NO_BLOCK, index++);
     for (int block = 0; block < m->o.n_layer; block++)
         for (int i = 0; i < N_OF_BLOCK; i++)
-            if (of_block[i].in_model & (m->o.n_expert ? EXPERTS : DENSE))
-                visit(m, &of_block[i], block, index++);
+            if (of_block[i].in_model & has) visit(m, &of_block[i], block, index++);
     visit(m, &output_norm, NO_BLOCK, index++);
     if (!m->o.tied) visit(m, &output, NO_BLOCK, index++);
 }
@@ -160,14 +182,24 @@ static int head_dim(const options *o)
     return o->head_dim ? o->head_dim : o->dim / o->n_head;
 }
 
+static int n_rot(const options *o) // of a head, or of a latent row
+{
+    return o->n_lora ? head_dim(o) / 4 * 2 : head_dim(o);
+}
+
 static uint64_t size_along(const model_maker *m, width w)
 {
     const options *o = &m->o;
     const int size[] = {[ONE] = 1,
                         [DIM] = o->dim,
                         [FFN] = o->n_ffn,
+                        [HEAD] = head_dim(o),
+                        [HEADS] = o->n_head,
                         [QUERY] = head_dim(o) * o->n_head,
                         [KV] = head_dim(o) * o->n_kv_head,
+                        [LORA] = o->n_lora,
+                        [ROW] = o->n_lora + n_rot(o),
+                        [LONG_QUERY] = (head_dim(o) + n_rot(o)) * o->n_head,
                         [EXPERT] = o->n_expert,
                         [VOCAB] = o->n_vocab};
     return (uint64_t)size[w];
@@ -175,8 +207,7 @@ static uint64_t size_along(const model_maker *m, width w)
 
 static uint64_t n_elem(const model_maker *m, const tensor *t)
 {
-    return size_along(m, t->ne0) * size_along(m, t->ne1) *
-           (t->per_expert ? (uint64_t)m->o.n_expert : 1);
+    return size_along(m, t->ne0) * size_along(m, t->ne1) * size_along(m, t->slice);
 }
 
 // The output matrix has the finer type, and so have sensitive matrices in the first and last eighth
@@ -202,8 +233,8 @@ static void declare_tensor(model_maker *m, const tensor *t, int block, uint32_t 
 {
     (void)index;
     char name[64];
-    const uint64_t ne[] = {size_along(m, t->ne0), size_along(m, t->ne1), (uint64_t)m->o.n_expert};
-    const uint32_t n_dim = t->per_expert ? 3 : t->ne1 == ONE ? 1 : 2;
+    const uint64_t ne[] = {size_along(m, t->ne0), size_along(m, t->ne1), size_along(m, t->slice)};
+    const uint32_t n_dim = t->slice != ONE ? 3 : t->ne1 == ONE ? 1 : 2;
     if (block == NO_BLOCK)
         snprintf(name, sizeof name, "%s", t->name);
     else
@@ -299,30 +330,40 @@ static void write_tensor(model_maker *m, const tensor *t, int block, uint32_t in
 static void write_model_keys(const model_maker *m)
 {
     const options *o = &m->o;
+    const char *arch = o->n_lora ? "deepseek2" : "llama";
+    const int row = o->n_lora + n_rot(o), head = o->head_dim ? head_dim(o) : 0;
+    char key[96];
     const struct {
         const char *key;
         int v;
     } numbers[] = {
-        {"llama.block_count", o->n_layer},
-        {"llama.context_length", o->n_ctx},
-        {"llama.embedding_length", o->dim},
-        {"llama.feed_forward_length", o->n_ffn},
-        {"llama.attention.head_count", o->n_head},
-        {"llama.attention.head_count_kv", o->n_kv_head},
-        {"llama.rope.dimension_count", head_dim(o)},
-        {"llama.vocab_size", o->n_vocab},
-        {"llama.attention.key_length", o->head_dim},
-        {"llama.attention.value_length", o->head_dim},
-        {"llama.expert_count", o->n_expert},
-        {"llama.expert_used_count", o->n_expert ? o->n_used : 0},
+        {"block_count", o->n_layer},
+        {"context_length", o->n_ctx},
+        {"embedding_length", o->dim},
+        {"feed_forward_length", o->n_ffn},
+        {"attention.head_count", o->n_head},
+        {"attention.head_count_kv", o->n_lora ? 1 : o->n_kv_head},
+        {"rope.dimension_count", n_rot(o)},
+        {"vocab_size", o->n_vocab},
+        {"attention.key_length", o->n_lora ? row : head},
+        {"attention.value_length", o->n_lora ? o->n_lora : head},
+        {"attention.kv_lora_rank", o->n_lora},
+        {"attention.key_length_mla", o->n_lora ? head_dim(o) + n_rot(o) : 0},
+        {"attention.value_length_mla", o->n_lora ? head_dim(o) : 0},
+        {"expert_count", o->n_expert},
+        {"expert_used_count", o->n_expert ? o->n_used : 0},
     };
-    fxi_gguf_write_str(m->w, "general.architecture", "llama");
+    fxi_gguf_write_str(m->w, "general.architecture", arch);
     fxi_gguf_write_str(m->w, "general.name", "random weights");
     fxi_gguf_write_u32(m->w, "general.file_type", m->mix->file_type);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i].v) fxi_gguf_write_u32(m->w, numbers[i].key, (uint32_t)numbers[i].v);
-    fxi_gguf_write_f32(m->w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
-    fxi_gguf_write_f32(m->w, "llama.rope.freq_base", 10000);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        snprintf(key, sizeof key, "%s.%s", arch, numbers[i].key);
+        if (numbers[i].v) fxi_gguf_write_u32(m->w, key, (uint32_t)numbers[i].v);
+    }
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", arch);
+    fxi_gguf_write_f32(m->w, key, 1e-5f);
+    snprintf(key, sizeof key, "%s.rope.freq_base", arch);
+    fxi_gguf_write_f32(m->w, key, 10000);
 }
 
 static fx_status write_keys(const model_maker *m, fx_error *err)
@@ -403,7 +444,7 @@ static int print_help(void)
 {
     fxi_buf help = {0};
     if (!fxi_opt_help(&opt_table, 1, &help)) return 1;
-    printf("make_model -o FILE [options]: writes a Llama model with random weights as GGUF\n\n%s\n",
+    printf("make_model -o FILE [options]: writes a model with random weights as GGUF\n\n%s\n",
            help.p);
     fputs(
         "TYPE is " TYPE_NAMES ".\n"

@@ -129,6 +129,11 @@ bool fuzz_hf_config_seed(unsigned i, fxi_buf *out)
         "\"activation_function\": \"swiglu\", \"rotary_emb_scale_base\": null}",
         "{\"model_type\": \"bert\", \"architectures\": [\"BertForSequenceClassification\"], " SHAPE
         ", \"sentence_transformers\": {\"activation_fn\": \"torch.nn.Identity\"}}",
+        "{\"model_type\": \"deepseek_v3\", " SHAPE
+        ", \"kv_lora_rank\": 2, \"q_lora_rank\": 2, \"qk_nope_head_dim\": 1, "
+        "\"qk_rope_head_dim\": 2, \"v_head_dim\": 1, \"topk_method\": \"noaux_tc\", "
+        "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4, \"mscale\": 1, "
+        "\"mscale_all_dim\": 1}}",
         "{\"model_type\": \"phi3\", " SHAPE
         ", \"original_max_position_embeddings\": 8, \"rope_scaling\": {\"type\": \"longrope\", "
         "\"long_factor\": [2], \"short_factor\": [1]}, \"eos_token_id\": [1, 2]}",

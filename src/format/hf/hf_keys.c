@@ -611,7 +611,7 @@ static fx_status write_gating(const fxi_folder *f)
 }
 
 // "greedy" chooses among the experts of all groups.
-static fx_status check_groups(const fxi_folder *f)
+static fx_status check_topk_method(const fxi_folder *f)
 {
     fxi_str method = {0};
     uint32_t n_group = 0;
@@ -685,7 +685,7 @@ fx_status fxi_hf_write_keys(fxi_folder *f)
     FX_TRY(write_epsilon(f));
     FX_TRY(write_members(f));
     FX_TRY(write_expert_length(f));
-    FX_TRY(check_groups(f));
+    FX_TRY(check_topk_method(f));
     FX_TRY(write_gating(f));
     FX_TRY(write_gemma_scale(f));
     FX_TRY(write_windows(f));

@@ -313,6 +313,32 @@ FX_TEST(test_wrong_options)
     if (!access("/dev/full", W_OK)) assert_int_equal(run("/dev/full", SMALL), 1);
 }
 
+// Latent attention: a row of --latent numbers and half a head.
+FX_TEST(test_latent)
+{
+    static const struct {
+        const char *name;
+        uint64_t ne[3];
+    } tensors[] = {{"blk.1.attn_q.weight", {64, 4 * 24, 1}},
+                   {"blk.1.attn_kv_a_mqa.weight", {64, 32 + 8, 1}},
+                   {"blk.1.attn_kv_a_norm.weight", {32, 1, 1}},
+                   {"blk.1.attn_k_b.weight", {16, 32, 4}},
+                   {"blk.1.attn_v_b.weight", {32, 16, 4}},
+                   {"blk.1.attn_output.weight", {64, 64, 1}}};
+    uint32_t row = 0;
+    fxi_gguf *g = make(SMALL "--latent 32 --head-dim 16");
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        const fxi_gguf_tensor *t = fxi_gguf_find_tensor(g, tensors[i].name);
+        if (!t || memcmp(t->ne, tensors[i].ne, sizeof tensors[i].ne) != 0)
+            fail_msg("%s", tensors[i].name);
+    }
+    assert_null(fxi_gguf_find_tensor(g, "blk.1.attn_v.weight"));
+    assert_int_equal(fxi_gguf_u32(g, "deepseek2.attention.key_length", true, &row, NULL), FX_OK);
+    assert_int_equal(row, 32 + 8);
+    fxi_gguf_close(g);
+    remove(path);
+}
+
 static int remove_log(__attribute__((unused)) void **state)
 {
     char err_path[sizeof path + 8];
