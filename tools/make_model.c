@@ -1,5 +1,5 @@
-// make_model - writes a GGUF file of the Llama architecture with random weights, or with --latent of
-// DeepSeek's, so that benches and tests have models of real sizes:
+// make_model - writes a GGUF file of the Llama architecture with random weights, or with --latent
+// of DeepSeek's, so that benches and tests have models of real sizes:
 //
 //     make_model -o FILE --layers 22 --dim 2048 --ffn 5632 --heads 32 --kv-heads 4 --vocab 32000
 //         --type q8_0

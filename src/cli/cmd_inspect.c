@@ -151,23 +151,35 @@ static uint32_t arch_u32(const fxi_gguf *g, fxi_str arch, const char *key, uint3
     return fxi_gguf_u32(g, name, false, &v, NULL) == FX_OK ? v : otherwise;
 }
 
-static void print_kv(const fxi_gguf *g)
+// How many numbers a token has in a layer; *what: which these are.
+static uint64_t kv_numbers(const fxi_gguf *g, fxi_str arch, char what[96])
 {
-    fxi_str arch = {NULL, 0};
-    if (fxi_gguf_str(g, "general.architecture", false, &arch, NULL) != FX_OK || !arch.n) return;
-    uint64_t n_layer = arch_u32(g, arch, "block_count", 0);
+    const uint32_t n_lora = arch_u32(g, arch, "attention.kv_lora_rank", 0);
+    const uint32_t n_rot = arch_u32(g, arch, "rope.dimension_count", 0);
+    if (n_lora) { // latent attention: one row for all heads
+        snprintf(what, 96, "(%u + %u)", n_lora, n_rot);
+        return (uint64_t)n_lora + n_rot;
+    }
     uint32_t n_head = arch_u32(g, arch, "attention.head_count", 0);
     uint32_t n_kv = arch_u32(g, arch, "attention.head_count_kv", n_head);
     uint32_t width = arch_u32(g, arch, "embedding_length", 0);
     uint64_t k = arch_u32(g, arch, "attention.key_length", n_head ? width / n_head : 0);
     uint64_t v = arch_u32(g, arch, "attention.value_length", (uint32_t)k);
-    uint32_t n_ctx = arch_u32(g, arch, "context_length", 0);
-    if (!n_layer || !n_kv || !k) return;
-    double bytes = (double)n_layer * n_kv * (double)(k + v) * 2;
-    char text[FXI_SIZE_TEXT_BYTES];
-    printf("  KV cache      %.0f bytes per token in f16 (%" PRIu64
-           " layers x %u KV heads x (%" PRIu64 " + %" PRIu64 ") x 2)\n",
-           bytes, n_layer, n_kv, k, v);
+    snprintf(what, 96, "%u KV heads x (%" PRIu64 " + %" PRIu64 ")", n_kv, k, v);
+    return k ? n_kv * (k + v) : 0;
+}
+
+static void print_kv(const fxi_gguf *g)
+{
+    fxi_str arch = {NULL, 0};
+    char what[96], text[FXI_SIZE_TEXT_BYTES];
+    if (fxi_gguf_str(g, "general.architecture", false, &arch, NULL) != FX_OK || !arch.n) return;
+    const uint64_t n_layer = arch_u32(g, arch, "block_count", 0), n = kv_numbers(g, arch, what);
+    const uint32_t n_ctx = arch_u32(g, arch, "context_length", 0);
+    if (!n_layer || !n) return;
+    const double bytes = (double)n_layer * (double)n * 2;
+    printf("  KV cache      %.0f bytes per token in f16 (%" PRIu64 " layers x %s x 2)\n", bytes,
+           n_layer, what);
     printf("                %s per 1024 tokens", fxi_cli_size((uint64_t)(bytes * 1024), text));
     if (n_ctx)
         printf(", %s for the trained context of %u",

@@ -173,6 +173,11 @@ class Models(TestCase):
             self.assertIn(f"KV cache      {per_tok} bytes per token in f16", text)
             self.assertIn(f"runs: {arch}, {n_param} parameters, weights in F16", text)
 
+    def test_latent_rows(self):
+        text = self.inspect(FOLDERS.parent / "models" / "deepseek3.gguf")
+        self.assertIn("KV cache      228 bytes per token in f16 (3 layers x (32 + 6) x 2)", text)
+        self.assertIn("runs: deepseek2, ", text)
+
     def test_header_alone(self):
         path = yi_34b()
         os.truncate(path, 100000)
