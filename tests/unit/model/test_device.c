@@ -133,11 +133,13 @@ static float *run_text(const rig *r, int32_t *best)
 
 // Every kind of step, weights of blocks and of floats.
 static const char *const models[] = {
-    "llama",      "falcon-7b",     "falcon-40b",   "gemma2",        "gemma3",
-    "gpt-oss",    "gpt-oss-mxfp4", "qwen2moe",     "qwen3moe",      "mixtral",
-    "granitemoe", "olmo2",         "phi2",         "opt-post-norm", "starcoder2",
-    "gpt2",       "command-r",     "ministral3",   "phi3-long",     "bert",
-    "nomic-bert", "glm4moe",       "ernie4-5-moe", "hunyuan-dense", "exaone4",
+    "llama",      "falcon-7b",        "falcon-40b",    "gemma2",
+    "gemma3",     "gpt-oss",          "gpt-oss-mxfp4", "qwen2moe",
+    "qwen3moe",   "mixtral",          "granitemoe",    "olmo2",
+    "phi2",       "opt-post-norm",    "starcoder2",    "gpt2",
+    "command-r",  "ministral3",       "phi3-long",     "bert",
+    "nomic-bert", "glm4moe",          "ernie4-5-moe",  "hunyuan-dense",
+    "exaone4",    "deepseek2-joined", "deepseek3",
 };
 
 FX_TEST(test_decoder_reads_no_device_memory)
@@ -213,7 +215,7 @@ static void expect_line(const rig *r, fx_status st, const fx_error *err)
     assert_string_equal(err->text, want);
 }
 
-FX_TEST(test_loading_fails_at_every_call)
+static void check_failing_loads(const char *name)
 {
     fx_status st = FX_EINTERNAL;
     int n = 0;
@@ -222,7 +224,7 @@ FX_TEST(test_loading_fails_at_every_call)
         fx_error err = {0};
         open_pool(&r, true);
         hidden_fail_after(&r.hidden, ++n);
-        st = load_model(&r, "qwen2moe", &err);
+        st = load_model(&r, name, &err);
         if (st != FX_OK) {
             assert_null(r.model);
             expect_line(&r, st, &err);
@@ -230,6 +232,12 @@ FX_TEST(test_loading_fails_at_every_call)
         close_rig(&r);
     }
     assert_true(n > 60); // every weight is taken and put
+}
+
+FX_TEST(test_loading_fails_at_every_call)
+{
+    check_failing_loads("qwen2moe");
+    check_failing_loads("deepseek2-joined");
 }
 
 // The pass after one that failed computes the same tokens again.
@@ -263,6 +271,7 @@ FX_TEST(test_passes_fail_at_every_call)
     check_failing_passes("falcon-7b");
     check_failing_passes("qwen2moe");
     check_failing_passes("bert");
+    check_failing_passes("deepseek3");
 }
 
 FX_TEST(test_lost_device_says_so_again)
