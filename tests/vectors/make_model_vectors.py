@@ -22,7 +22,8 @@ import gguf
 import numpy as np
 import safetensors.torch
 import torch
-from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification, CONFIG_MAPPING
+from transformers import (AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText,
+                          AutoModelForSequenceClassification, CONFIG_MAPPING)
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 VOCAB = 48
@@ -160,6 +161,18 @@ CASES += [
          use_bidirectional_attention=True, rope_parameters={"sliding_attention": rope("default", 1000.0),
                                                             "full_attention": rope("default", 50000.0)},
          keys={"pooling_type": 1, "attention.causal": False}),
+    case("gemma", "gemma", "gemma", head_dim=12, tie_word_embeddings=True),
+    case("cohere2", "cohere2", "cohere2", n_prompt=60, num_hidden_layers=4, hidden_size=24, num_attention_heads=2,
+         intermediate_size=32, sliding_window=9, logit_scale=0.25, tie_word_embeddings=True),
+    case("granitemoe-shared", "granitemoeshared", "granitemoe", num_local_experts=4, num_experts_per_tok=2,
+         intermediate_size=24, shared_intermediate_size=20, embedding_multiplier=6.0, residual_multiplier=0.4,
+         attention_multiplier=0.2, logits_scaling=2.5),
+    case("qwen25vl", "qwen2_5_vl", "qwen2vl", hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
+         rope_parameters=rope("default", 10000.0, mrope_section=[1, 2, 1])),
+    case("qwen3vl", "qwen3_vl", "qwen3vl", hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+         rope_parameters=rope("default", 10000.0, mrope_section=[2, 1, 1])),
+    case("qwen3vlmoe", "qwen3_vl_moe", "qwen3vlmoe", hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
+         head_dim=8, **MOE, rope_parameters=rope("default", 10000.0, mrope_section=[2, 1, 1])),
     case("glm4", "glm4", "glm4", **GLM),
     case("glm-edge", "glm", "chatglm", **GLM),
     case("seed-oss", "seed_oss", "seed_oss", head_dim=8, attention_bias=True, attention_out_bias=True, mlp_bias=True),
@@ -232,18 +245,29 @@ def round_experts(model):
                 p.copy_(torch.from_numpy(np.ascontiguousarray(w.swapaxes(1, 2))))
 
 
+# The smallest part that sees pictures, of models that have one.
+VISION = {"qwen2_5_vl": dict(depth=1, hidden_size=16, num_heads=2, intermediate_size=8, out_hidden_size=32,
+                             fullatt_block_indexes=[0]),
+          "qwen3_vl": dict(depth=1, hidden_size=16, num_heads=2, intermediate_size=8, out_hidden_size=32,
+                           num_position_embeddings=4, deepstack_visual_indexes=[0])}
+VISION["qwen3_vl_moe"] = VISION["qwen3_vl"]
+
+
 def make_model(c, seed):
     torch.manual_seed(seed)
-    config = CONFIG_MAPPING[c["hf"]](**c["config"])
+    if c["hf"] in VISION:
+        config = CONFIG_MAPPING[c["hf"]](text_config=c["config"], vision_config=VISION[c["hf"]], tie_word_embeddings=False)
+    else:
+        config = CONFIG_MAPPING[c["hf"]](**c["config"])
     auto = (AutoModelForSequenceClassification if ranks(c) else AutoModel if c["arch"] in ENCODERS
-            else AutoModelForCausalLM)
+            else AutoModelForImageTextToText if c["hf"] in VISION else AutoModelForCausalLM)
     model = auto.from_config(config, dtype=torch.float32, attn_implementation="eager",
                              experts_implementation="eager").eval()
     randomise(model, config)
     if c["name"].endswith("mxfp4"):
         round_experts(model)
     model.tie_weights()
-    return model, config
+    return model, config.get_text_config()
 
 
 def dense(c, config):
@@ -357,7 +381,7 @@ def heads_of(config, name):
 
 def rename(c, key):
     """(layer or None, GGUF name, kind) of a tensor."""
-    key = re.sub(r"^(model|gpt_neox|bert|roberta)\.", "", key)
+    key = re.sub(r"^(model\.language_model|model|gpt_neox|bert|roberta)\.", "", key)
     m = re.match(r"(?:transformer\.h|decoder\.layers|encoder\.layer|layers)\.(\d+)\.(.*)$", key)
     rest = m.group(2) if m else key
     base, kind = re.match(r"(.*?)(?:\.(weight|bias))?$", rest).groups()
@@ -411,6 +435,13 @@ def tensors(c, model, config):
     gemma = c["arch"].startswith("gemma")
     for key, t in model.state_dict().items():
         w = t.float().numpy()
+        if ".visual." in key:
+            continue
+        shared = re.search(r"layers\.(\d+)\.shared_mlp\.(in|out)put_linear", key)
+        if shared:
+            for part, x in zip(("gate", "up") if shared[2] == "in" else ("down",), np.split(w, 2) if shared[2] == "in" else [w]):
+                out[f"blk.{shared[1]}.ffn_{part}_shexp.weight"] = x
+            continue
         layer, name, kind = rename(c, key)
         if key == "lm_head.weight" and config.tie_word_embeddings or key.startswith("pooler."):
             continue
@@ -468,6 +499,8 @@ def rope_keys(c, config, keys, extra):
     if not p or c["arch"] in ("gpt2", "opt", "bert"):
         return
     keys["rope.freq_base"] = float(p.get("rope_theta", 10000.0))
+    if p.get("mrope_section"):
+        keys["rope.dimension_sections"] = p["mrope_section"] + [0]
     kind = p.get("rope_type", "default")
     if kind == "llama3":
         extra["rope_freqs.weight"] = llama3_factors(config, p)
@@ -530,7 +563,7 @@ def family_keys(c, config):
         keys["attention.sliding_window"] = c["config"]["sliding_window"]
     if c["arch"] == "modern-bert":
         keys["attention.sliding_window"] = config.local_attention
-    if c["arch"].startswith("gemma"):
+    if c["arch"].startswith("gemma") and c["arch"] != "gemma":
         keys["attention.scale"] = config.query_pre_attn_scalar ** -0.5
     if c["arch"] == "gemma2":
         keys["attn_logit_softcapping"] = config.attn_logit_softcapping
@@ -544,7 +577,7 @@ def family_keys(c, config):
         keys["do_layer_norm_before"] = False
     if c["name"] == "bert-mean":
         keys["pooling_normalize"] = True
-    if c["arch"] == "command-r":
+    if c["arch"] in ("command-r", "cohere2"):
         keys["logit_scale"] = config.logit_scale
     if c["arch"] in ("gptneox", "stablelm"):
         keys["use_parallel_residual"] = config.use_parallel_residual
@@ -580,6 +613,8 @@ def write_gguf(c, model, config, path):
             w.add_string(name, v)
         elif isinstance(v, float):
             w.add_float32(name, v)
+        elif isinstance(v, list):
+            w.add_array(name, v)
         else:
             w.add_uint32(name, v)
     words = ["<unk>", "<s>", "</s>"] + [chr(ord("0") + i) for i in range(VOCAB - 3)]

@@ -283,6 +283,9 @@ static const fxi_hf_name granitemoe_names[] = {
     {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_gate_exps", FXI_HF_HALF_1},
     {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_up_exps", FXI_HF_HALF_2},
     {"layers.#.block_sparse_moe.output_linear", "blk.#.ffn_down_exps", FXI_HF_SAME},
+    {"layers.#.shared_mlp.input_linear", "blk.#.ffn_gate_shexp", FXI_HF_HALF_1},
+    {"layers.#.shared_mlp.input_linear", "blk.#.ffn_up_shexp", FXI_HF_HALF_2},
+    {"layers.#.shared_mlp.output_linear", "blk.#.ffn_down_shexp", FXI_HF_SAME},
     {.from = NULL},
 };
 
@@ -379,6 +382,10 @@ static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = 
 
 #define BERT (FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_ENCODER)
 
+#define QWEN2_VL                                \
+    .act = "silu", .window = FXI_HF_FROM_LAYER, \
+    .defaults = "\"rope_theta\": 1000000, \"max_position_embeddings\": 32768"
+
 #define BAILING                                                                                 \
     .flags = FXI_HF_SIGMOID, .act = "silu", .names = bailing_names, .neutral = bailing_neutral, \
     .defaults = EPS_1E6 ", \"norm_topk_prob\": true, \"head_dim\": 128"
@@ -413,10 +420,23 @@ static const fxi_hf_family families[] = {
      .defaults = EPS_1E6 ", \"norm_topk_prob\": false, \"max_position_embeddings\": 32768"},
     {"qwen3_moe", "qwen3moe", .act = "silu", .window = FXI_HF_FROM_LAYER,
      .defaults = EPS_1E6 ", \"norm_topk_prob\": false, \"max_position_embeddings\": 32768"},
+    {"qwen2_vl", "qwen2vl", QWEN2_VL},
+    {"qwen2_vl_text", "qwen2vl", QWEN2_VL},
+    {"qwen2_5_vl", "qwen2vl", QWEN2_VL},
+    {"qwen2_5_vl_text", "qwen2vl", QWEN2_VL},
+    {"qwen3_vl_text", "qwen3vl", .act = "silu",
+     .defaults = EPS_1E6 ", \"head_dim\": 128, \"rope_theta\": 5000000, "
+                         "\"max_position_embeddings\": 128000"},
+    {"qwen3_vl_moe_text", "qwen3vlmoe", .act = "silu",
+     .defaults = EPS_1E6 ", \"norm_topk_prob\": true, \"rope_theta\": 5000000, "
+                         "\"max_position_embeddings\": 128000"},
     {"phi3", "phi3", .act = "silu", .window = FXI_HF_EVERY,
      .defaults = "\"max_position_embeddings\": 4096"},
     {"phi", "phi2", .flags = FXI_HF_LAYER_NORM, .act = "gelu_new", .names = phi_names,
      .neutral = phi_neutral, .defaults = "\"partial_rotary_factor\": 0.5"},
+    {"gemma", "gemma", .flags = FXI_HF_PLUS_1,
+     .defaults = EPS_1E6 ", " TIED ", \"num_attention_heads\": 16, \"head_dim\": 256, "
+                         "\"max_position_embeddings\": 8192"},
     {"gemma2", "gemma2", .flags = FXI_HF_PLUS_1, .window = FXI_HF_PATTERN, .window_every = 2,
      .names = gemma_names, .keys = gemma_keys,
      .defaults = GEMMA "\"attn_logit_softcapping\": 50, \"final_logit_softcapping\": 30, "
@@ -468,6 +488,8 @@ static const fxi_hf_family families[] = {
      .defaults = "\"norm_topk_prob\": false, \"max_position_embeddings\": 4096"},
     {"granite", "granite", .flags = FXI_HF_PAIRS, .act = "silu", .keys = granite_keys,
      .defaults = EPS_1E6},
+    {"granitemoeshared", "granitemoe", .flags = FXI_HF_PAIRS, .act = "silu",
+     .names = granitemoe_names, .keys = granite_keys, .defaults = EPS_1E6},
     {"granitemoe", "granitemoe", .flags = FXI_HF_PAIRS, .act = "silu", .names = granitemoe_names,
      .keys = granite_keys, .defaults = EPS_1E6},
     {"stablelm", "stablelm", .flags = FXI_HF_LAYER_NORM, .act = "silu", .names = stablelm_names,
@@ -484,6 +506,10 @@ static const fxi_hf_family families[] = {
      .keys = parallel_keys, .defaults = "\"rotary_pct\": 0.25, \"use_parallel_residual\": true"},
     {"opt", "opt", .flags = FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE, .act = "relu", .names = opt_names,
      .keys = opt_keys, .neutral = opt_neutral, .defaults = TIED},
+    {"cohere2", "cohere2", .flags = FXI_HF_LAYER_NORM, .act = "silu", .window = FXI_HF_PATTERN,
+     .window_every = 4, .keys = cohere_keys,
+     .defaults = TIED ", \"logit_scale\": 0.0625, \"sliding_window\": 4096, "
+                      "\"max_position_embeddings\": 8192"},
     {"cohere", "command-r", .flags = FXI_HF_LAYER_NORM, .act = "silu", .keys = cohere_keys,
      .neutral = cohere_neutral,
      .defaults = TIED ", \"logit_scale\": 0.0625, \"rope_theta\": 500000, "

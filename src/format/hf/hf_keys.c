@@ -181,8 +181,13 @@ static const struct rope_kind {
     const char *name;
     fx_status (*write)(rope_reader *r, const char *type); // NULL: nothing to write
 } rope_kinds[] = {
-    {"default", NULL},      {"linear", write_factor}, {"dynamic", write_factor},
-    {"yarn", write_yarn},   {"llama3", write_llama3}, {"longrope", write_longrope},
+    {"default", NULL},
+    {"mrope", NULL},
+    {"linear", write_factor},
+    {"dynamic", write_factor},
+    {"yarn", write_yarn},
+    {"llama3", write_llama3},
+    {"longrope", write_longrope},
     {"su", write_longrope},
 };
 
@@ -240,6 +245,25 @@ static fx_status write_temperature(const rope_reader *r)
     return FX_OK;
 }
 
+// Sections of a head whose positions are those of time, height and width: of text, all the same.
+static fx_status write_sections(const rope_reader *r)
+{
+    int32_t n[4] = {0};
+    const fxi_json *list = r->p.root ? fxi_members_get(&r->p, "mrope_section") : NULL;
+    if (!list) return FX_OK;
+    if (fxi_json_array_size(list) != 3)
+        return fxi_members_fail(&r->p, "mrope_section", "not a list of 3");
+    for (size_t i = 0; i < 3; i++) {
+        const double v = fxi_json_number(fxi_json_at(list, i));
+        if (!(v >= 0 && v <= r->n_rot && v == floor(v)))
+            return fxi_members_fail(&r->p, "mrope_section", "%g is not a number of pairs", v);
+        n[i] = (int32_t)v;
+    }
+    fxi_gguf_write_array(r->f->w, FXI_HF_ARCH_KEY(r->f, "rope.dimension_sections"), FXI_GGUF_I32, n,
+                         4);
+    return FX_OK;
+}
+
 static fx_status write_rope(fxi_folder *f)
 {
     rope_reader r = {.f = f};
@@ -261,6 +285,7 @@ static fx_status write_rope(fxi_folder *f)
     write_f32(r.f, "rope.freq_base", r.theta);
     FX_TRY(write_local_theta(&r, &all));
     FX_TRY(write_temperature(&r));
+    FX_TRY(write_sections(&r));
     return write_scaling(&r);
 }
 

@@ -364,11 +364,14 @@ static bool is_aside(const fxi_folder *f, const fxi_st_tensor *t)
 {
     static const char *const end[] = {".weight_scale", ".weight_scale_inv", ".input_scale",
                                       ".k_scale",      ".v_scale",          ".activation_scale"};
-    static const char *const begin[] = {"vision_", "model.vision_", "multi_modal_projector.",
-                                        "model.multi_modal_projector."};
+    static const char *const begin[] = {
+        "vision_",       "model.vision_",          "visual.",
+        "model.visual.", "multi_modal_projector.", "model.multi_modal_projector."};
     for (size_t i = 0; i < sizeof end / sizeof *end; i++)
         if (fxi_str_ends_in(fxi_str_of(t->name), end[i])) return true;
-    for (size_t i = 0; f->config.root != f->whole.doc.root && i < sizeof begin / sizeof *begin; i++)
+    const bool sees = f->config.root != f->whole.doc.root ||
+                      fxi_members_get(&f->whole.all, "vision_config") != NULL;
+    for (size_t i = 0; sees && i < sizeof begin / sizeof *begin; i++)
         if (!strncmp(t->name, begin[i], strlen(begin[i]))) return true;
     return false;
 }

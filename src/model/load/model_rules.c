@@ -42,6 +42,8 @@ static const key_row arch_keys[] = {
     {"attention.layer_norm_epsilon", KEY_REAL, AT(layer_eps), false, 0, 1},
 
     {"rope.dimension_count", KEY_INT, AT(n_rot), false, 0, 1024},
+    {"rope.dimension_sections", KEY_IGNORED, 0, false, 0, 0}, // of text all are the same
+    {"n_deepstack_layers", KEY_IGNORED, 0, false, 0, 0},      // of pictures
     {"rope.freq_base", KEY_REAL, AT(rope_base), false, POSITIVE},
     {"rope.freq_base_swa", KEY_REAL, AT(window_base), false, POSITIVE},
     {"rope.scale_linear", KEY_REAL, AT(linear), false, FROM_0},
