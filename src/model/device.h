@@ -76,7 +76,7 @@ typedef struct fxi_device_linear {
     fxi_operand y;
 } fxi_device_linear;
 
-// What follows the end of a branch, or the embedding: h = norm(x), or if the norm replaces x, x =
+// What follows the end of a branch, or the embedding: h = norm(x), or in post-norm models x =
 // norm(x) and h = x. Without a norm h = x.
 typedef struct fxi_next_norm {
     const fxi_rownorm *norm; // norm->w may be NULL: none

@@ -35,14 +35,6 @@ typedef struct fxi_score_head {
     bool is_raw; // the score is that number, not its sigmoid
 } fxi_score_head;
 
-// What a pooled row goes through before it is divided by its length: back (out row). The host
-// computes it, too.
-typedef struct fxi_dense {
-    const float *out;  // [n_mid][dim]
-    const float *back; // [dim][n_mid]
-    int n_mid;
-} fxi_dense;
-
 typedef struct fxi_model_shape {
     int n_layer, dim, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
     int train_ctx_tok;
@@ -53,7 +45,6 @@ typedef struct fxi_model_shape {
     fxi_pooling pooling;
     bool has_unit_length;       // embeddings are divided by their length
     const fxi_score_head *head; // NULL: none
-    const fxi_dense *dense;     // NULL: none
     uint64_t n_param;
     uint64_t layer_mul, output_mul; // multiply-adds of linear layers per token, per row of logits
     uint64_t pass_bytes;            // of weights that one pass reads, whatever the batch

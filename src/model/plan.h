@@ -84,7 +84,6 @@ typedef struct fxi_rownorm {
     float *w; // NULL: no norm
     float *b; // NULL: none
     int n, step;
-    bool replaces; // of x: x becomes the result, as in post-norm models
 } fxi_rownorm;
 
 // y = x w + b

@@ -51,36 +51,21 @@ static void divide_by_length(float *x, int n)
     for (int i = 0; squares > 0 && i < n; i++) x[i] = (float)((double)x[i] / sqrt(squares));
 }
 
+bool fxi_pooling_finish(const fxi_model_shape *s, int n_tok, int n_dim, bool is_unit, float *sum)
+{
+    for (int i = 0; i < n_dim; i++) {
+        if (s->pooling == FXI_POOL_MEAN) sum[i] /= (float)n_tok;
+        if (!isfinite(sum[i])) return false;
+    }
+    if (is_unit) divide_by_length(sum, n_dim);
+    return true;
+}
+
 static double dot_product(const float *a, const float *b, int n)
 {
     double sum = 0;
     for (int i = 0; i < n; i++) sum += (double)a[i] * (double)b[i];
     return sum;
-}
-
-static void multiply_row(const float *w, const float *x, int n_in, int n_out, float *y)
-{
-    for (int i = 0; i < n_out; i++)
-        y[i] = (float)dot_product(w + (size_t)i * (size_t)n_in, x, n_in);
-}
-
-int fxi_pooling_floats(const fxi_model_shape *s)
-{
-    return s->dim + (s->dense ? s->dense->n_mid : 0);
-}
-
-bool fxi_pooling_finish(const fxi_model_shape *s, int n_tok, int n_dim, bool is_unit, float *sum)
-{
-    const fxi_dense *d = s->dense;
-    for (int i = 0; s->pooling == FXI_POOL_MEAN && i < s->dim; i++) sum[i] /= (float)n_tok;
-    if (d) {
-        multiply_row(d->out, sum, s->dim, d->n_mid, sum + s->dim);
-        multiply_row(d->back, sum + s->dim, d->n_mid, s->dim, sum);
-    }
-    for (int i = 0; i < n_dim; i++)
-        if (!isfinite(sum[i])) return false;
-    if (is_unit) divide_by_length(sum, n_dim);
-    return true;
 }
 
 bool fxi_pooling_score(const fxi_model_shape *s, float *sum)

@@ -17,15 +17,12 @@ fx_status fxi_pooling_find(const char *name, fxi_pooling *out, fx_error *err);
 // How many of the last rows of n_tok tokens are needed. is_last: the text ends with them.
 int fxi_pooling_rows(const fxi_model_shape *s, int n_tok, bool is_last);
 
-// How many floats `sum` below has: dim, and room for what finishes it.
-int fxi_pooling_floats(const fxi_model_shape *s);
-
 // Adds n rows [n][dim], of the tokens up to one before position end, to sum[dim], which is all zero
 // before the first.
 void fxi_pooling_add(const fxi_model_shape *s, const float *rows, int n, int end, float *sum);
 
-// sum becomes the first n_dim numbers of the embedding of a text of n_tok tokens, which went
-// through s->dense, divided by their length if is_unit. False: they are not all finite.
+// sum becomes the first n_dim numbers of the embedding of a text of n_tok tokens, divided by their
+// length if is_unit. False: they are not all finite.
 bool fxi_pooling_finish(const fxi_model_shape *s, int n_tok, int n_dim, bool is_unit, float *sum);
 
 // sum[0] becomes the score of a pair of texts. Pre: FXI_POOL_RANK. False: it is not finite.

@@ -8,7 +8,6 @@ Matrices become F16, which holds them exactly; some folders are sharded, with an
 another form than the one in which `transformers` saves it has a folder for each: NAME, and NAME@transformers. Needs
 numpy and safetensors (PyPI; tried with 2.4 and 0.8).
 """
-import glob
 import json
 import os
 import shutil
@@ -126,8 +125,7 @@ def pack(source, name):
     shutil.copy(os.path.join(source, name, "config.json"), folder)
     if os.path.exists(os.path.join(source, name, "modules.json")):
         shutil.copy(os.path.join(source, name, "modules.json"), folder)
-        for part in glob.glob(os.path.join(source, name, "[0-9]_*")):
-            shutil.copytree(part, os.path.join(folder, os.path.basename(part)))
+        shutil.copytree(os.path.join(source, name, "1_Pooling"), os.path.join(folder, "1_Pooling"))
     if name in PUBLISHED:
         publish(name)
     if name in REWRITTEN:

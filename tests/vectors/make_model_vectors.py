@@ -20,7 +20,6 @@ import re
 
 import gguf
 import numpy as np
-import safetensors.torch
 import torch
 from transformers import (AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText,
                           AutoModelForSequenceClassification, CONFIG_MAPPING)
@@ -152,15 +151,6 @@ CASES = [
          rope_parameters=rope("default", 15000.0)),
 ]
 CASES += [
-    case("modern-bert", "modernbert", "modern-bert", n_prompt=60, hidden_size=24, num_attention_heads=3, num_key_value_heads=3,
-         num_hidden_layers=4, intermediate_size=28, local_attention=10, cls_token_id=1, sep_token_id=2,
-         rope_parameters={"full_attention": rope("default", 4000.0), "sliding_attention": rope("default", 100.0)},
-         keys={"pooling_type": 2, "attention.causal": False}),
-    case("gemma-embedding", "gemma3_text", "gemma-embedding", n_prompt=60, head_dim=10, num_hidden_layers=7,
-         hidden_size=24, intermediate_size=32, sliding_window=8, query_pre_attn_scalar=14, tie_word_embeddings=True,
-         use_bidirectional_attention=True, rope_parameters={"sliding_attention": rope("default", 1000.0),
-                                                            "full_attention": rope("default", 50000.0)},
-         keys={"pooling_type": 1, "attention.causal": False}),
     case("gemma", "gemma", "gemma", head_dim=12, tie_word_embeddings=True),
     case("cohere2", "cohere2", "cohere2", n_prompt=60, num_hidden_layers=4, hidden_size=24, num_attention_heads=2,
          intermediate_size=32, sliding_window=9, logit_scale=0.25, tie_word_embeddings=True),
@@ -196,7 +186,7 @@ CASES += [
          partial_rotary_factor=0.5),
 ]
 MXFP4 = gguf.GGMLQuantizationType.MXFP4
-ENCODERS = ("bert", "nomic-bert", "modern-bert", "gemma-embedding")  # they embed texts and have no logits
+ENCODERS = ("bert", "nomic-bert")  # they embed texts and have no logits
 
 
 def ranks(c):
@@ -270,15 +260,6 @@ def make_model(c, seed):
     return model, config.get_text_config()
 
 
-def dense(c, config):
-    """The matrices after the mean, of Sentence Transformers: to another width and back."""
-    if c["arch"] != "gemma-embedding":
-        return {}
-    torch.manual_seed(7)
-    shapes = {"dense_2": (20, config.hidden_size), "dense_3": (config.hidden_size, 20)}
-    return {k: (torch.randn(n) / math.sqrt(n[1])).half().float().numpy() for k, n in shapes.items()}
-
-
 def embedding(c, model, prompt):
     """What the rows of the prompt are pooled to, divided by its length."""
     n = len(prompt)
@@ -286,8 +267,6 @@ def embedding(c, model, prompt):
     with torch.no_grad():
         rows = getattr(model, "model", model)(torch.tensor([prompt]), **both).last_hidden_state[0]
     v = {1: rows.mean(0), 2: rows[0], 3: rows[-1]}[c["keys"]["pooling_type"]]
-    for w in dense(c, model.config).values():
-        v = torch.from_numpy(w) @ v
     return numbers(v / v.norm())
 
 
@@ -346,10 +325,6 @@ POST = {  # families whose names of norms mean something else
 POST["gemma3"] = POST["gemma2"]
 POST["glm4"] = {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
 POST["exaone4"] = POST["olmo2"]
-POST["gemma-embedding"] = POST["gemma2"]
-TOP.update({"embeddings.tok_embeddings": "token_embd", "embeddings.norm": "token_embd_norm", "final_norm": "output_norm"})
-POST["modern-bert"] = {"attn.Wqkv": "attn_qkv", "attn.Wo": "attn_output", "mlp_norm": "ffn_norm", "mlp.Wi": "ffn_up",
-                       "mlp.Wo": "ffn_down"}
 POST["seed_oss"] = POST["glm4moe"] = POST["gpt-oss"]
 TOP.update({"pooler.dense": "cls", "classifier.dense": "cls", "classifier": "cls.output",
             "classifier.out_proj": "cls.output"})
@@ -490,7 +465,7 @@ def rope_keys(c, config, keys, extra):
     p = dict(getattr(config, "rope_parameters", None) or {})
     if "full_attention" in p:
         sliding, p = dict(p["sliding_attention"]), dict(p["full_attention"])
-        if c["arch"] in ("gemma3", "gemma-embedding", "modern-bert"):
+        if c["arch"] == "gemma3":
             keys["rope.freq_base_swa"] = float(sliding["rope_theta"])
     if p.get("alpha"):
         head = config.head_dim
@@ -552,7 +527,7 @@ def shape_keys(c, config):
         keys["attention.layer_norm_rms_epsilon"] = float(rms)
     else:
         keys["attention.layer_norm_epsilon"] = float(
-            first(config, "norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon", default=1e-5))
+            first(config, "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon", default=1e-5))
     return keys
 
 
@@ -560,9 +535,7 @@ def family_keys(c, config):
     keys = {}
     window = getattr(config, "sliding_window", None)
     if window and c["config"].get("sliding_window"):
-        keys["attention.sliding_window"] = c["config"]["sliding_window"]
-    if c["arch"] == "modern-bert":
-        keys["attention.sliding_window"] = config.local_attention
+        keys["attention.sliding_window"] = window
     if c["arch"].startswith("gemma") and c["arch"] != "gemma":
         keys["attention.scale"] = config.query_pre_attn_scalar ** -0.5
     if c["arch"] == "gemma2":
@@ -622,7 +595,6 @@ def write_gguf(c, model, config, path):
     w.add_token_list(words)
     w.add_token_scores([-float(i) for i in range(VOCAB)])
     w.add_token_types([2, 3, 3] + [1] * (VOCAB - 3))
-    extra.update({f"{k}.weight": v for k, v in dense(c, config).items()})
     for k, v in {**tensors(c, model, config), **extra}.items():
         if c["name"].endswith("mxfp4") and "_exps.weight" in k:
             w.add_tensor(k, to_mxfp4(v), raw_dtype=MXFP4)
@@ -646,17 +618,9 @@ def embeds_only(c):
     return c["arch"] in ENCODERS or not c["keys"].get("attention.causal", True)
 
 
-def write_modules(folder, keys, matrices):
+def write_modules(folder, keys):
     """How Sentence Transformers says what is done with a model's rows."""
-    kinds = ["Transformer", "Pooling"] + ["Dense"] * len(matrices) + ["Normalize"]
-    for k, w in matrices.items():
-        path = os.path.join(folder, f"{k[-1]}_Dense")
-        os.makedirs(path, exist_ok=True)
-        safetensors.torch.save_file({"linear.weight": torch.from_numpy(w)}, os.path.join(path, "model.safetensors"))
-        with open(os.path.join(path, "config.json"), "w") as f:
-            json.dump({"in_features": w.shape[1], "out_features": w.shape[0], "bias": False,
-                       "activation_function": "torch.nn.modules.linear.Identity"}, f, indent=1)
-            f.write("\n")
+    kinds = ["Transformer", "Pooling", "Normalize"]
     modules = [dict(idx=i, name=str(i), path=f"{i}_{k}" if i else "", type=f"sentence_transformers.models.{k}")
                for i, k in enumerate(kinds)]
     os.makedirs(os.path.join(folder, "1_Pooling"), exist_ok=True)
@@ -686,7 +650,7 @@ def make_embedding(c, model, config, prompt, folders):
     write_gguf(c, model, config, os.path.join(HERE, c["file"] + ".gguf"))
     if folders and c["arch"] in ENCODERS:
         model.save_pretrained(os.path.join(folders, c["name"]))
-        write_modules(os.path.join(folders, c["name"]), c["keys"], dense(c, config))
+        write_modules(os.path.join(folders, c["name"]), c["keys"])
     print(f"{c['name']}: an embedding")
     return {"embedding": embedding(c, model, prompt), "name": c["name"], "file": c["file"] + ".gguf", "ctx": c["ctx"],
             "prompt": prompt}

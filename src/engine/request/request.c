@@ -1,6 +1,5 @@
 // request.c - a request as data: copied when it is submitted, ended, freed.
 #include "engine/request/request.h"
-#include "model/pooling.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +108,7 @@ static bool make_embedding(const fxi_model_shape *shape, fxi_live_request *r)
     r->is_whole = !shape->is_causal;
     r->spec.no_cache |= r->is_whole;
     r->seq[0].pools_all = shape->pooling != FXI_POOL_LAST;
-    r->seq[0].embd = calloc((size_t)fxi_pooling_floats(shape), sizeof *r->seq[0].embd);
+    r->seq[0].embd = calloc((size_t)shape->dim, sizeof *r->seq[0].embd);
     return r->seq[0].embd != NULL;
 }
 

@@ -265,19 +265,6 @@ static const fxi_hf_name nomic_names[] = {
     ENCODER_NAMES,
 };
 
-static const fxi_hf_name modernbert_names[] = {
-    {"embeddings.tok_embeddings", "token_embd", FXI_HF_SAME},
-    {"embeddings.norm", "token_embd_norm", FXI_HF_SAME},
-    {"final_norm", "output_norm", FXI_HF_SAME},
-    {"layers.#.attn_norm", "blk.#.attn_norm", FXI_HF_SAME},
-    {"layers.#.attn.Wqkv", "blk.#.attn_qkv", FXI_HF_SAME},
-    {"layers.#.attn.Wo", "blk.#.attn_output", FXI_HF_SAME},
-    {"layers.#.mlp_norm", "blk.#.ffn_norm", FXI_HF_SAME},
-    {"layers.#.mlp.Wi", "blk.#.ffn_up", FXI_HF_SAME}, // gate rows, then up rows
-    {"layers.#.mlp.Wo", "blk.#.ffn_down", FXI_HF_SAME},
-    {.from = NULL},
-};
-
 static const fxi_hf_name granitemoe_names[] = {
     {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp", FXI_HF_SAME},
     {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_gate_exps", FXI_HF_HALF_1},
@@ -369,10 +356,6 @@ static const fxi_hf_neutral bailing_neutral[] = {{"use_qk_norm", "true"},
                                                  {"score_function", "sigmoid"},
                                                  {.key = NULL}};
 static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, {.key = NULL}};
-static const fxi_hf_neutral both_ways_neutral[] = {{"use_bidirectional_attention", "true"},
-                                                   {.key = NULL}};
-static const fxi_hf_neutral one_way_neutral[] = {{"use_bidirectional_attention", "false"},
-                                                 {.key = NULL}};
 static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, {.key = NULL}};
 static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = NULL}};
 
@@ -441,15 +424,8 @@ static const fxi_hf_family families[] = {
      .names = gemma_names, .keys = gemma_keys,
      .defaults = GEMMA "\"attn_logit_softcapping\": 50, \"final_logit_softcapping\": 30, "
                        "\"max_position_embeddings\": 8192"},
-    {"gemma3_text", "gemma-embedding", .task = "Gemma3TextModel",
-     .flags = FXI_HF_PLUS_1 | FXI_HF_ENCODER | FXI_HF_TWO_BASES | FXI_HF_DENSE,
-     .window = FXI_HF_PATTERN, .window_every = 6, .names = gemma_names, .keys = gemma_keys,
-     .neutral = both_ways_neutral,
-     .defaults = GEMMA
-     "\"use_bidirectional_attention\": false, \"vocab_size\": 262208, \"rope_theta\": 1000000, "
-     "\"max_position_embeddings\": 131072"},
-    {"gemma3_text", "gemma3", .flags = FXI_HF_PLUS_1 | FXI_HF_TWO_BASES, .neutral = one_way_neutral,
-     .window = FXI_HF_PATTERN, .window_every = 6, .names = gemma_names, .keys = gemma_keys,
+    {"gemma3_text", "gemma3", .flags = FXI_HF_PLUS_1, .window = FXI_HF_PATTERN, .window_every = 6,
+     .names = gemma_names, .keys = gemma_keys,
      .defaults = GEMMA "\"vocab_size\": 262208, \"rope_theta\": 1000000, "
                        "\"max_position_embeddings\": 131072"},
     {"smollm3", "smollm3", .flags = FXI_HF_PAIRS, .act = "silu", .window = FXI_HF_FROM_LAYER,
@@ -531,10 +507,6 @@ static const fxi_hf_family families[] = {
     {"xlm-roberta", "bert", .flags = BERT | FXI_HF_FROM_POSITION_2, .act = "gelu",
      .names = roberta_names, .neutral = bert_neutral,
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
-    {"modernbert", "modern-bert", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER | FXI_HF_TWO_BASES,
-     .act = "gelu", .window = FXI_HF_FIRST_FULL, .window_every = 3, .names = modernbert_names,
-     .defaults = "\"global_rope_theta\": 160000, \"local_attention\": 128, "
-                 "\"max_position_embeddings\": 8192"},
     {"nomic_bert", "nomic-bert", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER, .names = nomic_names,
      .neutral = nomic_neutral, .defaults = EPS_1E12 ", \"rotary_emb_base\": 1000"},
     {"gpt_oss", "gpt-oss", .window = FXI_HF_PATTERN, .window_every = 2, .names = gptoss_names,

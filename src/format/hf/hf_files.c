@@ -328,16 +328,6 @@ static fx_status add_file(fxi_hf_files *f, const char *folder, const char *name,
     return FX_OK;
 }
 
-fx_status fxi_hf_files_add(fxi_hf_files *f, const char *folder, const char *name,
-                           const fxi_safetensors **out, fx_error *err)
-{
-    const size_t n_indexed = f->n_tensor;
-    FX_TRY(add_file(f, folder, name, err));
-    f->n_tensor = n_indexed;
-    *out = &f->file[f->n_file - 1];
-    return FX_OK;
-}
-
 bool fxi_hf_has_file(const char *folder, const char *name)
 {
     char path[4096];

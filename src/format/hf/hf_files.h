@@ -92,10 +92,6 @@ typedef struct fxi_hf_files { // all zero: closed
 // Opens them; the caller closes *out, on errors too. Errors: FX_EIO, FX_EFORMAT (a file that is
 // missing or broken, a tensor that two files have or that is not where the index says), FX_ENOMEM.
 fx_status fxi_hf_files_open(const char *folder, fxi_hf_files *out, fx_error *err);
-// Opens one more, FOLDER/NAME, whose tensors are not among those that are found by name. *out is
-// valid until the next one is opened. Errors: the same.
-fx_status fxi_hf_files_add(fxi_hf_files *f, const char *folder, const char *name,
-                           const fxi_safetensors **out, fx_error *err);
 void fxi_hf_files_close(fxi_hf_files *f);
 
 bool fxi_hf_has_file(const char *folder, const char *name);

@@ -67,17 +67,14 @@ typedef enum fxi_hf_flag {
     FXI_HF_ENCODER = 32, // a token sees all of its text
     // Learned positions begin at 2; max_position_embeddings counts all.
     FXI_HF_FROM_POSITION_2 = 64,
-    FXI_HF_SIGMOID = 128,   // the router's scores; otherwise softmax
-    FXI_HF_SCORES = 256,    // pairs of texts
-    FXI_HF_DENSE = 1024,    // matrices after pooling
-    FXI_HF_TWO_BASES = 512, // rotary embedding of layers with a window has a base of its own
+    FXI_HF_SIGMOID = 128, // the router's scores; otherwise softmax
+    FXI_HF_SCORES = 256,  // pairs of texts
 } fxi_hf_flag;
 
 typedef enum fxi_hf_window { // layers that see a window, where layer_types does not say
     FXI_HF_NO_WINDOW,        // sliding_window is not used
     FXI_HF_EVERY,
     FXI_HF_FROM_LAYER, // from max_window_layers on, if use_sliding_window
-    FXI_HF_FIRST_FULL, // all but the first of every global_attn_every_n_layers
     FXI_HF_PATTERN,    // all but every sliding_window_pattern-th, or window_every-th
 } fxi_hf_window;
 
@@ -151,8 +148,6 @@ fx_status fxi_hf_add_defaults(fxi_folder *f);
 fx_status fxi_hf_plan_tensors(fxi_folder *f);
 // Adds a vector that is computed here; takes over `values`, on errors too.
 fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uint64_t n);
-// Adds a tensor that is no part of the model itself. Errors: the same.
-fx_status fxi_hf_plan_extra(fxi_folder *f, const fxi_st_tensor *t, const char *name);
 void fxi_hf_free_recipes(fxi_folder *f);
 
 // ---- hf_keys.c ----------------------------------------------------------------------------------

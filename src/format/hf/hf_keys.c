@@ -220,13 +220,12 @@ static fx_status read_n_rot(rope_reader *r)
                             "%g of %u numbers cannot be rotated in pairs", part, r->f->head_dim);
 }
 
-// Layers with a window have a base of their own and no scaling.
+// Gemma 3: layers with a window have a base of their own and no scaling.
 static fx_status write_local_theta(const rope_reader *r, const fxi_members *all)
 {
     double theta = 10000;
-    if (!(r->f->family->flags & FXI_HF_TWO_BASES)) return FX_OK;
+    if (strcmp(r->f->family->arch, "gemma3")) return FX_OK;
     FX_TRY(fxi_members_f64(&r->f->config, "rope_local_base_freq", false, &theta));
-    FX_TRY(fxi_members_f64(&r->f->config, "local_rope_theta", false, &theta));
     const fxi_members local = fxi_members_part(all, "sliding_attention");
     if (local.root) FX_TRY(fxi_members_f64(&local, "rope_theta", false, &theta));
     write_f32(r->f, "rope.freq_base_swa", theta);
@@ -272,7 +271,7 @@ static fx_status write_rope(fxi_folder *f)
     if (!all.root) all = fxi_members_part(&f->config, "rope_scaling");
     const fxi_members full = fxi_members_part(&all, "full_attention");
     r.p = full.root ? full : all;
-    static const char *const names[] = {"rotary_emb_base", "rope_theta", "global_rope_theta"};
+    static const char *const names[] = {"rotary_emb_base", "rope_theta"};
     r.theta = 10000;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FX_TRY(fxi_members_f64(&r.f->config, names[i], false, &r.theta));
@@ -427,7 +426,7 @@ static const char *act_of(fxi_str config)
 // Writes flexinfer.activation where it is not the architecture's.
 static fx_status write_activation(const fxi_folder *f)
 {
-    static const char *const member[] = {"hidden_act", "activation_function", "hidden_activation"};
+    static const char *const member[] = {"hidden_act", "activation_function"};
     if (!f->family->act) return FX_OK;
     const fxi_str usual = fxi_str_of(f->family->act);
     fxi_str act = usual;
@@ -466,11 +465,9 @@ static fx_status guess_windows(const fxi_folder *f, uint8_t *windowed)
     uint32_t first = f->n_layer, step = f->family->window_every;
     FX_TRY(fxi_members_u32(&f->config, "max_window_layers", false, &first));
     FX_TRY(fxi_members_u32(&f->config, "sliding_window_pattern", false, &step));
-    FX_TRY(fxi_members_u32(&f->config, "global_attn_every_n_layers", false, &step));
     for (uint32_t i = 0; i < f->n_layer; i++)
         windowed[i] = f->family->window == FXI_HF_EVERY ||
                       (f->family->window == FXI_HF_FROM_LAYER && i >= first) ||
-                      (f->family->window == FXI_HF_FIRST_FULL && step && i % step != 0) ||
                       (f->family->window == FXI_HF_PATTERN && step && i % step != step - 1);
     return FX_OK;
 }
@@ -483,7 +480,6 @@ static fx_status write_windows(const fxi_folder *f)
     if (f->family->window == FXI_HF_FROM_LAYER) used = false; // unless config.json says so
     FX_TRY(fxi_members_bool(&f->config, "use_sliding_window", &used));
     FX_TRY(fxi_members_u32(&f->config, "sliding_window", false, &window));
-    FX_TRY(fxi_members_u32(&f->config, "local_attention", false, &window));
     const fxi_json *types = fxi_members_get(&f->config, "layer_types");
     if (!window || (!used && !types)) return FX_OK;
     FX_TRY(types ? read_layer_types(f, types, windowed) : guess_windows(f, windowed));
@@ -558,7 +554,7 @@ static fx_status write_members(const fxi_folder *f)
 static fx_status write_epsilon(const fxi_folder *f)
 {
     static const char *const names[] = {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
-                                        "norm_epsilon", "norm_eps"};
+                                        "norm_epsilon"};
     double eps = 1e-5;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FX_TRY(fxi_members_f64(&f->config, names[i], false, &eps));

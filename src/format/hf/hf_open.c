@@ -141,49 +141,15 @@ static fx_status read_mode(const fxi_members *c, uint32_t *type)
 
 // ---- pooling: modules.json ----------------------------------------------------------------------
 
-// The matrix of a Dense step, number `step` of the list: "dense_2" is the first after pooling.
-static fx_status plan_dense(fxi_folder *f, const char *path, size_t step)
-{
-    char name[256], to[48];
-    fxi_config c;
-    fxi_str act = {0};
-    bool has_bias = true;
-    const fxi_safetensors *file;
-    if (!path || strlen(path) > 64 || path[0] == '.' || strchr(path, '/'))
-        return fxi_fail(f->err, FX_EFORMAT, "%s/modules.json: a Dense step without a folder's name",
-                        f->path);
-    snprintf(name, sizeof name, "%s/config.json", path);
-    fx_status st = fxi_config_open(f->path, name, FXI_CONFIG_MUST, &c, f->err);
-    if (st == FX_OK) st = fxi_members_str(&c.all, "activation_function", true, &act);
-    if (st == FX_OK) st = fxi_members_bool(&c.all, "bias", &has_bias);
-    if (st == FX_OK && (has_bias || !fxi_str_ends_in(act, ".Identity")))
-        st = fxi_members_fail(&c.all, has_bias ? "bias" : "activation_function",
-                              "only a matrix without bias and activation is supported");
-    fxi_config_close(&c);
-    FX_TRY(st);
-    snprintf(name, sizeof name, "%s/model.safetensors", path);
-    FX_TRY(fxi_hf_files_add(&f->files, f->path, name, &file, f->err));
-    if (file->n_tensor != 1)
-        return fxi_fail(f->err, FX_EFORMAT, "%s: %zu tensors, expected one", file->path,
-                        file->n_tensor);
-    snprintf(to, sizeof to, "dense_%zu.weight", step);
-    return fxi_hf_plan_extra(f, &file->tensor[0], to);
-}
-
-// Steps of other kinds change the vector.
-static fx_status read_modules(fxi_folder *f, const fxi_members *c, bool *normalizes)
+// Steps of other kinds, such as Dense, change the vector.
+static fx_status read_modules(const fxi_members *c, bool *normalizes)
 {
     for (size_t i = 0; i < fxi_json_array_size(c->root); i++) {
         // The last word of "sentence_transformers.models.Pooling".
-        const fxi_json *item = fxi_json_at(c->root, i);
-        const char *type = fxi_json_text(fxi_json_get(item, "type"));
+        const char *type = fxi_json_text(fxi_json_get(fxi_json_at(c->root, i), "type"));
         const char *dot = type ? strrchr(type, '.') : NULL, *name = dot ? dot + 1 : type;
         if (!name) name = "";
         *normalizes |= !strcmp(name, "Normalize");
-        if (!strcmp(name, "Dense") && (f->family->flags & FXI_HF_DENSE)) {
-            FX_TRY(plan_dense(f, fxi_json_text(fxi_json_get(item, "path")), i));
-            continue;
-        }
         if (strcmp(name, "Transformer") && strcmp(name, "Pooling") && strcmp(name, "Normalize"))
             return fxi_members_fail(c, "type", "module '%s' is not supported",
                                     fxi_show_text(fxi_str_of(name)).s);
@@ -191,10 +157,10 @@ static fx_status read_modules(fxi_folder *f, const fxi_members *c, bool *normali
     return FX_OK;
 }
 
-static fx_status write_modules(fxi_folder *f, uint32_t type, const fxi_members *modules)
+static fx_status write_modules(const fxi_folder *f, uint32_t type, const fxi_members *modules)
 {
     bool normalizes = false;
-    FX_TRY(read_modules(f, modules, &normalizes));
+    FX_TRY(read_modules(modules, &normalizes));
     if (!type) return FX_OK;
     fxi_gguf_write_u32(f->w, FXI_HF_ARCH_KEY(f, "pooling_type"), type);
     if (fxi_json_is_array(modules->root))
@@ -222,7 +188,7 @@ static fx_status write_score(const fxi_folder *f)
     return FX_OK;
 }
 
-static fx_status write_pooling(fxi_folder *f)
+static fx_status write_pooling(const fxi_folder *f)
 {
     fxi_config pooling, modules;
     uint32_t type = 0;

@@ -86,12 +86,6 @@ static const fxi_family families[] = {
     // Those that embed texts and generate none.
     {"bert", FXI_NORM_LAYER, .attn_out = "attn_output_norm", .ffn_out = "layer_output_norm",
      .act = FXI_ACT_GELU_ERF, .flags = ENCODER | FXI_LEARNED_POSITIONS},
-    {"modern-bert", FXI_NORM_LAYER, PRE, .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU_ERF,
-     .flags = FXI_GATED | FXI_READS_ALL | FXI_EMBD_NORM | FXI_FIRST_FULL, .window_every = 3,
-     .window_base = 10000},
-    {"gemma-embedding", .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU,
-     .flags = FXI_GATED | FXI_READS_ALL | FXI_EMBD_SQRT_DIM | FXI_PLAIN_WINDOWS, PRE, POST,
-     .qk_norm = FXI_QK_HEAD, .window_every = 6, .window_base = 10000},
     {"nomic-bert", FXI_NORM_LAYER, .attn_out = "attn_output_norm", .ffn_out = "layer_output_norm",
      .rope = FXI_ROPE_HALVES, .flags = ENCODER | FXI_GATED},
 };

@@ -87,9 +87,7 @@ static fx_status load_stream_norm(fxi_loader *l, const char *name, int layer, fx
 {
     const int dim = l->m->model.shape.dim;
     const fxi_part_of m = {.key = weight_key(name, layer), .n_out = dim};
-    FX_TRY(load_norm(l, &m, dim, out, err));
-    out->replaces = l->m->rules.is_post_norm;
-    return FX_OK;
+    return load_norm(l, &m, dim, out, err);
 }
 
 // ---- norms of a layer --------------------------------------------------------------------------
@@ -110,12 +108,7 @@ static fx_status load_post_norms(fxi_loader *l, int i, fxi_layer *out, fx_error 
 static fx_status load_layer_norms(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
 {
     const fxi_family *f = l->family;
-    const bool reads_embd_norm = !i && (f->flags & FXI_EMBD_NORM); // which replaces x
     if (l->m->rules.is_post_norm) return load_post_norms(l, i, out, err);
-    if (reads_embd_norm) {
-        FX_TRY(load_stream_norm(l, "token_embd_norm", -1, &out->attn_in, err));
-        out->attn_in.replaces = true;
-    }
     const struct {
         const char *name, *other; // of the two before, in parallel models
         fxi_rownorm *dst;
@@ -123,7 +116,7 @@ static fx_status load_layer_norms(fxi_loader *l, int i, fxi_layer *out, fx_error
                {f->attn_out, NULL, &out->attn_out},
                {f->ffn_in, f->attn_in, &out->ffn_in},
                {f->ffn_out, NULL, &out->ffn_out}};
-    for (size_t n = reads_embd_norm; n < sizeof all / sizeof *all; n++) {
+    for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
         const bool borrows =
             l->m->rules.is_parallel && all[n].other && !has_weight(l, all[n].name, i);
         if (all[n].name && !borrows) FX_TRY(load_stream_norm(l, all[n].name, i, all[n].dst, err));
@@ -389,36 +382,6 @@ static fx_status load_head(fxi_loader *l, fx_error *err)
     return FX_OK;
 }
 
-// ---- what embeddings go through ----------------------------------------------------------------
-
-// Two matrices after the mean, without biases, to another width and back. A file may lack them.
-static fx_status load_dense(fxi_loader *l, fx_error *err)
-{
-    static const char *const names[] = {"dense_2", "dense_3"};
-    fxi_model_shape *s = &l->m->model.shape;
-    int n_in = s->dim;
-    void *data;
-    if (!has_weight(l, names[0], -1)) return FX_OK;
-    FX_TRY(fxi_load_zeros(l, sizeof *s->dense, &data, err));
-    fxi_dense *d = data;
-    s->dense = d;
-    for (size_t i = 0; i < 2; i++) {
-        const fxi_tensor_key key = weight_key(names[i], -1);
-        const fxi_gguf_tensor *t = fxi_loader_find(l, key);
-        if (!t || t->ne[1] < 1 || t->ne[1] > 1 << 17)
-            return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s.weight' is %s", fxi_gguf_name(l->g),
-                            names[i], t ? "of an implausible shape" : "missing");
-        const fxi_part_of rows = {.key = key, .n_out = n_in, .n_slice = (int)t->ne[1]};
-        FX_TRY(keep_numbers(l, &rows, i ? &d->back : &d->out, err));
-        n_in = (int)t->ne[1];
-        if (!i) d->n_mid = n_in;
-    }
-    if (n_in == s->dim) return FX_OK;
-    return fxi_fail(err, FX_EFORMAT,
-                    "%s: embeddings of %d numbers, of rows of %d, are not supported",
-                    fxi_gguf_name(l->g), n_in, s->dim);
-}
-
 // Where embeddings are of another width than x. What is pooled would have to be narrowed, too.
 static fx_status load_projections(fxi_loader *l, int width, fx_error *err)
 {
@@ -481,14 +444,13 @@ static fx_status load_embedding(fxi_loader *l, fx_error *err)
     return out.n_out ? load_affine(l, &out, &m->output, err) : FX_OK;
 }
 
-// Layers without a window are the first group of the cache, those with one the last. A text that
-// is read both ways is there as a whole.
+// Layers without a window are the first group of the cache, those with one the last.
 static void lay_out_cache(fxi_transformer *m)
 {
     fxi_kv_layout *kv = &m->model.shape.kv;
     const fxi_model_shape *s = &m->model.shape;
     const size_t row_bytes = fxi_kv_bytes(m->model.kv_type, s->n_kv_head * s->head_dim);
-    const int window = s->is_causal && m->rules.window < m->ctx_tok ? m->rules.window : 0;
+    const int window = m->rules.window < m->ctx_tok ? m->rules.window : 0;
     for (int w = 0; w < 2; w++) {
         fxi_kv_group g = {.row_bytes = row_bytes, .window_tok = w ? window : 0};
         for (int i = 0; i < m->model.shape.n_layer; i++) {
@@ -511,7 +473,6 @@ fx_status fxi_layers_load(fxi_loader *l, fx_error *err)
     FX_TRY(load_positions(l, err));
     FX_TRY(load_token_type(l, err));
     FX_TRY(load_head(l, err));
-    FX_TRY(load_dense(l, err));
     if (!m->rules.is_post_norm) FX_TRY(load_stream_norm(l, "output_norm", -1, &m->out_norm, err));
     FX_TRY(fxi_load_zeros(l, (size_t)n_layer * sizeof *m->layer, &layers, err));
     FX_TRY(fxi_load_zeros(l, (size_t)n_layer * sizeof(int), &windows, err));

@@ -40,7 +40,7 @@ enum { // fxi_family.flags
     // attn_out and ffn_out name the norms of x after attention's result and the feed-forward
     // block's are added to it; there is no output_norm.
     FXI_POST_NORM = 512,
-    FXI_EMBD_NORM = 1024,   // token_embd_norm of what the first layer reads
+    FXI_EMBD_NORM = 1024,   // token_embd_norm of what the first layer reads; with FXI_POST_NORM
     FXI_TOKEN_TYPES = 2048, // token_types.weight: of the first and the second text
     FXI_READS_ALL = 4096,   // a token sees all of its text, unless attention.causal says otherwise
     // do_layer_norm_before may say that attn_in and ffn_in follow, as with FXI_POST_NORM; and
@@ -48,7 +48,6 @@ enum { // fxi_family.flags
     FXI_SMALL_OPT = 8192,
     FXI_SIGMOID = 16384,        // the router's scores, unless expert_gating_func says otherwise
     FXI_ROTATES_FIRST = 32768,  // queries and keys are rotated before their norm
-    FXI_FIRST_FULL = 131072,    // of every window_every layers the first has no window
     FXI_WINDOWS_ROTATE = 65536, // if there are windows, layers without one are not rotated
 };
 

@@ -86,10 +86,6 @@ static const key_row arch_keys[] = {
     {"expert_group_used_count", KEY_INT, AT(n_group_used), false, 0, 1 << 16},
     {"expert_shared_count", KEY_IGNORED, 0, false, 0, 0}, // their tensors say it
 
-    {"dense_2_feat_in", KEY_IGNORED, 0, false, 0, 0}, // their tensors say it
-    {"dense_2_feat_out", KEY_IGNORED, 0, false, 0, 0},
-    {"dense_3_feat_in", KEY_IGNORED, 0, false, 0, 0},
-    {"dense_3_feat_out", KEY_IGNORED, 0, false, 0, 0},
     {"pooling_type", KEY_INT, AT(pooling), false, 0, 100},
     {"classifier.output_labels", KEY_IGNORED, 0, false, 0, 0}, // the head's tensor says how many
     {"pooling_normalize", KEY_BOOL, AT(normalizes), false, 0, 1},
@@ -280,6 +276,9 @@ static fx_status read_sizes(fxi_loader *l, fxi_model_shape *s, fx_error *err)
     s->train_ctx_tok = k->n_ctx;
     s->is_causal = k->is_causal < 0 ? !(l->family->flags & FXI_READS_ALL) : k->is_causal;
     s->generates = s->is_causal;
+    if (!s->is_causal && k->window)
+        return fxi_loading_fail(l, "windows of attention in both directions are not supported",
+                                err);
     FX_TRY(read_pooling(l, s, err));
     if (!s->n_ffn) return missing_key(l, "feed_forward_length", err);
     return read_heads(l, s, err);
@@ -424,21 +423,19 @@ static fx_status check_flags(const fxi_loader *l, const fxi_gguf_kv *kv, bool ma
     return refuse_key(l, kv, "has no flag for each layer", err);
 }
 
-// Whether a layer is none of the first, or of the last, of every so many. every 0: always.
-static bool all_but_one_of(int every, int layer, bool of_first)
+static bool all_but_last_of(int every, int layer)
 {
-    return every == 0 || layer % every != (of_first ? 0 : every - 1);
+    return every == 0 || layer % every < every - 1;
 }
 
 bool fxi_rules_window(const fxi_loader *l, int layer)
 {
     const fxi_gguf_kv *kv = find_arch_key(l, WINDOW_LAYERS);
-    const bool first_is_full = l->family->flags & FXI_FIRST_FULL;
     if (!l->keys.window) return false;
-    if (!kv) return all_but_one_of(l->family->window_every, layer, first_is_full);
+    if (!kv) return all_but_last_of(l->family->window_every, layer);
     if (kv->type == FXI_GGUF_ARRAY) return fxi_gguf_int_at(kv, (uint64_t)layer) != 0;
     const int64_t every = fxi_gguf_int_at(kv, 0);
-    return all_but_one_of(every > 0 && every <= 1024 ? (int)every : 0, layer, first_is_full);
+    return all_but_last_of(every > 0 && every <= 1024 ? (int)every : 0, layer);
 }
 
 bool fxi_rules_rotates(const fxi_loader *l, int layer)
@@ -448,7 +445,7 @@ bool fxi_rules_rotates(const fxi_loader *l, int layer)
     if (said) return fxi_gguf_int_at(said, (uint64_t)layer) != 0;
     if ((l->family->flags & FXI_WINDOWS_ROTATE) && l->keys.window)
         return fxi_rules_window(l, layer);
-    return all_but_one_of(l->family->no_rope_every, layer, false);
+    return all_but_last_of(l->family->no_rope_every, layer);
 }
 
 fx_status fxi_rules_read(fxi_loader *l, fx_error *err)
@@ -475,8 +472,6 @@ fx_status fxi_rules_read(fxi_loader *l, fx_error *err)
     if (!l->keys.norm_before && !(l->family->flags & FXI_SMALL_OPT))
         return fxi_loading_fail(l, "do_layer_norm_before false is not supported", err);
     r->rotates_first = l->family->flags & FXI_ROTATES_FIRST;
-    // Of a text that is read both ways, the window is as wide as both sides together.
-    const bool is_causal = l->m->model.shape.is_causal;
-    r->window = is_causal || !l->keys.window ? l->keys.window : l->keys.window / 2 + 1;
+    r->window = l->keys.window;
     return FX_OK;
 }

@@ -145,7 +145,7 @@ static void embed(family_run *r, const int32_t *tok, int n_tok, int chunk, float
 {
     const fxi_model_shape *s = &r->model->shape;
     float *rows = malloc((size_t)chunk * (size_t)s->dim * sizeof *rows);
-    memset(out, 0, (size_t)fxi_pooling_floats(s) * sizeof *out);
+    memset(out, 0, (size_t)s->dim * sizeof *out);
     for (int at = 0, n; at < n_tok; at += n) {
         n = n_tok - at < chunk ? n_tok - at : chunk;
         const int n_row = fxi_pooling_rows(s, n, at + n == n_tok);
