@@ -14,6 +14,7 @@
 
 #include "format/gguf_write.h"
 #include "format/hf/hf_files.h"
+#include "format/hf/hf_packed.h"
 #include "format/hf/hf_recipe.h"
 
 // ---- families -----------------------------------------------------------------------------------
@@ -103,6 +104,7 @@ typedef struct fxi_folder {
     fxi_members config;    // the part about text, or the whole
     fxi_json_doc defaults; // what config.json may leave out
     fxi_hf_files files;
+    fxi_packed *packed; // what the list of tensors has of them; NULL: none
     const fxi_hf_family *family;
     uint32_t n_layer, dim, n_head, n_kv_head, head_dim, n_expert, ctx_tok;
     bool tied;          // the output is the embedding
@@ -149,7 +151,8 @@ void fxi_hf_free_recipes(fxi_folder *f);
 
 // ---- hf_keys.c ----------------------------------------------------------------------------------
 
-// Sets the numbers above, then writes the keys of config.json.
+// Puts together what the folder has packed and sets the numbers above; then writes the keys of
+// config.json.
 fx_status fxi_hf_read_numbers(fxi_folder *f);
 fx_status fxi_hf_write_keys(fxi_folder *f);
 

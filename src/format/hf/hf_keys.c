@@ -332,8 +332,28 @@ static fx_status read_tie(fxi_folder *f)
                             "false, but there is no tensor lm_head.weight");
 }
 
+static fx_status read_quantization(fxi_folder *f)
+{
+    static const char *const known[] = {"fp8", "mxfp4", "compressed-tensors"};
+    static const char *const packed[] = {"gptq", "awq"};
+    const fxi_members q = fxi_members_part(&f->whole.all, "quantization_config");
+    fxi_str method = {0};
+    if (!q.root) return FX_OK;
+    FX_TRY(fxi_members_str(&q, "quant_method", true, &method));
+    if (fxi_str_is_any(method, packed, sizeof packed / sizeof *packed)) {
+        fxi_packed_form form;
+        FX_TRY(fxi_packed_form_read(&q, method, &form));
+        return fxi_packed_find(&f->files, &form, &f->packed, f->err);
+    }
+    if (fxi_str_is_any(method, known, sizeof known / sizeof *known)) return FX_OK;
+    return fxi_members_fail(&q, "quant_method",
+                            "'%s' is not supported (gptq, awq, fp8, mxfp4, compressed-tensors)",
+                            fxi_show_text(method).s);
+}
+
 fx_status fxi_hf_read_numbers(fxi_folder *f)
 {
+    FX_TRY(read_quantization(f));
     for (size_t i = 0; i < sizeof shape_numbers / sizeof *shape_numbers; i++)
         FX_TRY(read_shape_number(f, &shape_numbers[i]));
     FX_TRY(check_shape_numbers(f));
@@ -352,19 +372,6 @@ static fx_status check_neutral(const fxi_folder *f, const fxi_hf_neutral *n)
             return fxi_members_fail(&f->config, n->key, "only %s is supported", n->value);
     }
     return FX_OK;
-}
-
-static fx_status check_quantization(const fxi_folder *f)
-{
-    static const char *const known[] = {"fp8", "mxfp4", "compressed-tensors"};
-    const fxi_members q = fxi_members_part(&f->whole.all, "quantization_config");
-    fxi_str method = {0};
-    if (!q.root) return FX_OK;
-    FX_TRY(fxi_members_str(&q, "quant_method", true, &method));
-    if (fxi_str_is_any(method, known, sizeof known / sizeof *known)) return FX_OK;
-    return fxi_members_fail(&q, "quant_method",
-                            "'%s' is not supported (fp8, mxfp4, compressed-tensors)",
-                            fxi_show_text(method).s);
 }
 
 static const struct act_name {
@@ -583,7 +590,6 @@ fx_status fxi_hf_write_keys(fxi_folder *f)
 {
     FX_TRY(check_neutral(f, fxi_hf_common_neutral));
     FX_TRY(check_neutral(f, f->family->neutral));
-    FX_TRY(check_quantization(f));
     fxi_gguf_write_str(f->w, "general.architecture", f->family->arch);
     fxi_gguf_write_str(f->w, "general.type", "model");
     write_shape(f);

@@ -247,6 +247,7 @@ static void close_folder(void *ud)
     fxi_folder *f = ud;
     fxi_hf_free_recipes(f);
     fxi_hf_files_close(&f->files);
+    free(f->packed);
     fxi_json_doc_free(&f->defaults);
     fxi_config_close(&f->whole);
     free(f);
@@ -279,7 +280,8 @@ static void write_file_type(const fxi_folder *f)
     static const struct file_type {
         fxi_dtype type;
         uint32_t number;
-    } types[] = {{FXI_F32, 0}, {FXI_F16, 1}, {FXI_BF16, 32}, {FXI_MXFP4, 38}};
+    } types[] = {{FXI_F32, 0},    {FXI_F16, 1},  {FXI_BF16, 32},
+                 {FXI_MXFP4, 38}, {FXI_Q4_0, 2}, {FXI_Q5_0, 8}};
     uint64_t most = 0;
     uint32_t number = 0;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
