@@ -45,6 +45,7 @@ typedef struct fxi_model_shape {
     fxi_pooling pooling;
     bool has_unit_length;       // embeddings are divided by their length
     const fxi_score_head *head; // NULL: none
+    const float *dense;         // [dim][dim] what pooled rows are multiplied with; NULL: nothing
     uint64_t n_param;
     uint64_t layer_mul, output_mul; // multiply-adds of linear layers per token, per row of logits
     uint64_t pass_bytes;            // of weights that one pass reads, whatever the batch

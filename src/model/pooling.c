@@ -44,6 +44,11 @@ void fxi_pooling_add(const fxi_model_shape *s, const float *rows, int n, int end
         memcpy(sum, rows, dim * sizeof *sum);
 }
 
+size_t fxi_pooling_room(const fxi_model_shape *s)
+{
+    return (size_t)s->dim * (s->dense ? 2 : 1);
+}
+
 static void divide_by_length(float *x, int n)
 {
     double squares = 0;
@@ -51,21 +56,25 @@ static void divide_by_length(float *x, int n)
     for (int i = 0; squares > 0 && i < n; i++) x[i] = (float)((double)x[i] / sqrt(squares));
 }
 
-bool fxi_pooling_finish(const fxi_model_shape *s, int n_tok, int n_dim, bool is_unit, float *sum)
-{
-    for (int i = 0; i < n_dim; i++) {
-        if (s->pooling == FXI_POOL_MEAN) sum[i] /= (float)n_tok;
-        if (!isfinite(sum[i])) return false;
-    }
-    if (is_unit) divide_by_length(sum, n_dim);
-    return true;
-}
-
 static double dot_product(const float *a, const float *b, int n)
 {
     double sum = 0;
     for (int i = 0; i < n; i++) sum += (double)a[i] * (double)b[i];
     return sum;
+}
+
+bool fxi_pooling_finish(const fxi_model_shape *s, int n_tok, int n_dim, bool is_unit, float *sum)
+{
+    const size_t dim = (size_t)s->dim;
+    float *pooled = sum + dim; // with dense
+    for (size_t i = 0; s->pooling == FXI_POOL_MEAN && i < dim; i++) sum[i] /= (float)n_tok;
+    if (s->dense) memcpy(pooled, sum, dim * sizeof *sum);
+    for (int i = 0; i < n_dim; i++) {
+        if (s->dense) sum[i] = (float)dot_product(s->dense + (size_t)i * dim, pooled, s->dim);
+        if (!isfinite(sum[i])) return false;
+    }
+    if (is_unit) divide_by_length(sum, n_dim);
+    return true;
 }
 
 bool fxi_pooling_score(const fxi_model_shape *s, float *sum)

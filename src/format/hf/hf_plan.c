@@ -312,6 +312,13 @@ static fx_status plan_one(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_ma
     return r->mxfp4 ? FX_OK : set_type(f, r);
 }
 
+fx_status fxi_hf_plan_matrix(fxi_folder *f, const char *name, const fxi_st_tensor *t)
+{
+    fxi_hf_match m = {.how = FXI_HF_SAME};
+    snprintf(m.to, sizeof m.to, "%s", name);
+    return plan_one(f, t, &m);
+}
+
 // ---- stacks ------------------------------------------------------------------------------------
 
 // Names are sorted, so that the parts of a layer's few stacks follow each other.
