@@ -28,9 +28,14 @@ fx_status fxi_pooling_find(const char *name, fxi_pooling *out, fx_error *err)
     return fxi_fail(err, FX_EINVAL, "pooling '%s' is none of mean, first, last, rank", name);
 }
 
+static bool takes_last(const fxi_model_shape *s)
+{
+    return s->pooling == FXI_POOL_LAST || (s->pooling == FXI_POOL_RANK && s->is_causal);
+}
+
 int fxi_pooling_rows(const fxi_model_shape *s, int n_tok, bool is_last)
 {
-    return s->pooling == FXI_POOL_LAST ? is_last : n_tok;
+    return takes_last(s) ? is_last : n_tok;
 }
 
 void fxi_pooling_add(const fxi_model_shape *s, const float *rows, int n, int end, float *sum)
@@ -38,9 +43,9 @@ void fxi_pooling_add(const fxi_model_shape *s, const float *rows, int n, int end
     const size_t dim = (size_t)s->dim;
     if (s->pooling == FXI_POOL_MEAN)
         for (size_t i = 0; i < (size_t)n * dim; i++) sum[i % dim] += rows[i];
-    else if (s->pooling == FXI_POOL_LAST && n)
+    else if (takes_last(s) && n)
         memcpy(sum, rows + (size_t)(n - 1) * dim, dim * sizeof *sum);
-    else if (s->pooling != FXI_POOL_LAST && end == n)
+    else if (!takes_last(s) && end == n)
         memcpy(sum, rows, dim * sizeof *sum);
 }
 

@@ -1,6 +1,6 @@
 // pooling.h - the rows of a text's tokens become one vector, its embedding, as the model's file
 // says: their mean, or the first or last of them; multiplied with a matrix, if it has one; then
-// divided by its length. Of a pair of texts the first row becomes a score.
+// divided by its length. Of a pair of texts the first or last row becomes a score.
 //
 // A text may come in several batches: its rows are added in order, so that the result does not
 // depend on how it was divided. Pure functions; any thread.

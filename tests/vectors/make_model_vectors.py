@@ -26,6 +26,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSequenceCl
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 VOCAB = 48
+YES_NO = [30, 14]  # a reranker's tokens
 N_GREEDY = 12
 MIN_GAP = 2e-3  # between the two largest logits of a greedy step, relative to the largest
 
@@ -94,6 +95,7 @@ CASES = [
          rope_parameters={"sliding_attention": rope("default", 1000.0), "full_attention": rope("default", 50000.0)}, keys={"pooling_type": 1, "attention.causal": False}),
     case("qwen3-embedding", "qwen3", "qwen3", num_hidden_layers=1, hidden_size=28, head_dim=6, num_attention_heads=4,
          num_key_value_heads=2, keys={"pooling_type": 3}),
+    case("qwen3-reranker", "qwen3", "qwen3", num_hidden_layers=2, head_dim=6, keys={"pooling_type": 4}),
     case("llama-yarn", "llama", "llama", n_prompt=150, num_hidden_layers=1, rope_parameters=YARN),
     case("llama-long", "llama", "llama", n_prompt=700, max_position_embeddings=1024, num_hidden_layers=1),
     case("mistral-window", "mistral", "llama", sliding_window=9),
@@ -209,7 +211,7 @@ def round_experts(model):
 def make_model(c, seed):
     torch.manual_seed(seed)
     config = CONFIG_MAPPING[c["hf"]](**c["config"])
-    auto = (AutoModelForSequenceClassification if ranks(c) else AutoModel if c["arch"] in ENCODERS
+    auto = (AutoModelForSequenceClassification if ranks(c) and c["arch"] in ENCODERS else AutoModel if c["arch"] in ENCODERS
             else AutoModelForCausalLM)
     model = auto.from_config(config, dtype=torch.float32, attn_implementation="eager",
                              experts_implementation="eager").eval()
@@ -400,6 +402,8 @@ def tensors(c, model, config):
             w = w.reshape(-1)
         out[(f"blk.{layer}." if layer is not None else "") + f"{name}.{kind}"] = w
     out.update({k: np.stack(v) for k, v in stacked.items()})
+    if ranks(c) and c["arch"] not in ENCODERS:
+        out["cls.output.weight"] = out.pop("output.weight")[YES_NO]
     if c["arch"] in ("nomic-bert", "jina-bert-v3"):
         fuse_qkv(out, config.num_hidden_layers)
     return out
@@ -546,6 +550,8 @@ def write_gguf(c, model, config, path):
     w.add_token_list(words)
     w.add_token_scores([-float(i) for i in range(VOCAB)])
     w.add_token_types([2, 3, 3] + [1] * (VOCAB - 3))
+    if ranks(c) and c["arch"] not in ENCODERS:
+        w.add_string("tokenizer.chat_template.rerank", "<s>Q{query}</s>D{document}:<s>{0}\n\n")
     extra.update({f"{k}.weight": v for k, v in dense_layers(c, config).items()})
     for k, v in {**tensors(c, model, config), **extra}.items():
         if c["name"].endswith("mxfp4") and "_exps.weight" in k:
@@ -597,14 +603,21 @@ def write_modules(folder, c, config):
         f.write("\n")
 
 
+def score_logit(c, model, config, prompt, n_first):
+    with torch.no_grad():
+        if c["arch"] not in ENCODERS:  # of "yes", less that of "no"
+            logits = model(torch.tensor([prompt])).logits[0, -1]
+            return logits[YES_NO[0]] - logits[YES_NO[1]]
+        types = [[int(i >= n_first and config.type_vocab_size > 1) for i in range(len(prompt))]]
+        return model(torch.tensor([prompt]), token_type_ids=torch.tensor(types)).logits[0, 0]
+
+
 def make_score(c, model, config, prompt, folders):
     write_gguf(c, model, config, os.path.join(HERE, c["file"] + ".gguf"))
-    if folders:
+    if folders and c["arch"] in ENCODERS:
         model.save_pretrained(os.path.join(folders, c["name"]))
     n_first = len(prompt) // 3
-    types = [[int(i >= n_first and config.type_vocab_size > 1) for i in range(len(prompt))]]
-    with torch.no_grad():
-        logit = model(torch.tensor([prompt]), token_type_ids=torch.tensor(types)).logits[0, 0]
+    logit = score_logit(c, model, config, prompt, n_first)
     print(f"{c['name']}: a score of {float(logit):.3f}")
     return {"score": float(torch.sigmoid(logit.double())), "n_first": n_first, "name": c["name"], "file": c["file"] + ".gguf",
             "ctx": c["ctx"], "prompt": prompt}

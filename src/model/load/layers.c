@@ -356,7 +356,25 @@ static fx_status keep_numbers(fxi_loader *l, const fxi_part_of *m, const float *
     return FX_OK;
 }
 
-// "cls" is the dense layer, "cls.output" the last one. A file may lack the first and biases.
+// What two rows make of the row that they are multiplied with, softmax, is the sigmoid of their
+// difference: the first one's share.
+static fx_status load_head_out(fxi_loader *l, fxi_tensor_key key, int n_label, const float **out,
+                               fx_error *err)
+{
+    const int dim = l->m->model.shape.dim;
+    const float *row;
+    void *data;
+    if (n_label == 1) return keep_numbers(l, &(fxi_part_of){.key = key, .n_out = dim}, out, err);
+    FX_TRY(fxi_read_vector(l, &(fxi_part_of){.key = key, .n_out = dim, .n_slice = 2}, &row, err));
+    FX_TRY(fxi_load_zeros(l, (size_t)dim * sizeof **out, &data, err));
+    float *difference = data;
+    for (int i = 0; i < dim; i++) difference[i] = row[i] - row[dim + i];
+    *out = data;
+    return FX_OK;
+}
+
+// "cls" is the dense layer, "cls.output" the last one. A file may lack the first and biases. A
+// model that generates and scores has the output's rows of "yes" and "no" there.
 static fx_status load_head(fxi_loader *l, fx_error *err)
 {
     fxi_model_shape *s = &l->m->model.shape;
@@ -366,7 +384,8 @@ static fx_status load_head(fxi_loader *l, fx_error *err)
     void *data;
     if (s->pooling != FXI_POOL_RANK && !t) return FX_OK;
     if (!t) return fxi_loading_fail(l, "tensor 'cls.output.weight' is missing", err);
-    if (t->ne[1] != 1 || t->ne[2] != 1)
+    const bool may_be_two = s->is_causal && t->ne[1] == 2;
+    if ((t->ne[1] != 1 && !may_be_two) || t->ne[2] != 1)
         return fxi_loading_fail(
             l, "tensor 'cls.output.weight' has several labels: only a head of one score is known",
             err);
@@ -374,8 +393,8 @@ static fx_status load_head(fxi_loader *l, fx_error *err)
     fxi_score_head *h = data;
     s->head = h;
     const float *bias = NULL;
-    FX_TRY(keep_numbers(l, &(fxi_part_of){.key = out, .n_out = s->dim}, &h->out, err));
-    if (fxi_loader_find(l, out_b))
+    FX_TRY(load_head_out(l, out, (int)t->ne[1], &h->out, err));
+    if (fxi_loader_find(l, out_b) && !may_be_two)
         FX_TRY(fxi_read_vector(l, &(fxi_part_of){.key = out_b, .n_out = 1}, &bias, err));
     if (bias) h->out_b = *bias;
     FX_TRY(fxi_gguf_bool(l->g, "flexinfer.raw_scores", false, &h->is_raw, err));

@@ -257,9 +257,8 @@ static fx_status read_pooling(const fxi_loader *l, fxi_model_shape *s, fx_error 
                                 err);
     if (!k->pooling && !s->is_causal) s->pooling = has_head ? FXI_POOL_RANK : FXI_POOL_MEAN;
     if (wanted) FX_TRY(fxi_pooling_find(wanted, &s->pooling, err));
-    if (s->pooling != FXI_POOL_RANK || !s->is_causal) return FX_OK;
-    return fxi_loading_fail(
-        l, "only models that read in both directions score pairs of texts (rank)", err);
+    s->generates = s->is_causal && s->pooling != FXI_POOL_RANK;
+    return FX_OK;
 }
 
 static fx_status read_sizes(fxi_loader *l, fxi_model_shape *s, fx_error *err)
@@ -270,7 +269,6 @@ static fx_status read_sizes(fxi_loader *l, fxi_model_shape *s, fx_error *err)
     s->n_ffn = k->n_ffn ? k->n_ffn : k->n_expert_ffn;
     s->train_ctx_tok = k->n_ctx;
     s->is_causal = k->is_causal < 0 ? !(l->family->flags & FXI_READS_ALL) : k->is_causal;
-    s->generates = s->is_causal;
     FX_TRY(read_pooling(l, s, err));
     if (!s->n_ffn) return missing_key(l, "feed_forward_length", err);
     return read_heads(l, s, err);
