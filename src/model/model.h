@@ -28,7 +28,8 @@ typedef enum fxi_pooling { // the numbers of GGUF's key pooling_type
     FXI_POOL_RANK
 } fxi_pooling;
 
-// What makes a score of a row: tanh(row dense + dense_b) . out + out_b, or the sigmoid of that. It is so small that the host computes it, whatever the device.
+// What makes a score of a row: tanh(row dense + dense_b) . out + out_b, or the sigmoid of that. It
+// is so small that the host computes it, whatever the device.
 typedef struct fxi_score_head {
     const float *dense;         // [dim][dim] NULL: the row itself, without tanh
     const float *dense_b, *out; // [dim]
