@@ -100,8 +100,8 @@ bool fxi_no_memory(fxi_parse *p);                                               
 // Charges a list before it is allocated. False: *p->err says why not.
 bool fxi_charge_list(fxi_parse *p, size_t n_bytes);
 // 400 unsupported_parameter, which every other error outranks: kept in par->unsupported until all
-// fields have been checked. Returns true, so that reading goes on.
-bool fxi_not_supported(fxi_parse *p, const char *param);
+// fields have been checked. Returns true, so that reading goes on. why: "not supported: reason".
+bool fxi_not_supported(fxi_parse *p, const char *param, const char *why);
 bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type); // of a message
 
 // ---- json_in.c: text to JSON, within limits ---------------------------------------------------
