@@ -126,6 +126,7 @@ static void set_call_options(fxi_http_client *c, const fxi_http_call *call,
     CURL *e = c->easy;
     curl_easy_reset(e);
     curl_easy_setopt(e, CURLOPT_URL, call->url);
+    if (call->socket) curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, call->socket);
     if (!call->by_proxy) curl_easy_setopt(e, CURLOPT_PROXY, "");
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1l);
 #if LIBCURL_VERSION_NUM >= 0x075700
