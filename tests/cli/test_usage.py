@@ -65,7 +65,7 @@ class Usage(cli.TestCase):
                 ("a message, --prompt or --file: one of them", "run", "x", "hi", "-p", "there"),
                 ("a message, --prompt or --file: one of them", "run", "x", "-f", "a", "-p", "there"),
                 ("unexpected argument 'b'", "inspect", "a", "b"), ("missing file", "inspect"),
-                ("-m: missing value (FILE)", "run", "-m"), ("--port: missing value (PORT)", "serve", "--port"),
+                ("-m: missing value (MODEL)", "run", "-m"), ("--port: missing value (PORT)", "serve", "--port"),
                 *(("missing model: -m MODEL", name, *model) for name in ("serve", "run", "tokenize", "bench")
                   for model in ((), ("-m", "")))):
             self.fails(2, text, *args)
