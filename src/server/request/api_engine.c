@@ -152,9 +152,11 @@ static bool only_reads(const fxi_params *par)
     return par->api == FXI_API_EMBEDDINGS || fxi_api_is_score(par->api);
 }
 
-static unsigned flags_of(const fxi_params *par)
+// /tokenize shows what an encoder reads: its tokens around a text, too.
+static unsigned flags_of(const fxi_params *par, const fx_engine *eng)
 {
-    const unsigned around = only_reads(par) ? FX_TOKENIZE_EMBED : FX_TOKENIZE_PROMPT;
+    const bool reads = only_reads(par) || !fx_engine_info(eng)->generates;
+    const unsigned around = reads ? FX_TOKENIZE_EMBED : FX_TOKENIZE_PROMPT;
     const bool control = par->parse_special && !only_reads(par);
     return (par->add_special ? around : 0) | (control ? FX_TOKENIZE_CONTROL : 0);
 }
@@ -171,7 +173,7 @@ static fx_status encode_around(const fxi_params *par, const fx_engine *eng, cons
                                size_t max_tok, fx_tokens *out, fx_error *err)
 {
     enum { MARK = FX_TOKENIZE_CONTROL | FX_TOKENIZE_INNER };
-    const unsigned flags = flags_of(par), text = flags & FX_TOKENIZE_CONTROL;
+    const unsigned flags = flags_of(par, eng), text = flags & FX_TOKENIZE_CONTROL;
     const char *suffix = fxi_json_text(par->suffix);
     const size_t n_suffix = fxi_json_string(par->suffix).n;
     const struct {
@@ -208,7 +210,8 @@ static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_
         const size_t n_bytes[] = {p->n_bytes, p->n_second_bytes};
         return fx_tokenize_pair(eng, text, n_bytes, max_tok, out, &par->prompt[i].n_first, err);
     }
-    if (p->text) return fx_tokenize_max(eng, p->text, p->n_bytes, flags_of(par), max_tok, out, err);
+    if (p->text)
+        return fx_tokenize_max(eng, p->text, p->n_bytes, flags_of(par, eng), max_tok, out, err);
     out->id = malloc(p->ids.n * sizeof *out->id);
     if (!out->id) return fxi_fail(err, FX_ENOMEM, "out of memory");
     memcpy(out->id, p->ids.id, p->ids.n * sizeof *out->id);
