@@ -335,6 +335,21 @@ FX_TEST(test_other_json_is_text)
            ENDS("stop"));
 }
 
+#define TWO_TOOLS(allowed)                                                                      \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},"                         \
+    "{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":"         \
+    "\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[{\"type\":\"function\"," \
+    "\"function\":{\"name\":\"" allowed "\"}}]}}"
+
+FX_TEST(test_json_calls_only_tools_that_are_allowed)
+{
+    expect(SAY(FENCED("{\\\"a\\\": 1}")) "," TWO_TOOLS("f") "}",
+           MESSAGE("null") ",\"refusal\":null,\"tool_calls\":[" TOLD(
+               "call_1", "{\\\"a\\\": 1}") "]}," ENDS("tool_calls"));
+    expect(SAY(BARE("{}")) "," TWO_TOOLS("g") "}",
+           MESSAGE("\"" BARE("{}") "\"") ",\"refusal\":null}," ENDS("stop"));
+}
+
 FX_TEST(test_json_that_names_a_tool_is_streamed_as_a_call)
 {
     expect_stream(SAY("Hm.\\n" FENCED("{\\\"a\\\": 1}")) "," TOOLS ",\"stream\":true}",

@@ -132,6 +132,7 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
     spec.forced_calls = par->must_call;
     spec.unmarked_calls = fxi_params_unmarked(par);
     spec.tools = spec.calls || spec.unmarked_calls ? par->tools : NULL;
+    spec.only_tools = par->allowed_tools;
     spec.documents = par->return_documents && par->api == FXI_API_RERANK ? par->second_texts : NULL;
     spec.mirror = par->mirror.p;
     spec.n_prompt = (int)par->n_prompt;

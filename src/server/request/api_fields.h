@@ -123,9 +123,5 @@ bool fxi_tool_is_sayable(const fxi_call_format *calls, const fxi_json *tool, boo
 // ---- api_tools.c ------------------------------------------------------------------------------
 
 bool fxi_tool_is_strict(const fxi_json *tool);
-// The name of a tool, in the spelling of chats or of responses; NULL: it has none.
-const char *fxi_tool_name(const fxi_json *tool);
-// Whether a tool of the list has this name.
-bool fxi_tools_include(const fxi_json *list, const char *name);
 
 #endif
