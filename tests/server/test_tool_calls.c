@@ -215,6 +215,8 @@ FX_TEST(test_a_budget_of_reasoning)
             fail_msg("%s: %d", c->members, max_tok);
         assert_true(max_tok < 0 || t->n_close == strlen("</think>"));
     }
+    fixture_expect_in(&f, CHAT, "{" HI ",\"thinking_budget\":3,\"use_beam_search\":true,\"n\":2}",
+                      400, "\"param\":\"thinking_budget\"");
     fixture_expect_in(&f, CHAT, "{" HI ",\"reasoning\":{\"max_tokens\":-1}}", 400,
                       "\"param\":\"reasoning.max_tokens\"");
     fixture_expect_in(&f, CHAT,
@@ -236,6 +238,19 @@ FX_TEST(test_an_effort_that_the_template_reads_is_no_budget)
     fixture_expect_in(&g, CHAT, "{" HI ",\"reasoning_effort\":\"none\"}", 200, "a");
     assert_int_equal(fake_engine_last(g.eng)->thought.max_tok, 0);
     assert_true(fake_engine_last(g.eng)->thought.n_close > 0);
+    fixture_close(&g);
+}
+
+// Granite opens and closes reasoning in two ways each.
+FX_TEST(test_a_budget_of_reasoning_with_two_marks)
+{
+    fixture g = fixture_open((fxi_server_options){.reasoning_parser = "granite"});
+    fixture_expect_in(&g, CHAT, "{" HI ",\"thinking_budget\":4}", 200, "a");
+    const fx_thought *t = &fake_engine_last(g.eng)->thought;
+    assert_int_equal(t->max_tok, 4);
+    assert_int_equal(t->n_close, strlen("Here is my response:"));
+    assert_string_equal(t->open[1], "Here's my thought process:");
+    assert_string_equal(t->close[1], "Here's my response:");
     fixture_close(&g);
 }
 

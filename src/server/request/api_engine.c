@@ -351,19 +351,22 @@ static int64_t thinking_tokens(const fxi_params *par)
     return -1;
 }
 
-// Formats that close reasoning in several ways are left alone: the engine looks for one.
+// No format opens or closes reasoning in more than two ways.
 static bool make_thought(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     fx_error e = {0};
     const fxi_reason_format *r = par->formats ? par->formats->reasoning : NULL;
-    const int64_t n_tok =
-        r && fxi_api_is_chat(par->api) && !r->close[1] ? thinking_tokens(par) : -1;
+    const int64_t n_tok = r && fxi_api_is_chat(par->api) && !par->beam ? thinking_tokens(par) : -1;
     if (n_tok < 0) return true;
     if (fx_tokenize(eng, r->spelled_close, strlen(r->spelled_close),
                     FX_TOKENIZE_CONTROL | FX_TOKENIZE_INNER, &par->close_tok, &e) != FX_OK)
         return fxi_http_fail_fx(err, &e, par->input);
-    par->thought = (fx_thought){.open = r->channels ? r->spelled_open : r->open[0],
-                                .close = r->channels ? "<|end|>" : r->close[0],
+    const char *in_channel[] = {r->spelled_open, NULL}, *at_end[] = {"<|end|>", NULL};
+    const char *const *open = r->channels ? in_channel : r->open, *const *close = r->channels
+                                                                                      ? at_end
+                                                                                      : r->close;
+    par->thought = (fx_thought){.open = {open[0], open[1]},
+                                .close = {close[0], close[1]},
                                 .max_tok = n_tok < INT32_MAX ? (int)n_tok : INT32_MAX,
                                 .close_tok = par->close_tok.id,
                                 .n_close = par->close_tok.n};
