@@ -265,11 +265,41 @@ static const fxi_hf_name nomic_names[] = {
     ENCODER_NAMES,
 };
 
+static const fxi_hf_name jina3_names[] = {
+    {"emb_ln", "token_embd_norm", FXI_HF_SAME},
+    {"encoder.layers.#.mixer.Wqkv", "blk.#.attn_qkv", FXI_HF_SAME},
+    {"encoder.layers.#.mixer.out_proj", "blk.#.attn_output", FXI_HF_SAME},
+    {"encoder.layers.#.norm1", "blk.#.attn_output_norm", FXI_HF_SAME},
+    {"encoder.layers.#.mlp.fc1", "blk.#.ffn_up", FXI_HF_SAME},
+    {"encoder.layers.#.mlp.fc2", "blk.#.ffn_down", FXI_HF_SAME},
+    {"encoder.layers.#.norm2", "blk.#.layer_output_norm", FXI_HF_SAME},
+    ENCODER_NAMES,
+};
+
+static const fxi_hf_name modernbert_names[] = {
+    {"embeddings.tok_embeddings", "token_embd", FXI_HF_SAME},
+    {"embeddings.norm", "token_embd_norm", FXI_HF_SAME},
+    {"layers.#.attn_norm", "blk.#.attn_norm", FXI_HF_SAME},
+    {"layers.#.attn.Wqkv", "blk.#.attn_qkv", FXI_HF_SAME},
+    {"layers.#.attn.Wo", "blk.#.attn_output", FXI_HF_SAME},
+    {"layers.#.mlp_norm", "blk.#.ffn_norm", FXI_HF_SAME},
+    {"layers.#.mlp.Wi", "blk.#.ffn_up", FXI_HF_SAME}, // gate rows, then up rows
+    {"layers.#.mlp.Wo", "blk.#.ffn_down", FXI_HF_SAME},
+    {"final_norm", "output_norm", FXI_HF_SAME},
+    {"head.dense", "", FXI_HF_SKIP}, // for masked words
+    {"head.norm", "", FXI_HF_SKIP},
+    {"decoder", "", FXI_HF_SKIP},
+    {.from = NULL},
+};
+
 static const fxi_hf_name granitemoe_names[] = {
     {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp", FXI_HF_SAME},
     {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_gate_exps", FXI_HF_HALF_1},
     {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_up_exps", FXI_HF_HALF_2},
     {"layers.#.block_sparse_moe.output_linear", "blk.#.ffn_down_exps", FXI_HF_SAME},
+    {"layers.#.shared_mlp.input_linear", "blk.#.ffn_gate_shexp", FXI_HF_HALF_1},
+    {"layers.#.shared_mlp.input_linear", "blk.#.ffn_up_shexp", FXI_HF_HALF_2},
+    {"layers.#.shared_mlp.output_linear", "blk.#.ffn_down_shexp", FXI_HF_SAME},
     {.from = NULL},
 };
 
@@ -371,6 +401,10 @@ static const fxi_hf_neutral bailing_neutral[] = {{"use_qk_norm", "true"},
                                                  {"norm_head", "false"},
                                                  {"score_function", "sigmoid"},
                                                  {.key = NULL}};
+static const fxi_hf_neutral both_ways_neutral[] = {{"use_bidirectional_attention", "true"},
+                                                   {.key = NULL}};
+static const fxi_hf_neutral one_way_neutral[] = {{"use_bidirectional_attention", "false"},
+                                                 {.key = NULL}};
 static const fxi_hf_neutral deepseek_neutral[] = {{"rope_interleave", "true"}, {.key = NULL}};
 static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, {.key = NULL}};
 static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, {.key = NULL}};
@@ -381,6 +415,10 @@ static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = 
 #define PAIRS "ForSequenceClassification"
 
 #define BERT (FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_ENCODER)
+
+#define QWEN2_VL                                \
+    .act = "silu", .window = FXI_HF_FROM_LAYER, \
+    .defaults = "\"rope_theta\": 1000000, \"max_position_embeddings\": 32768"
 
 #define BAILING                                                                                 \
     .flags = FXI_HF_SIGMOID, .act = "silu", .names = bailing_names, .neutral = bailing_neutral, \
@@ -425,16 +463,35 @@ static const fxi_hf_family families[] = {
      .defaults = EPS_1E6 ", \"norm_topk_prob\": false, \"max_position_embeddings\": 32768"},
     {"qwen3_moe", "qwen3moe", .act = "silu", .window = FXI_HF_FROM_LAYER,
      .defaults = EPS_1E6 ", \"norm_topk_prob\": false, \"max_position_embeddings\": 32768"},
+    {"qwen2_vl", "qwen2vl", QWEN2_VL},
+    {"qwen2_vl_text", "qwen2vl", QWEN2_VL},
+    {"qwen2_5_vl", "qwen2vl", QWEN2_VL},
+    {"qwen2_5_vl_text", "qwen2vl", QWEN2_VL},
+    {"qwen3_vl_text", "qwen3vl", .act = "silu",
+     .defaults = EPS_1E6 ", \"head_dim\": 128, \"rope_theta\": 5000000, "
+                         "\"max_position_embeddings\": 128000"},
+    {"qwen3_vl_moe_text", "qwen3vlmoe", .act = "silu",
+     .defaults = EPS_1E6 ", \"norm_topk_prob\": true, \"rope_theta\": 5000000, "
+                         "\"max_position_embeddings\": 128000"},
     {"phi3", "phi3", .act = "silu", .window = FXI_HF_EVERY,
      .defaults = "\"max_position_embeddings\": 4096"},
     {"phi", "phi2", .flags = FXI_HF_LAYER_NORM, .act = "gelu_new", .names = phi_names,
      .neutral = phi_neutral, .defaults = "\"partial_rotary_factor\": 0.5"},
+    {"gemma", "gemma", .flags = FXI_HF_PLUS_1,
+     .defaults = EPS_1E6 ", " TIED ", \"num_attention_heads\": 16, \"head_dim\": 256, "
+                         "\"max_position_embeddings\": 8192"},
     {"gemma2", "gemma2", .flags = FXI_HF_PLUS_1, .window = FXI_HF_PATTERN, .window_every = 2,
      .names = gemma_names, .keys = gemma_keys,
      .defaults = GEMMA "\"attn_logit_softcapping\": 50, \"final_logit_softcapping\": 30, "
                        "\"max_position_embeddings\": 8192"},
+    {"gemma3_text", "gemma-embedding", .task = "Gemma3TextModel",
+     .flags = FXI_HF_PLUS_1 | FXI_HF_ENCODER | FXI_HF_DENSE, .window = FXI_HF_PATTERN,
+     .window_every = 6, .names = gemma_names, .keys = gemma_keys, .neutral = both_ways_neutral,
+     .defaults = GEMMA "\"vocab_size\": 262208, \"rope_theta\": 1000000, "
+                       "\"max_position_embeddings\": 131072, "
+                       "\"use_bidirectional_attention\": false"},
     {"gemma3_text", "gemma3", .flags = FXI_HF_PLUS_1, .window = FXI_HF_PATTERN, .window_every = 6,
-     .names = gemma_names, .keys = gemma_keys,
+     .names = gemma_names, .keys = gemma_keys, .neutral = one_way_neutral,
      .defaults = GEMMA "\"vocab_size\": 262208, \"rope_theta\": 1000000, "
                        "\"max_position_embeddings\": 131072"},
     {"smollm3", "smollm3", .flags = FXI_HF_PAIRS, .act = "silu", .window = FXI_HF_FROM_LAYER,
@@ -473,6 +530,8 @@ static const fxi_hf_family families[] = {
      .defaults = "\"norm_topk_prob\": false, \"max_position_embeddings\": 4096"},
     {"granite", "granite", .flags = FXI_HF_PAIRS, .act = "silu", .keys = granite_keys,
      .defaults = EPS_1E6},
+    {"granitemoeshared", "granitemoe", .flags = FXI_HF_PAIRS, .act = "silu",
+     .names = granitemoe_names, .keys = granite_keys, .defaults = EPS_1E6},
     {"granitemoe", "granitemoe", .flags = FXI_HF_PAIRS, .act = "silu", .names = granitemoe_names,
      .keys = granite_keys, .defaults = EPS_1E6},
     {"stablelm", "stablelm", .flags = FXI_HF_LAYER_NORM, .act = "silu", .names = stablelm_names,
@@ -489,6 +548,10 @@ static const fxi_hf_family families[] = {
      .keys = parallel_keys, .defaults = "\"rotary_pct\": 0.25, \"use_parallel_residual\": true"},
     {"opt", "opt", .flags = FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE, .act = "relu", .names = opt_names,
      .keys = opt_keys, .neutral = opt_neutral, .defaults = TIED},
+    {"cohere2", "cohere2", .flags = FXI_HF_LAYER_NORM, .act = "silu", .window = FXI_HF_PATTERN,
+     .window_every = 4, .keys = cohere_keys,
+     .defaults = TIED ", \"logit_scale\": 0.0625, \"sliding_window\": 4096, "
+                      "\"max_position_embeddings\": 8192"},
     {"cohere", "command-r", .flags = FXI_HF_LAYER_NORM, .act = "silu", .keys = cohere_keys,
      .neutral = cohere_neutral,
      .defaults = TIED ", \"logit_scale\": 0.0625, \"rope_theta\": 500000, "
@@ -512,6 +575,13 @@ static const fxi_hf_family families[] = {
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
     {"nomic_bert", "nomic-bert", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER, .names = nomic_names,
      .neutral = nomic_neutral, .defaults = EPS_1E12 ", \"rotary_emb_base\": 1000"},
+    {"jina_embeddings_v3", "jina-bert-v3", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER,
+     .act = "gelu", .names = jina3_names,
+     .defaults = "\"rope_theta\": 20000, \"max_position_embeddings\": 8194"},
+    {"modernbert", "modern-bert", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER, .act = "gelu",
+     .window = FXI_HF_PATTERN, .window_every = 3, .names = modernbert_names,
+     .defaults = "\"global_rope_theta\": 160000, \"local_rope_theta\": 10000, "
+                 "\"local_attention\": 128, \"max_position_embeddings\": 8192"},
     {"deepseek_v2", "deepseek2", .flags = FXI_HF_LATENT, DEEPSEEK,
      .defaults = EPS_1E6 ", " LATENT_SIZES ", \"moe_intermediate_size\": 1407"},
     {"deepseek_v3", "deepseek2", .flags = FXI_HF_LATENT | FXI_HF_SIGMOID, DEEPSEEK,

@@ -195,8 +195,13 @@ static const struct rope_kind {
     const char *name;
     fx_status (*write)(rope_reader *r, const char *type); // NULL: nothing to write
 } rope_kinds[] = {
-    {"default", NULL},      {"linear", write_factor}, {"dynamic", write_factor},
-    {"yarn", write_yarn},   {"llama3", write_llama3}, {"longrope", write_longrope},
+    {"default", NULL},
+    {"mrope", NULL},
+    {"linear", write_factor},
+    {"dynamic", write_factor},
+    {"yarn", write_yarn},
+    {"llama3", write_llama3},
+    {"longrope", write_longrope},
     {"su", write_longrope},
 };
 
@@ -229,12 +234,15 @@ static fx_status read_n_rot(rope_reader *r)
                             "%g of %u numbers cannot be rotated in pairs", part, r->f->head_dim);
 }
 
-// Gemma 3: layers with a window have a base of their own and no scaling.
+// Gemma 3 and ModernBERT: layers with a window have a base of their own and no scaling.
 static fx_status write_local_theta(const rope_reader *r, const fxi_members *all)
 {
     double theta = 10000;
-    if (strcmp(r->f->family->arch, "gemma3")) return FX_OK;
+    static const char *const archs[] = {"gemma3", "gemma-embedding", "modern-bert"};
+    if (!fxi_str_is_any(fxi_str_of(r->f->family->arch), archs, sizeof archs / sizeof *archs))
+        return FX_OK;
     FX_TRY(fxi_members_f64(&r->f->config, "rope_local_base_freq", false, &theta));
+    FX_TRY(fxi_members_f64(&r->f->config, "local_rope_theta", false, &theta));
     const fxi_members local = fxi_members_part(all, "sliding_attention");
     if (local.root) FX_TRY(fxi_members_f64(&local, "rope_theta", false, &theta));
     write_f32(r->f, "rope.freq_base_swa", theta);
@@ -253,6 +261,25 @@ static fx_status write_temperature(const rope_reader *r)
     return FX_OK;
 }
 
+// Sections of a head whose positions are those of time, height and width: of text, all the same.
+static fx_status write_sections(const rope_reader *r)
+{
+    int32_t n[4] = {0};
+    const fxi_json *list = r->p.root ? fxi_members_get(&r->p, "mrope_section") : NULL;
+    if (!list) return FX_OK;
+    if (fxi_json_array_size(list) != 3)
+        return fxi_members_fail(&r->p, "mrope_section", "not a list of 3");
+    for (size_t i = 0; i < 3; i++) {
+        const double v = fxi_json_number(fxi_json_at(list, i));
+        if (!(v >= 0 && v <= r->n_rot && v == floor(v)))
+            return fxi_members_fail(&r->p, "mrope_section", "%g is not a number of pairs", v);
+        n[i] = (int32_t)v;
+    }
+    fxi_gguf_write_array(r->f->w, FXI_HF_ARCH_KEY(r->f, "rope.dimension_sections"), FXI_GGUF_I32, n,
+                         4);
+    return FX_OK;
+}
+
 static fx_status write_rope(fxi_folder *f)
 {
     rope_reader r = {.f = f};
@@ -261,7 +288,7 @@ static fx_status write_rope(fxi_folder *f)
     if (!all.root) all = fxi_members_part(&f->config, "rope_scaling");
     const fxi_members full = fxi_members_part(&all, "full_attention");
     r.p = full.root ? full : all;
-    static const char *const names[] = {"rotary_emb_base", "rope_theta"};
+    static const char *const names[] = {"rotary_emb_base", "rope_theta", "global_rope_theta"};
     r.theta = 10000;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FX_TRY(fxi_members_f64(&r.f->config, names[i], false, &r.theta));
@@ -274,6 +301,7 @@ static fx_status write_rope(fxi_folder *f)
     write_f32(r.f, "rope.freq_base", r.theta);
     FX_TRY(write_local_theta(&r, &all));
     FX_TRY(write_temperature(&r));
+    FX_TRY(write_sections(&r));
     return write_scaling(&r);
 }
 
@@ -373,8 +401,28 @@ static fx_status read_tie(fxi_folder *f)
                             "false, but there is no tensor lm_head.weight");
 }
 
+static fx_status read_quantization(fxi_folder *f)
+{
+    static const char *const known[] = {"fp8", "mxfp4", "compressed-tensors"};
+    static const char *const packed[] = {"gptq", "awq"};
+    const fxi_members q = fxi_members_part(&f->whole.all, "quantization_config");
+    fxi_str method = {0};
+    if (!q.root) return FX_OK;
+    FX_TRY(fxi_members_str(&q, "quant_method", true, &method));
+    if (fxi_str_is_any(method, packed, sizeof packed / sizeof *packed)) {
+        fxi_packed_form form;
+        FX_TRY(fxi_packed_form_read(&q, method, &form));
+        return fxi_packed_find(&f->files, &form, &f->packed, f->err);
+    }
+    if (fxi_str_is_any(method, known, sizeof known / sizeof *known)) return FX_OK;
+    return fxi_members_fail(&q, "quant_method",
+                            "'%s' is not supported (gptq, awq, fp8, mxfp4, compressed-tensors)",
+                            fxi_show_text(method).s);
+}
+
 fx_status fxi_hf_read_numbers(fxi_folder *f)
 {
+    FX_TRY(read_quantization(f));
     for (size_t i = 0; i < sizeof shape_numbers / sizeof *shape_numbers; i++)
         FX_TRY(read_shape_number(f, &shape_numbers[i]));
     FX_TRY(check_shape_numbers(f));
@@ -395,19 +443,6 @@ static fx_status check_neutral(const fxi_folder *f, const fxi_hf_neutral *n)
     return FX_OK;
 }
 
-static fx_status check_quantization(const fxi_folder *f)
-{
-    static const char *const known[] = {"fp8", "mxfp4", "compressed-tensors"};
-    const fxi_members q = fxi_members_part(&f->whole.all, "quantization_config");
-    fxi_str method = {0};
-    if (!q.root) return FX_OK;
-    FX_TRY(fxi_members_str(&q, "quant_method", true, &method));
-    if (fxi_str_is_any(method, known, sizeof known / sizeof *known)) return FX_OK;
-    return fxi_members_fail(&q, "quant_method",
-                            "'%s' is not supported (fp8, mxfp4, compressed-tensors)",
-                            fxi_show_text(method).s);
-}
-
 static const struct act_name {
     const char *config, *key; // config.json's word; flexinfer.activation
 } act_names[] = {
@@ -426,7 +461,7 @@ static const char *act_of(fxi_str config)
 // Writes flexinfer.activation where it is not the architecture's.
 static fx_status write_activation(const fxi_folder *f)
 {
-    static const char *const member[] = {"hidden_act", "activation_function"};
+    static const char *const member[] = {"hidden_act", "hidden_activation", "activation_function"};
     if (!f->family->act) return FX_OK;
     const fxi_str usual = fxi_str_of(f->family->act);
     fxi_str act = usual;
@@ -463,12 +498,15 @@ static fx_status read_layer_types(const fxi_folder *f, const fxi_json *types, ui
 static fx_status guess_windows(const fxi_folder *f, uint8_t *windowed)
 {
     uint32_t first = f->n_layer, step = f->family->window_every;
+    const bool full_first = !strcmp(f->family->arch, "modern-bert");
     FX_TRY(fxi_members_u32(&f->config, "max_window_layers", false, &first));
     FX_TRY(fxi_members_u32(&f->config, "sliding_window_pattern", false, &step));
+    FX_TRY(fxi_members_u32(&f->config, "global_attn_every_n_layers", false, &step));
+    const uint32_t full = full_first ? 0 : step - 1; // of every `step` layers
     for (uint32_t i = 0; i < f->n_layer; i++)
         windowed[i] = f->family->window == FXI_HF_EVERY ||
                       (f->family->window == FXI_HF_FROM_LAYER && i >= first) ||
-                      (f->family->window == FXI_HF_PATTERN && step && i % step != step - 1);
+                      (f->family->window == FXI_HF_PATTERN && step && i % step != full);
     return FX_OK;
 }
 
@@ -480,6 +518,7 @@ static fx_status write_windows(const fxi_folder *f)
     if (f->family->window == FXI_HF_FROM_LAYER) used = false; // unless config.json says so
     FX_TRY(fxi_members_bool(&f->config, "use_sliding_window", &used));
     FX_TRY(fxi_members_u32(&f->config, "sliding_window", false, &window));
+    FX_TRY(fxi_members_u32(&f->config, "local_attention", false, &window));
     const fxi_json *types = fxi_members_get(&f->config, "layer_types");
     if (!window || (!used && !types)) return FX_OK;
     FX_TRY(types ? read_layer_types(f, types, windowed) : guess_windows(f, windowed));
@@ -554,7 +593,7 @@ static fx_status write_members(const fxi_folder *f)
 static fx_status write_epsilon(const fxi_folder *f)
 {
     static const char *const names[] = {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
-                                        "norm_epsilon"};
+                                        "norm_epsilon", "norm_eps"};
     double eps = 1e-5;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FX_TRY(fxi_members_f64(&f->config, names[i], false, &eps));
@@ -677,7 +716,6 @@ fx_status fxi_hf_write_keys(fxi_folder *f)
 {
     FX_TRY(check_neutral(f, fxi_hf_common_neutral));
     FX_TRY(check_neutral(f, f->family->neutral));
-    FX_TRY(check_quantization(f));
     fxi_gguf_write_str(f->w, "general.architecture", f->family->arch);
     fxi_gguf_write_str(f->w, "general.type", "model");
     write_shape(f);

@@ -130,6 +130,13 @@ static fx_status set_scale(const fxi_folder *f, fxi_recipe_src *s)
     return FX_OK;
 }
 
+// Codes of 4 bits move over row by row.
+static fx_status check_packed(const fxi_folder *f, const fxi_recipe *r, const fxi_st_tensor *t)
+{
+    if (!t->packed || r->run == t->dim[1]) return FX_OK;
+    return fxi_st_fail(f->err, t, "a matrix of 4 bits in this order is not supported");
+}
+
 static fx_status set_source(const fxi_folder *f, fxi_recipe_src *s, const fxi_st_tensor *t)
 {
     s->t = t;
@@ -327,7 +334,15 @@ static fx_status plan_one(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_ma
     FX_TRY(set_source(f, r->src, t));
     FX_TRY(set_shape(f, r, t));
     FX_TRY(plan_by_how[m->how](f, r, m));
+    FX_TRY(check_packed(f, r, t));
     return r->mxfp4 ? FX_OK : set_type(f, r);
+}
+
+fx_status fxi_hf_plan_matrix(fxi_folder *f, const char *name, const fxi_st_tensor *t)
+{
+    fxi_hf_match m = {.how = FXI_HF_SAME};
+    snprintf(m.to, sizeof m.to, "%s", name);
+    return plan_one(f, t, &m);
 }
 
 // ---- stacks ------------------------------------------------------------------------------------
@@ -383,11 +398,14 @@ static bool is_aside(const fxi_folder *f, const fxi_st_tensor *t)
 {
     static const char *const end[] = {".weight_scale", ".weight_scale_inv", ".input_scale",
                                       ".k_scale",      ".v_scale",          ".activation_scale"};
-    static const char *const begin[] = {"vision_", "model.vision_", "multi_modal_projector.",
-                                        "model.multi_modal_projector."};
+    static const char *const begin[] = {
+        "vision_",       "model.vision_",          "visual.",
+        "model.visual.", "multi_modal_projector.", "model.multi_modal_projector."};
     for (size_t i = 0; i < sizeof end / sizeof *end; i++)
         if (fxi_str_ends_in(fxi_str_of(t->name), end[i])) return true;
-    for (size_t i = 0; f->config.root != f->whole.doc.root && i < sizeof begin / sizeof *begin; i++)
+    const bool sees = f->config.root != f->whole.doc.root ||
+                      fxi_members_get(&f->whole.all, "vision_config") != NULL;
+    for (size_t i = 0; sees && i < sizeof begin / sizeof *begin; i++)
         if (!strncmp(t->name, begin[i], strlen(begin[i]))) return true;
     return false;
 }

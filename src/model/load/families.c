@@ -31,6 +31,10 @@ static const fxi_family families[] = {
      .flags = FXI_GATED | FXI_EMBD_SQRT_DIM | FXI_PLAIN_WINDOWS, PRE, POST, .qk_norm = FXI_QK_HEAD,
      .window_every = 6, .window_base = 10000, .square_layers = 62},
 
+    {"qwen2vl", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE},
+    {"qwen3vl", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE, .qk_norm = FXI_QK_HEAD},
+    {"gemma", .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU, .flags = FXI_GATED | FXI_EMBD_SQRT_DIM,
+     PRE},
     {"chatglm", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED, PRE},
     {"glm4", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED, PRE, POST},
     {"ernie4_5", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED, PRE},
@@ -43,6 +47,8 @@ static const fxi_family families[] = {
     // With experts in some or all layers.
     {"qwen2moe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE},
     {"qwen3moe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | FXI_SUMS_TO_1, PRE,
+     .qk_norm = FXI_QK_HEAD},
+    {"qwen3vlmoe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | FXI_SUMS_TO_1, PRE,
      .qk_norm = FXI_QK_HEAD},
     {"olmoe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE, .qk_norm = FXI_QK_ROW},
     {"granitemoe", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_LOGIT_DIVIDED | FXI_SUMS_TO_1,
@@ -75,6 +81,8 @@ static const fxi_family families[] = {
      PRE},
     {"command-r", FXI_NORM_LAYER, .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_PARALLEL, PRE,
      .qk_norm = FXI_QK_MAYBE},
+    {"cohere2", FXI_NORM_LAYER, .rope = FXI_ROPE_PAIRS,
+     .flags = FXI_GATED | FXI_PARALLEL | FXI_WINDOWS_ROTATE, PRE, .window_every = 4},
     {"falcon", FXI_NORM_LAYER, .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU_ERF,
      .flags = FXI_PARALLEL, .attn_in = "attn_norm_2", .ffn_in = "attn_norm"},
 
@@ -83,6 +91,14 @@ static const fxi_family families[] = {
      .act = FXI_ACT_GELU_ERF, .flags = ENCODER | FXI_LEARNED_POSITIONS},
     {"nomic-bert", FXI_NORM_LAYER, .attn_out = "attn_output_norm", .ffn_out = "layer_output_norm",
      .rope = FXI_ROPE_HALVES, .flags = ENCODER | FXI_GATED},
+    {"jina-bert-v3", FXI_NORM_LAYER, .attn_out = "attn_output_norm", .ffn_out = "layer_output_norm",
+     .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU_ERF, .flags = ENCODER},
+    {"gemma-embedding", .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU,
+     .flags = FXI_GATED | FXI_EMBD_SQRT_DIM | FXI_PLAIN_WINDOWS | FXI_READS_ALL | FXI_DENSE, PRE,
+     POST, .qk_norm = FXI_QK_HEAD, .window_every = 6, .window_base = 10000},
+    {"modern-bert", FXI_NORM_LAYER, PRE, .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU_ERF,
+     .flags = FXI_GATED | FXI_EMBD_NORM | FXI_READS_ALL | FXI_FULL_FIRST | FXI_PLAIN_WINDOWS,
+     .window_every = 3},
 };
 
 const fxi_family *fxi_family_find(fxi_str name)
