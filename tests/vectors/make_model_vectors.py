@@ -186,6 +186,8 @@ CASES += [
          rope_parameters=rope("default", 10000.0, mrope_section=[2, 1, 1])),
     case("qwen3vlmoe", "qwen3_vl_moe", "qwen3vlmoe", hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
          head_dim=8, **MOE, rope_parameters=rope("default", 10000.0, mrope_section=[2, 1, 1])),
+    case("internlm2", "llama", "internlm2", num_hidden_layers=1),  # LLaMA's layers under another name
+    case("internlm3", "internlm3", "llama", head_dim=8, attention_bias=True, mlp_bias=True, num_hidden_layers=1),
     case("glm4", "glm4", "glm4", **GLM),
     case("glm-edge", "glm", "chatglm", **GLM),
     case("seed-oss", "seed_oss", "seed_oss", head_dim=8, attention_bias=True, attention_out_bias=True, mlp_bias=True),
@@ -386,7 +388,7 @@ POST["modern-bert"] = {"attn.Wqkv": "attn_qkv", "attn.Wo": "attn_output", "attn_
                        "mlp.Wi": "ffn_up", "mlp.Wo": "ffn_down"}
 TOP.update({"embeddings.tok_embeddings": "token_embd", "embeddings.norm": "token_embd_norm", "final_norm": "output_norm"})
 POST["nomic-bert"] = {"post_attention_layernorm": "attn_output_norm", "post_mlp_layernorm": "layer_output_norm"}
-PAIRS = {"llama", "mistral3", "smollm3", "granite", "granitemoe"}  # q and k rows are stored as pairs
+PAIRS = {"llama", "internlm2", "mistral3", "smollm3", "granite", "granitemoe"}  # q and k rows are stored as pairs
 
 
 def to_pairs(w, n_head):
@@ -666,6 +668,9 @@ def write_gguf(c, model, config, path):
     extra = {}
     keys = {**shape_keys(c, config), **family_keys(c, config)}
     rope_keys(c, config, keys, extra)
+    if c["name"] == "glm4moe":  # a layer that only drafts, as published files have it
+        keys.update({"nextn_predict_layers": 1, "block_count": keys["block_count"] + 1})
+        extra["blk.3.nextn.eh_proj.weight"] = np.ones((4, 4), np.float32)
     keys.update(c["keys"])
     for k, v in keys.items():
         name = f"{c['arch']}.{k}"

@@ -395,7 +395,8 @@ static const fxi_hf_neutral nomic_neutral[] = {{"activation_function", "swiglu"}
                                                {"use_rms_norm", "false"},
                                                {.key = NULL}};
 static const fxi_hf_neutral hunyuan_neutral[] = {
-    {"use_cla", "false"}, {"use_mixed_mlp_moe", "true"}, {"use_qk_norm", "true"}, {.key = NULL}};
+    {"use_cla", "false"}, {"use_qk_norm", "true"}, {.key = NULL}};
+static const fxi_hf_neutral minimax_neutral[] = {{"qk_norm_type", "per_layer"}, {.key = NULL}};
 static const fxi_hf_neutral bailing_neutral[] = {{"use_qk_norm", "true"},
                                                  {"norm_softmax", "false"},
                                                  {"norm_head", "false"},
@@ -443,6 +444,8 @@ static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = 
 // Where rotary embedding has halves in GGUF, too, and nothing else is special, a row has no flags.
 static const fxi_hf_family families[] = {
     {"llama", "llama", .flags = FXI_HF_PAIRS, .act = "silu", .defaults = EPS_1E6},
+    {"internlm3", "llama", .flags = FXI_HF_PAIRS, .act = "silu",
+     .defaults = "\"head_dim\": 128, \"max_position_embeddings\": 32768"},
     {"mistral", "llama", .flags = FXI_HF_PAIRS, .act = "silu", .window = FXI_HF_EVERY,
      .defaults = EPS_1E6 ", \"num_key_value_heads\": 8, \"sliding_window\": 4096, "
                          "\"max_position_embeddings\": 131072"},
@@ -521,6 +524,7 @@ static const fxi_hf_family families[] = {
     {"bailing_moe", "bailingmoe2", .task = "BailingMoeV2ForCausalLM", BAILING},
     {"bailing_moe_v2", "bailingmoe2", BAILING},
     {"minimax_m2", "minimax-m2", .flags = FXI_HF_SIGMOID, .act = "silu", .names = minimax_names,
+     .neutral = minimax_neutral,
      .defaults = EPS_1E6 ", \"head_dim\": 128, \"rope_theta\": 5000000, "
                          "\"max_position_embeddings\": 196608"},
     {"olmo2", "olmo2", .act = "silu", .names = olmo2_names},

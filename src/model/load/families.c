@@ -17,6 +17,7 @@
 
 static const fxi_family families[] = {
     {"llama", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_SUMS_TO_1, PRE},
+    {"internlm2", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED, PRE},
     {"mistral3", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_SUMS_TO_1, PRE},
     {"qwen2", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE},
     {"qwen3", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE, .qk_norm = FXI_QK_HEAD},
