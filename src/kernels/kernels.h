@@ -31,6 +31,8 @@
 //      see fxi_activation and softcap below
 //  attention
 //      see attention below
+//  short convolutions
+//      see fxi_conv below
 //
 // The law holds for finite numbers, and for scales dw below 2^100. NaN and inf give unspecified
 // results, but never corrupt memory.
@@ -174,6 +176,23 @@ typedef void fxi_act_fn(const float *x, int n, float *y); // y may be x
 // y may be gate or up.
 typedef void fxi_gate_fn(const float *gate, const float *up, int n, float *y);
 
+// ---- recurrent layers --------------------------------------------------------------------------
+
+#define FXI_MAX_TAP 16
+
+// A causal convolution of each channel on its own, for one token. For channel c one chain over taps
+// j = 0, 1, .., n_tap - 1, from b[c], or from +0 without b:
+//   y[c] = fma(x[j][c], w[j][c], y[c])
+// x[n_tap - 1] is the token's own row, x[0] the one n_tap - 1 tokens before it; rows before the
+// sequence's first token are NULL, and left out.
+typedef struct fxi_conv {
+    int n_tap, n_channel;
+    const float *w;        // [n_tap][n_channel]
+    const float *b;        // [n_channel]; NULL: none
+    const float *const *x; // [n_tap] rows of n_channel numbers
+    float *y;              // [n_channel] none of the rows
+} fxi_conv;
+
 // ---- routing -----------------------------------------------------------------------------------
 
 // What a router's weights are divided by.
@@ -217,6 +236,7 @@ typedef struct fxi_kernels {
     void (*add)(float *y, const float *x, int n);                 // y += x
     void (*add_scaled)(float *y, const float *x, float f, int n); // y = fma(x, f, y)
     void (*scale)(float *x, float f, int n);                      // x *= f
+    void (*multiply)(float *y, const float *x, int n);            // y *= x
     void (*softcap)(float *x, float cap, int n);                  // x = cap * tanhf(x * (1 / cap))
     fxi_act_fn *act[FXI_ACT_END];                                 // NULL for FXI_ACT_CLAMPED
     fxi_gate_fn *gate[FXI_ACT_END];
@@ -224,6 +244,7 @@ typedef struct fxi_kernels {
     // cos/sin[i]: (fma(x0, c, -(x1 * s)), fma(x1, c, x0 * s)).
     void (*rope)(float *x, int n_head, int head_dim, int n_pair, const float *cos,
                  const float *sin);
+    void (*conv)(const fxi_conv *c);
     // Stores a row of f32 as the cache's type. 16 bits: rounded to nearest even; Q8_0: blocks of 32
     // as quant_q8 gives them, their scale rounded to f16.
     void (*store_kv[FXI_DTYPE_END])(const float *src, int n, void *dst);
