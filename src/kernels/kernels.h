@@ -32,7 +32,7 @@
 //  attention
 //      see attention below
 //  short convolutions, recurrent layers
-//      see fxi_recur and conv below
+//      see fxi_conv and fxi_recur below
 //
 // The law holds for finite numbers, and for scales dw below 2^100. NaN and inf give unspecified
 // results, but never corrupt memory.
@@ -179,7 +179,22 @@ typedef void fxi_act_fn(const float *x, int n, float *y); // y may be x
 typedef void fxi_gate_fn(const float *gate, const float *up, int n, float *y);
 
 // ---- recurrent layers --------------------------------------------------------------------------
-//
+
+#define FXI_MAX_TAP 16
+
+// A causal convolution of each channel on its own, for one token. For channel c one chain over taps
+// j = 0, 1, .., n_tap - 1, from b[c], or from +0 without b:
+//   y[c] = fma(x[j][c], w[j][c], y[c])
+// x[n_tap - 1] is the token's own row, x[0] the one n_tap - 1 tokens before it; rows before the
+// sequence's first token are NULL, and left out.
+typedef struct fxi_conv {
+    int n_tap, n_channel;
+    const float *w;        // [n_tap][n_channel]
+    const float *b;        // [n_channel]; NULL: none
+    const float *const *x; // [n_tap] rows of n_channel numbers
+    float *y;              // [n_channel] none of the rows
+} fxi_conv;
+
 // A layer of states keeps, for each head, one matrix S of n_key rows of n_value numbers instead of
 // rows for all tokens. Tokens are cut into blocks of FXI_RECUR_TOK from position 0 on, and S is
 // known where a block begins; a token's results depend on that S and on the tokens of its block.
@@ -201,7 +216,7 @@ typedef void fxi_gate_fn(const float *gate, const float *up, int n, float *y);
 // rule Mamba-2 (Dao and Gu, arXiv 2405.21060): k and q are its B and C, v is x, b is dt, and g
 // sums A dt.
 
-#define FXI_RECUR_TOK     64
+#define FXI_RECUR_TOK     FXI_KV_STATE_TOK
 #define FXI_RECUR_MAX_KEY 256 // numbers of a key
 
 // One head and some tokens of one block. Columns of S, v, u and out do not depend on each other:
@@ -270,6 +285,7 @@ typedef struct fxi_kernels {
     void (*add)(float *y, const float *x, int n);                 // y += x
     void (*add_scaled)(float *y, const float *x, float f, int n); // y = fma(x, f, y)
     void (*scale)(float *x, float f, int n);                      // x *= f
+    void (*multiply)(float *y, const float *x, int n);            // y *= x
     void (*softcap)(float *x, float cap, int n);                  // x = cap * tanhf(x * (1 / cap))
     fxi_act_fn *act[FXI_ACT_END];                                 // NULL for FXI_ACT_CLAMPED
     fxi_gate_fn *gate[FXI_ACT_END];
@@ -277,11 +293,7 @@ typedef struct fxi_kernels {
     // cos/sin[i]: (fma(x0, c, -(x1 * s)), fma(x1, c, x0 * s)).
     void (*rope)(float *x, int n_head, int head_dim, int n_pair, const float *cos,
                  const float *sin);
-    // A causal convolution of n channels for one token: of each channel one chain over taps from
-    // b, or +0 without: y = fma(w[tap], x[tap], y). w: [n_tap][n]; x: [n_tap] the rows of the
-    // tokens, the oldest first; NULL: it is before the first one, and left out. b: [n] or NULL. y
-    // is none of the rows.
-    void (*conv)(const float *w, const float *const *x, int n_tap, const float *b, int n, float *y);
+    void (*conv)(const fxi_conv *c);
     void (*recur_update)(const fxi_recur *r); // u of the tokens, by the delta rule
     void (*recur_read)(const fxi_recur *r);   // out of the tokens; their u are there
     // The state after the block, whose last token is the call's last one. next is not r->state.

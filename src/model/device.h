@@ -19,6 +19,8 @@
 //       add_norm } per layer; keep_rows in the last one, before attention;  rows  logits  best
 //       submit  wait
 //
+//   In recurrent layers recur_store and recur take the place of rope_store and attention.
+//
 // What steps are given is a part of the plan, or says which part (it is read during the call only),
 // and never depends on the batch; the batch is known from `begin`. So a device may turn the steps
 // of one pass into a graph and run that again in `submit` for the next batch of its kind, as long
@@ -178,13 +180,21 @@ typedef struct fxi_device_ops {
     fx_status (*rope_store)(fxi_device *d, const fxi_layer *l, fx_error *err);
 
     // From here on the rows of the pass are those that are wanted (fxi_batch_wanted), in x, q and
-    // whatever follows; h is not defined. Pre: once, after rope_store of the last layer.
+    // whatever follows; h is not defined. Pre: once, after rope_store or recur_store of the last
+    // layer.
     fx_status (*keep_rows)(fxi_device *d, fx_error *err);
 
     // att = attention of q over the cache, which has the rows of this batch too: window
     // (rules.window, if l->is_windowed), cap, sinks; not causal: a token sees the positions of its
     // sequence up to the last one in the batch. In the form that l->o reads.
     fx_status (*attention)(fxi_device *d, const fxi_layer *l, fx_error *err);
+
+    // The two steps of a recurrent layer, by l->mixer. recur_store completes what all rows give to
+    // later tokens and stores it in the cache: their rows, and the states of their blocks
+    // (kv_view.h). recur: att = the recurrence's result for the rows of the pass, in the form that
+    // l->o reads. Both NULL: the device has none; loading refuses a model that has such layers.
+    fx_status (*recur_store)(fxi_device *d, const fxi_layer *l, fx_error *err);
+    fx_status (*recur)(fxi_device *d, const fxi_layer *l, fx_error *err);
 
     // mid = act(h gate + bias) * (h up + bias), or act(h up + bias), in the form that f->down
     // reads.

@@ -8,6 +8,9 @@
 //               h = norm(x);  x += norm(feed(h))
 //   logits = norm(x) (Wout) Woutput (x a scale, limited)
 //
+//   A recurrent layer (fxi_mixer) has another step in the place of attention: what the layers make
+//   of h is mixed with what the tokens before have left in the cache.
+//
 //   feed(h) = (act(h Wgate) * h Wup) Wdown, or act(h Wup) Wdown, or the weighted sum of the experts
 //             that a router chooses
 //   parallel layers add both branches at their end, so that feed does not see attention's result
@@ -109,20 +112,48 @@ typedef struct fxi_experts {
     fxi_linear sh_gate; // dim -> 1, through a sigmoid the weight of `shared`; no data: 1
 } fxi_experts;
 
+// How a layer mixes the tokens of a sequence.
+typedef enum fxi_mixer {
+    FXI_MIX_ATTENTION,
+    // A short gated convolution: with rows r[t] = k[t] * v[t],
+    //   att[t] = q[t] * conv(r[t - n_tap + 1] .. r[t])      conv: kernels.h
+    // The rows are its rows in the cache.
+    FXI_MIX_CONV,
+} fxi_mixer;
+
+// The weights of a causal convolution over each channel by itself (kernels.h).
+typedef struct fxi_taps {
+    float *w;  // [n_tap][channels] the oldest token's first
+    float *b;  // [channels]; NULL: none
+    int n_tap; // up to FXI_MAX_TAP
+} fxi_taps;
+
 typedef struct fxi_layer {
+    fxi_mixer mixer;
     fxi_rownorm attn_in, attn_out; // before and after attention
     fxi_rownorm ffn_in, ffn_out;   // before and after the feed-forward block
     fxi_rownorm q_norm, k_norm;
     fxi_affine q, k, v, o; // dim -> n_head x head_dim | n_kv_head x head_dim twice | back to dim
     float *sink;           // [n_head] NULL: none
     bool is_windowed;
-    int kv_group, kv_layer; // where its rows are: group of the cache, layer of that group
-    fxi_rope *rope;         // NULL: positions do not rotate
-    fxi_ffn ffn;            // if experts is NULL
-    fxi_experts *experts;   // owned
+    fxi_taps conv; // FXI_MIX_CONV
+    // Where its rows are: group of the cache, layer of that group; of a recurrent layer, which has
+    // one plane in a group, the plane. state_group: of its states, at the same plane.
+    int kv_group, kv_layer, state_group;
+    fxi_rope *rope;       // NULL: positions do not rotate
+    fxi_ffn ffn;          // if experts is NULL
+    fxi_experts *experts; // owned
 } fxi_layer;
 
 typedef enum fxi_rownorm_kind { FXI_NORM_RMS, FXI_NORM_LAYER } fxi_rownorm_kind;
+
+// What each recurrent layer keeps in the cache (kv_view.h).
+typedef struct fxi_recurrence {
+    int n_row;   // numbers of a token's row, f32; 0: no layer is recurrent
+    int row_tok; // a token reads the rows of itself and the row_tok - 1 tokens before it; with
+                 // states FXI_KV_STATE_TOK
+    int n_state; // numbers of a state, f32; 0: there are none, the rows suffice
+} fxi_recurrence;
 
 // What all layers share.
 typedef struct fxi_rules {
@@ -139,6 +170,7 @@ typedef struct fxi_rules {
     int n_expert, n_used, n_expert_ffn, n_shared_ffn;
     fxi_route_norm route;
     float expert_scale; // of the chosen experts' weights
+    fxi_recurrence recurrence;
 } fxi_rules;
 
 struct fxi_transformer;
@@ -171,6 +203,7 @@ typedef struct fxi_transformer {
     int n_token_type;     // 0 to 2
     fxi_rownorm out_norm;
     fxi_affine output; // no data: the model does not generate, or this rank has none of its rows
+    int attn_group[2]; // of the cache: those of layers without and with windows
     int vocab0;        // the token of output's first row: others are before it in other ranks
     fxi_layer *layer;  // [n_layer]
     // Between embeddings and x, where their widths differ; no data: they are as wide.

@@ -14,6 +14,7 @@
         .add = add_row,                               \
         .add_scaled = add_scaled,                     \
         .scale = scale_row,                           \
+        .multiply = multiply_row,                     \
         .softcap = softcap_row,                       \
         .act = {[FXI_ACT_SILU] = act_silu,            \
                 [FXI_ACT_GELU] = act_gelu,            \

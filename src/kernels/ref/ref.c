@@ -206,6 +206,22 @@ static void ref_add_scaled(float *y, const float *x, float f, int n)
     for (int i = 0; i < n; i++) y[i] = fmaf(x[i], f, y[i]);
 }
 
+static void ref_multiply(float *y, const float *x, int n)
+{
+    for (int i = 0; i < n; i++) y[i] *= x[i];
+}
+
+static void ref_conv(const fxi_conv *c)
+{
+    for (int i = 0; i < c->n_channel; i++) {
+        float y = c->b ? c->b[i] : 0;
+        for (int j = 0; j < c->n_tap; j++)
+            if (c->x[j])
+                y = fmaf(c->x[j][i], c->w[(size_t)j * (size_t)c->n_channel + (size_t)i], y);
+        c->y[i] = y;
+    }
+}
+
 static void ref_scale(float *x, float f, int n)
 {
     for (int i = 0; i < n; i++) x[i] *= f;
@@ -485,6 +501,8 @@ const fxi_kernels fxi_kernels_ref = {
     .add = ref_add,
     .add_scaled = ref_add_scaled,
     .scale = ref_scale,
+    .multiply = ref_multiply,
+    .conv = ref_conv,
     .softcap = ref_softcap,
     .act = {[FXI_ACT_SILU] = ref_act_silu,
             [FXI_ACT_GELU] = ref_act_gelu,
@@ -500,7 +518,6 @@ const fxi_kernels fxi_kernels_ref = {
              [FXI_ACT_SOFTPLUS] = ref_gate_softplus,
              [FXI_ACT_CLAMPED] = ref_gate_clamped},
     .rope = ref_rope,
-    .conv = fxi_ref_conv,
     .recur_update = fxi_ref_recur_update,
     .recur_read = fxi_ref_recur_read,
     .recur_state = fxi_ref_recur_state,

@@ -13,8 +13,6 @@ extern const fxi_kernels fxi_kernels_ref;
 float fxi_ref_sum_products(const float *a, const float *b, int n);
 
 // ref_recurrent.c: members of the table.
-void fxi_ref_conv(const float *w, const float *const *x, int n_tap, const float *b, int n,
-                  float *y);
 void fxi_ref_recur_update(const fxi_recur *r);
 void fxi_ref_recur_read(const fxi_recur *r);
 void fxi_ref_recur_state(const fxi_recur *r, float *next);

@@ -1,19 +1,8 @@
-// ref_recurrent.c - the plain C statement of recurrent layers: short convolutions, and states
-// (kernels.h).
+// ref_recurrent.c - the plain C statement of the states of recurrent layers (kernels.h).
 #include <math.h>
 
 #include "kernels/ref/mathf.h"
 #include "kernels/ref/ref.h"
-
-void fxi_ref_conv(const float *w, const float *const *x, int n_tap, const float *b, int n, float *y)
-{
-    for (int i = 0; i < n; i++) {
-        float acc = b ? b[i] : 0;
-        for (int tap = 0; tap < n_tap; tap++)
-            if (x[tap]) acc = fmaf(w[(size_t)tap * (size_t)n + (size_t)i], x[tap][i], acc);
-        y[i] = acc;
-    }
-}
 
 // The decay from token s of the block to token t.
 static float decay_between(const fxi_recur *r, int s, int t)

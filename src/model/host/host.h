@@ -81,7 +81,21 @@ static inline fxi_host *fxi_host_of(fxi_device *d)
     return (fxi_host *)d;
 }
 
+// Where a row of the pass is in x, q and att.
+static inline size_t fxi_host_place(const fxi_host *h, int row)
+{
+    return (size_t)(h->x_row ? h->x_row[row] : row);
+}
+
+// ---- host_recur.c: fxi_device_ops of recurrent layers ------------------------------------------
+
+fx_status fxi_host_recur_store(fxi_device *d, const fxi_layer *l, fx_error *err);
+fx_status fxi_host_recur(fxi_device *d, const fxi_layer *l, fx_error *err);
+
 // ---- host_steps.c: fxi_device_ops --------------------------------------------------------------
+
+// att is complete: brings its rows into the form that l->o reads.
+void fxi_host_finish_att(fxi_host *h, const fxi_layer *l);
 
 fx_status fxi_host_begin(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err);
 fx_status fxi_host_keep_rows(fxi_device *d, fx_error *err);

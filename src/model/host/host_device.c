@@ -129,7 +129,13 @@ static fx_status host_view_rows(fxi_device *d, const fxi_linear *w, int row0, in
 typedef struct needs {
     size_t mid_f32, mid_q8, ex_f32, ex_q8;
     size_t n_expert, n_place; // 0: there are none
+    size_t q, kv;             // widest of a row
 } needs;
+
+static void need_width(size_t *widest, int n)
+{
+    if ((size_t)n > *widest) *widest = (size_t)n;
+}
 
 static void need_mid(needs *n, const fxi_linear *down, size_t rows)
 {
@@ -142,8 +148,11 @@ static needs count_needs(const fxi_transformer *m, size_t n_tok)
 {
     needs n = {0};
     for (int i = 0; i < m->model.shape.n_layer; i++) {
-        const fxi_experts *x = m->layer[i].experts;
-        need_mid(&n, &m->layer[i].ffn.down.w, n_tok);
+        const fxi_layer *l = &m->layer[i];
+        const fxi_experts *x = l->experts;
+        need_width(&n.q, l->q.w.n_out);
+        need_width(&n.kv, l->k.w.n_out);
+        need_mid(&n, &l->ffn.down.w, n_tok);
         if (!x) continue;
         const fxi_linear *in[] = {x->gate.w, x->up.w};
         n.n_expert = (size_t)m->rules.n_expert;
@@ -171,12 +180,11 @@ static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi
     fxi_host_buffers *b = &h->s;
     h->m = m;
     const size_t n = (size_t)most->max_tok, dim = (size_t)s->dim;
-    const size_t n_q = (size_t)s->n_head * (size_t)s->head_dim,
-                 n_kv = (size_t)s->n_kv_head * (size_t)s->head_dim;
+    const needs need = count_needs(m, n);
+    const size_t n_q = need.q, n_kv = need.kv;
     const size_t n_narrow = (size_t)m->embd_in.n_in, widest = dim > n_q ? dim : n_q;
     const size_t n_act = n * (widest > n_narrow ? widest : n_narrow),
                  n_logit = (size_t)most->max_logit, n_vocab = (size_t)m->output.w.n_out;
-    const needs need = count_needs(m, n);
     const size_t n_expert = need.n_expert, n_place = need.n_place;
     const host_buffer list[] = {
         {(void **)&b->x, n * dim, sizeof(float)},
@@ -273,6 +281,8 @@ static const fxi_device_ops host_ops = {
     .rope_store = fxi_host_rope_store,
     .keep_rows = fxi_host_keep_rows,
     .attention = fxi_host_attention,
+    .recur_store = fxi_host_recur_store,
+    .recur = fxi_host_recur,
     .ffn = fxi_host_ffn,
     .experts = fxi_host_experts,
     .rows = fxi_host_return_rows,

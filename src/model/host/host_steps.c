@@ -17,11 +17,6 @@ static void multiply_rows(fxi_host *h, const fxi_act *a, const fxi_linear *w, fl
     fxi_compute_linear(&h->compute, a, &(fxi_linear_job){w, y, 0, h->n_row}, 1);
 }
 
-static size_t place_in_x(const fxi_host *h, int row)
-{
-    return (size_t)(h->x_row ? h->x_row[row] : row);
-}
-
 // The activations whose f32 rows begin at x; the Q8 buffers hold their rounded form.
 static fxi_act input_act(const fxi_host *h, const float *x)
 {
@@ -259,9 +254,8 @@ static fxi_attn_pass make_attn_pass(fxi_host *h, bool windowed)
 {
     const fxi_transformer *m = h->m;
     const fxi_model_shape *s = &m->model.shape;
-    const int kv_group = windowed ? s->kv.n_group - 1 : 0;
     fxi_attn_pass a = {
-        .n_block = index_batch(h, kv_group, h->s.block[windowed]),
+        .n_block = index_batch(h, m->attn_group[windowed], h->s.block[windowed]),
         .n_kv_head = s->n_kv_head,
         .ctx_tok = m->ctx_tok,
         .call = {.kv_type = m->model.kv_type,
@@ -399,7 +393,7 @@ static void branch_row(void *arg, int row)
     const fxi_kernels *k = h->compute.k;
     const int dim = h->m->model.shape.dim;
     const size_t at = (size_t)row * (size_t)dim;
-    float *x = h->s.x + place_in_x(h, row) * (size_t)dim, *y = h->s.h + at;
+    float *x = h->s.x + fxi_host_place(h, row) * (size_t)dim, *y = h->s.h + at;
     if (e->bias) k->add(y, e->bias, dim);
     if (e->norm && e->norm->w) norm_row_runs(h, e->norm, y, 1, y);
     scale_numbers(h, y, dim, h->m->rules.residual_scale);
@@ -487,11 +481,17 @@ static void attn_out_row(void *arg, int row)
     const fxi_host_buffers *s = &h->s;
     const fxi_linear *o = &h->layer->o.w;
     const size_t n = (size_t)o->n_in;
-    const float *att = s->att + place_in_x(h, row) * n;
+    const float *att = s->att + fxi_host_place(h, row) * n;
     if (fxi_linear_reads_q8(o))
         quant_row(h, att, (int)n, row);
     else
         memcpy(s->q + (size_t)row * n, att, n * sizeof *att);
+}
+
+void fxi_host_finish_att(fxi_host *h, const fxi_layer *l)
+{
+    h->layer = l;
+    if (h->x_row || fxi_linear_reads_q8(&l->o.w)) each_row(h, attn_out_row);
 }
 
 fx_status fxi_host_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
@@ -499,11 +499,10 @@ fx_status fxi_host_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
     (void)err;
     fxi_host *h = fxi_host_of(d);
     fxi_attn_pass *a = &h->attn[l->is_windowed];
-    h->layer = l;
     a->layer = l->kv_layer;
     a->call.sink = l->sink;
     fxi_compute_attention(&h->compute, a);
-    if (h->x_row || fxi_linear_reads_q8(&l->o.w)) each_row(h, attn_out_row);
+    fxi_host_finish_att(h, l);
     return FX_OK;
 }
 

@@ -27,6 +27,10 @@ static const fxi_family families[] = {
      .flags = FXI_GATED | FXI_EMBD_SQRT_DIM | FXI_PLAIN_WINDOWS, PRE, POST, .qk_norm = FXI_QK_HEAD,
      .window_every = 6, .window_base = 10000, .square_layers = 62},
 
+    // With recurrent layers.
+    {"lfm2", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE, .out_norm = "token_embd_norm",
+     .qk_norm = FXI_QK_HEAD, .mixer = FXI_MIX_CONV},
+
     // With experts in some or all layers.
     {"qwen2moe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE},
     {"qwen3moe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | FXI_SUMS_TO_1, PRE,

@@ -206,6 +206,30 @@ static fx_status load_attention(fxi_loader *l, int i, fxi_layer *out, fx_error *
     return load_affine(l, &o, &out->o, err);
 }
 
+// ---- short convolutions ------------------------------------------------------------------------
+
+// The rows of in_proj are those of k, then q, then v.
+static fx_status load_conv(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
+{
+    const int dim = l->m->model.shape.dim;
+    fxi_affine *const dst[] = {&out->k, &out->q, &out->v};
+    fxi_part_of in = {
+        .key = weight_key("shortconv.in_proj", i), .n_in = dim, .n_out = dim, .n_row = 3 * dim};
+    const fxi_part_of o = {.key = weight_key("shortconv.out_proj", i), .n_in = dim, .n_out = dim};
+    // The file has a row of taps for each channel.
+    const fxi_part_of taps = {.key = weight_key("shortconv.conv", i),
+                              .n_out = l->keys.n_tap,
+                              .n_slice = dim,
+                              .is_turned = true};
+    const fxi_part_of b = {.key = {"shortconv.conv", i, true}, .n_out = dim};
+    for (int part = 0; part < 3; part++, in.row0 += dim)
+        FX_TRY(load_affine(l, &in, dst[part], err));
+    out->conv.n_tap = l->keys.n_tap;
+    FX_TRY(fxi_load_vector(l, &taps, &out->conv.w, err));
+    if (fxi_loader_find(l, b.key)) FX_TRY(fxi_load_vector(l, &b, &out->conv.b, err));
+    return load_affine(l, &o, &out->o, err);
+}
+
 // ---- experts -----------------------------------------------------------------------------------
 //
 // Files hold an expert's matrices in three ways: all experts in one tensor of slices, a tensor per
@@ -441,8 +465,8 @@ static fx_status load_embedding(fxi_loader *l, fx_error *err)
     return out.n_out ? load_affine(l, &out, &m->output, err) : FX_OK;
 }
 
-// Layers without a window are the first group of the cache, those with one the last.
-static void lay_out_cache(fxi_transformer *m)
+// Layers of attention without a window are the first group of the cache, those with one the next.
+static void lay_out_attention(fxi_transformer *m)
 {
     fxi_kv_layout *kv = &m->model.shape.kv;
     const fxi_model_shape *s = &m->model.shape;
@@ -452,8 +476,8 @@ static void lay_out_cache(fxi_transformer *m)
         fxi_kv_group g = {.row_bytes = row_bytes, .window_tok = w ? window : 0};
         for (int i = 0; i < m->model.shape.n_layer; i++) {
             fxi_layer *l = &m->layer[i];
-            if ((l->is_windowed && window) != w) continue;
-            l->kv_group = kv->n_group;
+            if (l->mixer != FXI_MIX_ATTENTION || (l->is_windowed && window) != w) continue;
+            l->kv_group = m->attn_group[l->is_windowed] = kv->n_group;
             l->kv_layer = g.n_plane / 2;
             g.n_plane += 2;
         }
@@ -461,31 +485,57 @@ static void lay_out_cache(fxi_transformer *m)
     }
 }
 
+// Of recurrent layers, the rows of tokens are a group, and the states another.
+static void lay_out_recurrence(fxi_transformer *m)
+{
+    const fxi_recurrence *r = &m->rules.recurrence;
+    fxi_kv_layout *kv = &m->model.shape.kv;
+    fxi_kv_group rows = {.row_bytes = (size_t)r->n_row * sizeof(float),
+                         .window_tok = r->row_tok < m->ctx_tok ? r->row_tok : 0};
+    for (int i = 0; i < m->model.shape.n_layer; i++) {
+        fxi_layer *l = &m->layer[i];
+        if (l->mixer == FXI_MIX_ATTENTION) continue;
+        l->kv_group = kv->n_group;
+        l->state_group = kv->n_group + 1;
+        l->kv_layer = rows.n_plane++;
+    }
+    if (!rows.n_plane) return;
+    kv->group[kv->n_group++] = rows;
+    if (r->n_state)
+        kv->group[kv->n_group++] =
+            (fxi_kv_group){.n_plane = rows.n_plane,
+                           .row_bytes = FXI_KV_STATE_HEAD + (size_t)r->n_state * sizeof(float),
+                           .is_state = true};
+}
+
 fx_status fxi_layers_load(fxi_loader *l, fx_error *err)
 {
     fxi_transformer *m = l->m;
     const int n_layer = m->model.shape.n_layer;
+    const char *out_norm = l->family->out_norm ? l->family->out_norm : "output_norm";
     void *layers, *windows;
     FX_TRY(load_embedding(l, err));
     FX_TRY(load_positions(l, err));
     FX_TRY(load_token_type(l, err));
     FX_TRY(load_head(l, err));
-    if (!m->rules.is_post_norm) FX_TRY(load_stream_norm(l, "output_norm", -1, &m->out_norm, err));
+    if (!m->rules.is_post_norm) FX_TRY(load_stream_norm(l, out_norm, -1, &m->out_norm, err));
     FX_TRY(fxi_load_zeros(l, (size_t)n_layer * sizeof *m->layer, &layers, err));
     FX_TRY(fxi_load_zeros(l, (size_t)n_layer * sizeof(int), &windows, err));
     m->layer = layers;
     m->model.shape.window_tok = windows;
     for (int i = 0; i < n_layer; i++) {
         fxi_layer *out = &m->layer[i];
+        out->mixer = fxi_rules_mixer(l, i);
         out->is_windowed = fxi_rules_window(l, i);
         if (fxi_rules_rotates(l, i))
             out->rope = &m->rope[out->is_windowed && m->rope[1].n_pair ? 1 : 0];
         FX_TRY(load_layer_norms(l, i, out, err));
-        FX_TRY(load_attention(l, i, out, err));
+        FX_TRY((out->mixer == FXI_MIX_CONV ? load_conv : load_attention)(l, i, out, err));
         FX_TRY(load_feed(l, i, out, err));
         ((int *)windows)[i] = out->is_windowed ? m->rules.window : 0;
     }
-    lay_out_cache(m);
+    lay_out_attention(m);
+    lay_out_recurrence(m);
     return FX_OK;
 }
 

@@ -53,6 +53,7 @@ typedef struct fxi_family {
     // Tensors of the norms before and after attention and the feed-forward block; NULL: none. In
     // parallel models, where one of the two before is not in the file, the other stands for both.
     const char *attn_in, *attn_out, *ffn_in, *ffn_out;
+    const char *out_norm; // of the last norm; NULL: "output_norm"
     fxi_qk_norm qk_norm;
     fxi_rope_layout rope;
     fxi_activation act;
@@ -60,6 +61,7 @@ typedef struct fxi_family {
     int window_every;  // of every so many layers the last has no window; 0: all have
     int no_rope_every; // of every so many layers the last is not rotated; 0: all are
     float window_base; // rope.freq_base of windowed layers, if no key says it; 0: as the others
+    fxi_mixer mixer;   // of layers of which attention.head_count_kv is 0
     int square_layers; // of the one size whose scale is 1 / sqrt(dim / n_head); 0: none
 } fxi_family;
 
@@ -77,6 +79,7 @@ void fxi_family_list(char *out, size_t size_bytes);
 // 0 or false: absent, unless a comment says otherwise. A key KEY of architecture A is "A.KEY".
 typedef struct fxi_keys {
     int n_layer, dim, n_ffn, n_head, n_kv_head, key_length, value_length, n_ctx;
+    int n_tap;                // shortconv.l_cache
     float rms_eps, layer_eps; // negative: absent
 
     int n_rot;
@@ -162,6 +165,7 @@ fxi_head_range fxi_rules_kv_heads(const fxi_loader *l);
 
 bool fxi_rules_window(const fxi_loader *l, int layer); // whether a layer has a window
 bool fxi_rules_rotates(const fxi_loader *l, int layer);
+fxi_mixer fxi_rules_mixer(const fxi_loader *l, int layer);
 
 // rope_read.c: the angles of all layers.
 fx_status fxi_ropes_read(fxi_loader *l, fx_error *err);
@@ -199,6 +203,7 @@ typedef struct fxi_part_of {
     int n_row, row0; // it is n_out rows from row0 on of a tensor of n_row rows; n_row 0: all
     int n_col, col0; // it is n_in columns from col0 on, whole blocks, of n_col; n_col 0: all
     int n_slice;     // of a tensor of several such matrices; 0: it has one
+    bool is_turned;  // vectors: [n_out][n_slice] in memory, not [n_slice][n_out]
     int n_all_slice, slice0; // the slices from slice0 on of n_all_slice; n_all_slice 0: all
     // Its rows are those of heads of head_dim, and get another order: rows 2i and 2i + 1 below
     // n_rot are those at i and i + n_rot / 2, so that rotation by halves is one by pairs. 0: none.

@@ -9,11 +9,19 @@
 #include "model/pooling.h"
 
 #define WINDOW_LAYERS "attention.sliding_window_pattern"
+#define KV_HEADS      "attention.head_count_kv"
 #define ROPE_LAYERS   "flexinfer.no_rope_layer_step" // true: a layer rotates
 #define NAME_BYTES    128
 #define ACTIVATION    "flexinfer.activation" // of the project's converter: not the family's
 
-typedef enum key_kind { KEY_INT, KEY_BOOL, KEY_REAL, KEY_TEXT, KEY_IGNORED } key_kind;
+typedef enum key_kind {
+    KEY_INT,
+    KEY_LAYERS, // an integer, or one for each layer: the same, or 0 where a layer has none
+    KEY_BOOL,
+    KEY_REAL,
+    KEY_TEXT,
+    KEY_IGNORED
+} key_kind;
 
 // Where a key's value goes, and its plausible range.
 typedef struct key_row {
@@ -34,7 +42,7 @@ static const key_row arch_keys[] = {
     {"embedding_length", KEY_INT, AT(dim), true, 1, 1 << 17},
     {"feed_forward_length", KEY_INT, AT(n_ffn), false, 0, 1 << 20},
     {"attention.head_count", KEY_INT, AT(n_head), true, 1, 4096},
-    {"attention.head_count_kv", KEY_INT, AT(n_kv_head), false, 1, 4096},
+    {KV_HEADS, KEY_LAYERS, AT(n_kv_head), false, 1, 4096},
     {"attention.key_length", KEY_INT, AT(key_length), false, 1, 1024},
     {"attention.value_length", KEY_INT, AT(value_length), false, 1, 1024},
     {"context_length", KEY_INT, AT(n_ctx), true, 1, 1 << 24},
@@ -70,6 +78,7 @@ static const key_row arch_keys[] = {
     {"use_parallel_residual", KEY_BOOL, AT(is_parallel), false, 0, 1},
     {"do_layer_norm_before", KEY_BOOL, AT(norm_before), false, 0, 1},
     {"attention.causal", KEY_BOOL, AT(is_causal), false, 0, 1},
+    {"shortconv.l_cache", KEY_INT, AT(n_tap), false, 0, FXI_MAX_TAP},
     {"attention.clamp_kqv", KEY_REAL, AT(clamp_kqv), false, ANY},
     {"attention.max_alibi_bias", KEY_REAL, AT(alibi), false, ANY},
 
@@ -120,16 +129,24 @@ static bool is_real(fxi_gguf_type t)
     return t == FXI_GGUF_F32 || t == FXI_GGUF_F64;
 }
 
-// A number, or an array of equal ones: the same for all layers.
-static fx_status read_number(const fxi_loader *l, const fxi_gguf_kv *kv, double *out, fx_error *err)
+static double number_at(const fxi_gguf_kv *kv, uint64_t i)
+{
+    return is_real(kv->elem_type) ? fxi_gguf_float_at(kv, i) : (double)fxi_gguf_int_at(kv, i);
+}
+
+// A number, or an array of equal ones: the same for all layers, or for those that are not 0.
+static fx_status read_number(const fxi_loader *l, const fxi_gguf_kv *kv, bool skips_0, double *out,
+                             fx_error *err)
 {
     if (kv->elem_type == FXI_GGUF_STR || kv->elem_type == FXI_GGUF_ARRAY || !kv->n_elem)
         return refuse_key(l, kv, "is not a number", err);
-    const bool real = is_real(kv->elem_type);
-    *out = real ? fxi_gguf_float_at(kv, 0) : (double)fxi_gguf_int_at(kv, 0);
-    for (uint64_t i = 1; i < kv->n_elem; i++)
-        if ((real ? fxi_gguf_float_at(kv, i) : (double)fxi_gguf_int_at(kv, i)) != *out)
+    *out = number_at(kv, 0);
+    for (uint64_t i = 1; i < kv->n_elem; i++) {
+        const double v = number_at(kv, i);
+        if (skips_0 && *out == 0) *out = v;
+        if (v != *out && !(skips_0 && v == 0))
             return refuse_key(l, kv, "layers that differ in it are not supported", err);
+    }
     return FX_OK;
 }
 
@@ -147,7 +164,8 @@ static fx_status read_key(fxi_loader *l, const key_row *k, fx_error *err)
         *(fxi_str *)dst = fxi_gguf_next_str(&at);
         return FX_OK;
     }
-    FX_TRY(read_number(l, kv, &v, err));
+    const bool skips_0 = k->kind == KEY_LAYERS && l->family->mixer != FXI_MIX_ATTENTION;
+    FX_TRY(read_number(l, kv, skips_0, &v, err));
     const bool is_bool = kv->elem_type == FXI_GGUF_BOOL, wants_real = k->kind == KEY_REAL;
     if (wants_real && is_bool) return refuse_key(l, kv, "is not a number", err);
     if (!wants_real && is_real(kv->elem_type)) return refuse_key(l, kv, "is not an integer", err);
@@ -217,6 +235,7 @@ static fx_status read_arch_keys(fxi_loader *l, fx_error *err)
     const char *what = out->clamp_kqv != 0 ? "attention.clamp_kqv"
                        : out->alibi != 0   ? "attention.max_alibi_bias"
                                            : NULL;
+    if (out->n_tap && l->family->mixer != FXI_MIX_CONV) what = "shortconv.l_cache";
     if (!what) return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: %s is not supported", fxi_gguf_name(l->g), what);
 }
@@ -321,6 +340,17 @@ static fx_status read_activation(const fxi_loader *l, fxi_rules *r, fx_error *er
                     fxi_show_text(name).s);
 }
 
+// What recurrent layers keep: a short convolution the rows that its taps reach.
+static fx_status read_recurrence(const fxi_loader *l, fxi_recurrence *r, fx_error *err)
+{
+    bool some = false;
+    for (int i = 0; i < l->keys.n_layer; i++) some |= fxi_rules_mixer(l, i) != FXI_MIX_ATTENTION;
+    if (!some) return FX_OK;
+    if (!l->keys.n_tap) return missing_key(l, "shortconv.l_cache", err);
+    *r = (fxi_recurrence){.n_row = l->keys.dim, .row_tok = l->keys.n_tap};
+    return FX_OK;
+}
+
 // The gating functions that files name: 0 (not said) and 1 softmax, 3 softmax of the chosen.
 static fx_status read_experts(const fxi_loader *l, fxi_rules *r, fx_error *err)
 {
@@ -351,6 +381,9 @@ fx_status fxi_rules_cut(fxi_loader *l, fx_error *err)
     fxi_model_shape *s = &l->m->model.shape;
     const int n_rank = l->cut.n_rank;
     if (n_rank == 1) return FX_OK;
+    if (l->m->rules.recurrence.n_row)
+        return fxi_fail(err, FX_EINVAL, "%s: several devices cannot share out recurrent layers",
+                        fxi_gguf_name(l->g));
     if (l->family->qk_norm == FXI_QK_ROW)
         return fxi_fail(err, FX_EINVAL,
                         "%s: several devices cannot share out a norm over the queries of all heads",
@@ -405,6 +438,14 @@ bool fxi_rules_window(const fxi_loader *l, int layer)
     return all_but_last_of(every > 0 && every <= 1024 ? (int)every : 0, layer);
 }
 
+fxi_mixer fxi_rules_mixer(const fxi_loader *l, int layer)
+{
+    const fxi_gguf_kv *kv = find_arch_key(l, KV_HEADS);
+    const bool is_listed = kv && kv->type == FXI_GGUF_ARRAY && (uint64_t)layer < kv->n_elem;
+    if (!is_listed || fxi_gguf_int_at(kv, (uint64_t)layer) != 0) return FXI_MIX_ATTENTION;
+    return l->family->mixer;
+}
+
 bool fxi_rules_rotates(const fxi_loader *l, int layer)
 {
     const fxi_gguf_kv *said = fxi_gguf_find(l->g, ROPE_LAYERS);
@@ -429,6 +470,7 @@ fx_status fxi_rules_read(fxi_loader *l, fx_error *err)
                            err);
     FX_TRY(read_activation(l, r, err));
     FX_TRY(read_experts(l, r, err));
+    FX_TRY(read_recurrence(l, &r->recurrence, err));
     read_scales(l, r);
     if (r->log_scale != 0 && !r->log_tok)
         return missing_key(l, "attention.temperature_length", err);

@@ -256,13 +256,15 @@ static fx_status read_numbers(fxi_loader *ld, const fxi_gguf_tensor *t, const fx
     const size_t block = t->type->block_elems;
     float x[256]; // a block
     FX_TRY(fxi_gguf_fetch(ld->g, t, 0, t->size_bytes, ld->opt->pool, err));
-    for (size_t i = 0; i < n * (size_t)(m->n_slice ? m->n_slice : 1); i++) {
+    const size_t n_slice = (size_t)(m->n_slice ? m->n_slice : 1);
+    for (size_t i = 0; i < n * n_slice; i++) {
+        float *to = v + (m->is_turned ? i % n * n_slice + i / n : i);
         const size_t row = (size_t)(m->row0 + source_row(m, (int)(i % n)));
         const size_t at = ((size_t)m->slice0 + i / n) * n_row + row;
         fxi_row_to_f32((fxi_dtype)t->type->id,
                        (const char *)t->data + at / block * t->type->block_bytes, block, x);
-        v[i] = x[at % block];
-        if (!isfinite(v[i]))
+        *to = x[at % block];
+        if (!isfinite(*to))
             return fxi_fail(err, FX_EFORMAT, "%s: tensor '%.*s' has a number that is not finite",
                             fxi_gguf_name(ld->g), (int)t->name.n, t->name.p);
     }

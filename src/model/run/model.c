@@ -41,8 +41,8 @@ static fx_status run_linear(pass *p, fxi_operand a, const fxi_linear *w)
     return p->dev->ops->linear(p->dev, a, &job, 1, p->err);
 }
 
-// What a device does in layer i up to the end of attention, and from there on. Each end leaves in h
-// what the branch adds to x, or this device's addend of it.
+// What a device does in layer i up to the end of attention or of a recurrence, and from there on.
+// Each end leaves in h what the branch adds to x, or this device's addend of it.
 typedef fx_status layer_half(pass *p, int i);
 
 // After the K and V of the last layer, only the rows that are wanted are computed.
@@ -53,13 +53,14 @@ static fx_status run_attention(pass *p, int i)
     const fxi_device_linear job[] = {
         {&l->q.w, FXI_OPERAND_Q}, {&l->k.w, FXI_OPERAND_K}, {&l->v.w, FXI_OPERAND_V}};
     FX_TRY(next_norm(p, &l->attn_in, type_bit(&l->q.w) | type_bit(&l->k.w) | type_bit(&l->v.w)));
+    const bool recurs = l->mixer != FXI_MIX_ATTENTION;
     FX_TRY(ops->linear(p->dev, FXI_OPERAND_H, job, 3, p->err));
-    FX_TRY(ops->rope_store(p->dev, l, p->err));
+    FX_TRY((recurs ? ops->recur_store : ops->rope_store)(p->dev, l, p->err));
     if (i == p->m->model.shape.n_layer - 1) {
         if (!p->n_row) return FX_OK;
         FX_TRY(ops->keep_rows(p->dev, p->err));
     }
-    FX_TRY(ops->attention(p->dev, l, p->err));
+    FX_TRY((recurs ? ops->recur : ops->attention)(p->dev, l, p->err));
     p->branch = (fxi_branch_end){.bias = l->o.b, .norm = &l->attn_out};
     return run_linear(p, FXI_OPERAND_ATT, &l->o.w);
 }

@@ -1,5 +1,4 @@
-// body_recurrent.h - short convolutions, and the states of recurrent layers. Written once for every
-// vector unit (cpu.h).
+// body_recurrent.h - the states of recurrent layers. Written once for every vector unit (cpu.h).
 //
 // A state is read in blocks of columns, each for all tokens of the call: a block of a head of
 // 128 x 128 stays in the nearest cache, and its sums in registers. What a token takes of the others
@@ -7,20 +6,6 @@
 // Needs: a vec*.h; RECUR_VECS, the vectors of a block of columns, two chains each: enough to hide
 // the latency of a fused multiply-add; RECUR_ROWS, rows of a state that are computed at once.
 #include "kernels/cpu/body/body_panel.h"
-
-static void conv_row(const float *w, const float *const *x, int n_tap, const float *b, int n,
-                     float *y)
-{
-    for (int i = 0; i < n; i += 16) {
-        const int m = min_int(16, n - i);
-        v16 acc = b ? panel_load(b + i, m) : v16_zero();
-        for (int tap = 0; tap < n_tap; tap++)
-            if (x[tap])
-                acc = v16_fma(panel_load(w + (size_t)tap * (size_t)n + i, m),
-                              panel_load(x[tap] + i, m), acc);
-        panel_store(y + i, acc, m);
-    }
-}
 
 // sum16(a * b)
 static float recur_dot(const float *a, const float *b, int n)
