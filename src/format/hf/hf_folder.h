@@ -43,6 +43,7 @@ typedef enum fxi_hf_how {
     FXI_HF_COLUMNS,
     FXI_HF_HEADS,
     FXI_HF_DECAY,
+    FXI_HF_SLICES,
     FXI_HF_SKIP, // computed, or of no use to an answer
 } fxi_hf_how;
 
@@ -76,6 +77,7 @@ typedef enum fxi_hf_flag {
     // Learned positions begin at 2; max_position_embeddings counts all.
     FXI_HF_FROM_POSITION_2 = 64,
     FXI_HF_STATES = 128, // recurrent layers with states
+    FXI_HF_MAMBA = 512,  // of Mamba-2, otherwise of the gated delta rule
     FXI_HF_TILED = 256,  // and their heads in another order in GGUF (hf_states.c)
 } fxi_hf_flag;
 

@@ -517,6 +517,7 @@ static fx_status write_ffn_length(const fxi_folder *f)
     uint32_t n = f->family->flags & FXI_HF_FFN_4X ? 4 * f->dim : 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FX_TRY(fxi_members_u32(&f->config, names[i], false, &n));
+    if (!f->n_expert) FX_TRY(fxi_members_u32(&f->config, "shared_intermediate_size", false, &n));
     if (!n && !f->n_expert) return fxi_members_fail(&f->config, names[0], "missing");
     if (n) write_u32(f, "feed_forward_length", n);
     return FX_OK;
@@ -572,7 +573,8 @@ static void write_shape(const fxi_folder *f)
     write_u32(f, "context_length", f->ctx_tok);
     write_u32(f, "embedding_length", f->dim);
     write_u32(f, "attention.head_count", f->n_head);
-    write_u32(f, "attention.head_count_kv", f->n_kv_head);
+    if (!(f->family->flags & FXI_HF_MAMBA)) // whose layers differ in it
+        write_u32(f, "attention.head_count_kv", f->n_kv_head);
     if ((uint64_t)f->head_dim * f->n_head == f->dim && !fxi_members_get(&f->config, "head_dim"))
         return;
     write_u32(f, "attention.key_length", f->head_dim);
