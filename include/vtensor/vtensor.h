@@ -422,8 +422,8 @@ typedef enum vt_event_kind {
 // `lacks` has bit g set if a block does not hold all that a sequence which begins at its end needs
 // from it in group g: the rows within the group's window, or the state. No match can end with such
 // a block. A match can end with a block where `lacks` is 0, if bit g is also clear, for each window
-// of a group g, in the blocks above that hold the last window_tok - 1 tokens. Without windows and
-// states `lacks` is always 0.
+// of a group g, in the blocks above that hold the last window_tok - 1 tokens (VT_GROUP_BLOCKS: the
+// last window_tok). Without windows and states `lacks` is always 0.
 typedef struct vt_event {
     uint64_t number; // counts all events from 0: a gap means that some were overwritten
     vt_event_kind kind;

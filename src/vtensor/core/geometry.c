@@ -182,7 +182,7 @@ uint32_t vti_group_tokens(const vti_lane_geo *gr, uint32_t n_chunk)
 {
     if (gr->is_state) return n_chunk >= gr->n_position ? UINT32_MAX : 0;
     size_t n_tok = n_chunk * gr->slice_bytes / gr->stride_bytes;
-    n_tok *= gr->row_tok;
+    if (gr->row_tok > 1) n_tok *= gr->row_tok;
     return n_tok < UINT32_MAX ? (uint32_t)n_tok : UINT32_MAX;
 }
 
