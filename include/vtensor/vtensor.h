@@ -349,7 +349,8 @@ typedef struct vt_retention {
 // fills whole chunks can be matched, and is shared from now on; the rest is recorded when s is
 // released, since until then s may write there (unless s was truncated below it). Parts that are
 // recorded already stay as they are. A recurrent state is recorded if n_tok is the length of s, now
-// if that fills whole chunks, else at the release. keep NULL: priority 0.
+// if that fills whole chunks, else at the release. States of blocks are recorded where a sequence
+// can begin at the end of tok, or where tok parts from what is recorded. keep NULL: priority 0.
 // Errors: VT_EINVAL (n_tok > length, swapped out, a domain of another manager, or priority),
 // VT_NOPINS (nothing is recorded), VT_NOSPACE (a state: no room for a copy), VT_EDEVICE, VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok,

@@ -22,6 +22,7 @@
 typedef enum fxi_hf_how {
     FXI_HF_SAME,
     FXI_HF_FLAT,      // [1, n] to [n]
+    FXI_HF_SQUEEZE,   // [n][1][m] to [n][m]
     FXI_HF_STACK,     // stacks experts '@': [n_expert][..]
     FXI_HF_TRANSPOSE, // [n_in][n_out]
     FXI_HF_QKV,       // q, k, v of each group of heads together
@@ -67,6 +68,8 @@ typedef enum fxi_hf_flag {
     FXI_HF_ENCODER = 32, // a token sees all of its text
     // Learned positions begin at 2; max_position_embeddings counts all.
     FXI_HF_FROM_POSITION_2 = 64,
+    FXI_HF_CONV =
+        128, // layers are short convolutions, but for those that layer_types calls otherwise
 } fxi_hf_flag;
 
 typedef enum fxi_hf_window { // layers that see a window, where layer_types does not say

@@ -175,7 +175,9 @@ VTI_HOT uint32_t vti_group_whole(const vti_lane_geo *gr, uint32_t len_tok)
 
 VTI_HOT size_t vti_group_tail_bytes(const vti_lane_geo *gr, uint32_t len_tok)
 {
-    return vti_group_bytes(gr, len_tok) - vti_group_whole(gr, len_tok) * gr->slice_bytes;
+    if (VTI_RARE(gr->row_tok > 1)) // a row that is not whole is a tail, however large
+        return vti_group_bytes(gr, len_tok) - vti_group_whole(gr, len_tok) * gr->slice_bytes;
+    return vti_group_bytes(gr, len_tok) % gr->slice_bytes;
 }
 
 uint32_t vti_group_tokens(const vti_lane_geo *gr, uint32_t n_chunk)
