@@ -460,7 +460,7 @@ def shape_keys(c, config):
     rot = c["config"].get("partial_rotary_factor", c["config"].get("rotary_pct"))
     if rot:
         keys["rope.dimension_count"] = int(head * rot)
-    rms = first(config, "rms_norm_eps")
+    rms = first(config, "rms_norm_eps", *(["norm_eps"] if c["arch"] == "lfm2" else []))
     if rms is not None:
         keys["attention.layer_norm_rms_epsilon"] = float(rms)
     else:
@@ -500,7 +500,6 @@ def family_keys(c, config):
             keys["expert_feed_forward_length"] = width
     if c["arch"] == "lfm2":
         keys["attention.head_count_kv"] = [config.num_key_value_heads * (t != "conv") for t in config.layer_types]
-        keys["attention.layer_norm_rms_epsilon"] = float(config.norm_eps)
         keys["shortconv.l_cache"] = config.conv_L_cache
     if c["arch"] == "qwen2moe":
         keys["expert_shared_feed_forward_length"] = config.shared_expert_intermediate_size
