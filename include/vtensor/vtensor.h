@@ -349,7 +349,8 @@ typedef struct vt_retention {
 // fills whole chunks can be matched, and is shared from now on; the rest is recorded when s is
 // released, since until then s may write there (unless s was truncated below it). Parts that are
 // recorded already stay as they are. A recurrent state is recorded if n_tok is the length of s, now
-// if that fills whole chunks, else at the release. keep NULL: priority 0.
+// if that fills whole chunks, else at the release. States of blocks are recorded where a sequence
+// can begin at the end of tok, or where tok parts from what is recorded. keep NULL: priority 0.
 // Errors: VT_EINVAL (n_tok > length, swapped out, a domain of another manager, or priority),
 // VT_NOPINS (nothing is recorded), VT_NOSPACE (a state: no room for a copy), VT_EDEVICE, VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok,
@@ -422,8 +423,8 @@ typedef enum vt_event_kind {
 // `lacks` has bit g set if a block does not hold all that a sequence which begins at its end needs
 // from it in group g: the rows within the group's window, or the state. No match can end with such
 // a block. A match can end with a block where `lacks` is 0, if bit g is also clear, for each window
-// of a group g, in the blocks above that hold the last window_tok - 1 tokens. Without windows and
-// states `lacks` is always 0.
+// of a group g, in the blocks above that hold the last window_tok - 1 tokens (VT_GROUP_BLOCKS: the
+// last window_tok). Without windows and states `lacks` is always 0.
 typedef struct vt_event {
     uint64_t number; // counts all events from 0: a gap means that some were overwritten
     vt_event_kind kind;

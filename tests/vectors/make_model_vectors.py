@@ -55,6 +55,7 @@ PHI3 = dict(hidden_size=32, num_attention_heads=2, num_key_value_heads=1, max_po
             partial_rotary_factor=0.5)
 ENCODER = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=3, intermediate_size=28,
                max_position_embeddings=300, type_vocab_size=2)
+LFM2 = dict(rope_parameters=rope("default", 20000.0))
 MOE = dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=16)
 
 DELTA = dict(num_hidden_layers=3, full_attention_interval=2, linear_num_key_heads=2, linear_num_value_heads=4,
@@ -164,6 +165,11 @@ CASES = [
     case("gpt-oss-mxfp4", "gpt_oss", "gpt-oss", hidden_size=32, num_local_experts=5, num_experts_per_tok=5,
          num_attention_heads=4, head_dim=8, intermediate_size=32, sliding_window=9,
          rope_parameters=rope("default", 15000.0)),
+    case("lfm2", "lfm2", "lfm2", n_prompt=150, hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
+         num_hidden_layers=4, layer_types=["conv", "full_attention", "conv", "conv"], tie_word_embeddings=True,
+         intermediate_size=48, block_multiple_of=4, **LFM2),
+    case("lfm2-bias", "lfm2", "lfm2", num_hidden_layers=3, layer_types=["conv", "conv", "full_attention"],
+         conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False),
 ]
 MXFP4 = gguf.GGMLQuantizationType.MXFP4
 DELTAS = ("qwen3next", "qwen35", "qwen35moe")  # the gated delta rule, norms that hold their weight less 1
@@ -300,6 +306,11 @@ POST["bert"] = {"attention.self.query": "attn_q", "attention.self.key": "attn_k"
                 "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm",
                 "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm"}
 POST["nomic-bert"] = {"post_attention_layernorm": "attn_output_norm", "post_mlp_layernorm": "layer_output_norm"}
+TOP["embedding_norm"] = "token_embd_norm"
+POST["lfm2"] = {"operator_norm": "attn_norm", "feed_forward.w1": "ffn_gate", "feed_forward.w2": "ffn_down",
+                "feed_forward.w3": "ffn_up", "self_attn.q_layernorm": "attn_q_norm",
+                "self_attn.k_layernorm": "attn_k_norm", "conv.conv": "shortconv.conv",
+                "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj"}
 PAIRS = {"llama", "mistral3", "smollm3", "granite", "granitemoe", "granitehybrid"}  # q and k rows are stored as pairs
 
 
@@ -453,6 +464,8 @@ def tensors(c, model, config):
             continue
         if name == "ffn_gate_inp_shexp":
             w = w.reshape(-1)
+        if name == "shortconv.conv" and kind == "weight":
+            w = w.reshape(w.shape[0], -1)
         out[(f"blk.{layer}." if layer is not None else "") + f"{name}.{kind}"] = w
     out.update({k: np.stack(v) for k, v in stacked.items()})
     if c["arch"] == "nomic-bert":
@@ -533,7 +546,7 @@ def shape_keys(c, config):
     rot = c["config"].get("partial_rotary_factor", c["config"].get("rotary_pct"))
     if rot:
         keys["rope.dimension_count"] = int(head * rot)
-    rms = first(config, "rms_norm_eps")
+    rms = first(config, "rms_norm_eps", *(["norm_eps"] if c["arch"] == "lfm2" else []))
     if rms is not None:
         keys["attention.layer_norm_rms_epsilon"] = float(rms)
     else:
@@ -571,6 +584,9 @@ def family_keys(c, config):
         width = first(config, "moe_intermediate_size", "intermediate_size")
         if c["arch"] != "llama":
             keys["expert_feed_forward_length"] = width
+    if c["arch"] == "lfm2":
+        keys["attention.head_count_kv"] = [config.num_key_value_heads * (t != "conv") for t in config.layer_types]
+        keys["shortconv.l_cache"] = config.conv_L_cache
     if c["arch"] == "granitehybrid":
         keys.update({"ssm.conv_kernel": config.mamba_d_conv, "ssm.state_size": config.mamba_d_state,
                      "ssm.group_count": config.mamba_n_groups, "ssm.time_step_rank": config.mamba_n_heads,
@@ -594,6 +610,8 @@ def write_gguf(c, model, config, path):
     w = gguf.GGUFWriter(path, c["arch"])
     extra = {}
     keys = {**shape_keys(c, config), **family_keys(c, config)}
+    if c["arch"] == "lfm2":  # the width in the configuration is adjusted
+        keys["feed_forward_length"] = model.model.layers[0].feed_forward.w1.out_features
     rope_keys(c, config, keys, extra)
     keys.update(c["keys"])
     for k, v in keys.items():
@@ -606,6 +624,8 @@ def write_gguf(c, model, config, path):
             w.add_string(name, v)
         elif isinstance(v, float):
             w.add_float32(name, v)
+        elif isinstance(v, list):
+            w.add_array(name, v)
         else:
             w.add_uint32(name, v)
     words = ["<unk>", "<s>", "</s>"] + [chr(ord("0") + i) for i in range(VOCAB - 3)]
@@ -617,7 +637,8 @@ def write_gguf(c, model, config, path):
         if c["name"].endswith("mxfp4") and "_exps.weight" in k:
             w.add_tensor(k, to_mxfp4(v), raw_dtype=MXFP4)
             continue
-        wide = v.ndim == 1 or k.endswith((".bias", "ssm_a", "ssm_d")) or "norm" in k or "conv1d" in k
+        wide = v.ndim == 1 or k.endswith((".bias", "ssm_a", "ssm_d")) or "norm" in k or "conv1d" in k or \
+            "shortconv.conv" in k
         w.add_tensor(k, np.ascontiguousarray(v, np.float32 if wide else np.float16))
     w.write_header_to_file()
     w.write_kv_data_to_file()

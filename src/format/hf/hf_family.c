@@ -282,6 +282,22 @@ static const fxi_hf_name gptoss_names[] = {
     {.from = NULL},
 };
 
+static const fxi_hf_name lfm2_names[] = {
+    {"embedding_norm", "token_embd_norm", FXI_HF_SAME},
+    {"layers.#.operator_norm", "blk.#.attn_norm", FXI_HF_SAME},
+    {"layers.#.ffn_norm", "blk.#.ffn_norm", FXI_HF_SAME},
+    {"layers.#.feed_forward.w1", "blk.#.ffn_gate", FXI_HF_SAME},
+    {"layers.#.feed_forward.w2", "blk.#.ffn_down", FXI_HF_SAME},
+    {"layers.#.feed_forward.w3", "blk.#.ffn_up", FXI_HF_SAME},
+    {"layers.#.self_attn.out_proj", "blk.#.attn_output", FXI_HF_SAME},
+    {"layers.#.self_attn.q_layernorm", "blk.#.attn_q_norm", FXI_HF_SAME},
+    {"layers.#.self_attn.k_layernorm", "blk.#.attn_k_norm", FXI_HF_SAME},
+    {"layers.#.conv.conv", "blk.#.shortconv.conv", FXI_HF_SQUEEZE},
+    {"layers.#.conv.in_proj", "blk.#.shortconv.in_proj", FXI_HF_SAME},
+    {"layers.#.conv.out_proj", "blk.#.shortconv.out_proj", FXI_HF_SAME},
+    {.from = NULL},
+};
+
 // ---- keys of families --------------------------------------------------------------------------
 
 static const fxi_hf_key gemma_keys[] = {
@@ -336,6 +352,11 @@ static const fxi_hf_key cohere_keys[] = {
 static const fxi_hf_key gptoss_keys[] = {
     {"experts_per_token", "expert_used_count", FXI_HF_U32},
     {"intermediate_size", "expert_feed_forward_length", FXI_HF_U32},
+    {.from = NULL},
+};
+
+static const fxi_hf_key lfm2_keys[] = {
+    {"conv_L_cache", "shortconv.l_cache", FXI_HF_U32},
     {.from = NULL},
 };
 
@@ -470,6 +491,9 @@ static const fxi_hf_family families[] = {
      .neutral = nomic_neutral, .defaults = EPS_1E12 ", \"rotary_emb_base\": 1000"},
     {"gpt_oss", "gpt-oss", .window = FXI_HF_PATTERN, .names = gptoss_names, .keys = gptoss_keys,
      .defaults = "\"sliding_window\": 128"},
+    {"lfm2", "lfm2", .flags = FXI_HF_CONV, .names = lfm2_names, .keys = lfm2_keys,
+     .defaults = TIED ", \"num_key_value_heads\": 8, \"rope_theta\": 1000000, "
+                      "\"max_position_embeddings\": 128000, \"conv_L_cache\": 3"},
 };
 
 const fxi_hf_family *fxi_hf_family_find(fxi_str model_type, fxi_str architecture)

@@ -23,6 +23,7 @@
 typedef enum fxi_hf_how {
     FXI_HF_SAME,
     FXI_HF_FLAT,      // [1, n] to [n]
+    FXI_HF_SQUEEZE,   // [n][1][m] to [n][m]
     FXI_HF_STACK,     // stacks experts '@': [n_expert][..]
     FXI_HF_TRANSPOSE, // [n_in][n_out]
     FXI_HF_QKV,       // q, k, v of each group of heads together
@@ -76,9 +77,11 @@ typedef enum fxi_hf_flag {
     FXI_HF_ENCODER = 32, // a token sees all of its text
     // Learned positions begin at 2; max_position_embeddings counts all.
     FXI_HF_FROM_POSITION_2 = 64,
-    FXI_HF_STATES = 128, // recurrent layers with states
-    FXI_HF_MAMBA = 512,  // of Mamba-2, otherwise of the gated delta rule
-    FXI_HF_TILED = 256,  // and their heads in another order in GGUF (hf_states.c)
+    FXI_HF_CONV =
+        128, // layers are short convolutions, but for those that layer_types calls otherwise
+    FXI_HF_STATES = 256, // recurrent layers with states (hf_states.c)
+    FXI_HF_MAMBA = 512,  // they are Mamba-2, otherwise the gated delta rule
+    FXI_HF_TILED = 1024, // and their heads are in another order in GGUF
 } fxi_hf_flag;
 
 typedef enum fxi_hf_window { // layers that see a window, where layer_types does not say

@@ -185,6 +185,18 @@ static fx_status plan_flat(const fxi_folder *f, fxi_recipe *r, const fxi_hf_matc
     return FX_OK;
 }
 
+static fx_status plan_squeeze(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
+{
+    (void)m;
+    if (r->n_dim == 1) return FX_OK; // a bias
+    if (r->n_dim != 3 || r->ne[1] != 1)
+        return fxi_st_fail(f->err, r->src->t, "not a convolution of each channel by itself");
+    r->ne[1] = r->ne[2];
+    r->ne[2] = 1;
+    r->n_dim = 2;
+    return FX_OK;
+}
+
 // Rows q.., k, v of each group of heads to all q, all k, all v.
 static fx_status plan_qkv(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
 {
@@ -282,6 +294,7 @@ typedef fx_status plan_fn(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match
 static plan_fn *const plan_by_how[] = {
     [FXI_HF_SAME] = plan_same,
     [FXI_HF_FLAT] = plan_flat,
+    [FXI_HF_SQUEEZE] = plan_squeeze,
     [FXI_HF_TRANSPOSE] = plan_transpose,
     [FXI_HF_QKV] = plan_qkv,
     [FXI_HF_FROM_2] = plan_from_2,

@@ -175,14 +175,16 @@ VTI_HOT uint32_t vti_group_whole(const vti_lane_geo *gr, uint32_t len_tok)
 
 VTI_HOT size_t vti_group_tail_bytes(const vti_lane_geo *gr, uint32_t len_tok)
 {
-    return vti_group_bytes(gr, len_tok) - vti_group_whole(gr, len_tok) * gr->slice_bytes;
+    if (VTI_RARE(gr->row_tok > 1)) // a row that is not whole is a tail, however large
+        return vti_group_bytes(gr, len_tok) - vti_group_whole(gr, len_tok) * gr->slice_bytes;
+    return vti_group_bytes(gr, len_tok) % gr->slice_bytes;
 }
 
 uint32_t vti_group_tokens(const vti_lane_geo *gr, uint32_t n_chunk)
 {
     if (gr->is_state) return n_chunk >= gr->n_position ? UINT32_MAX : 0;
     size_t n_tok = n_chunk * gr->slice_bytes / gr->stride_bytes;
-    n_tok *= gr->row_tok;
+    if (gr->row_tok > 1) n_tok *= gr->row_tok;
     return n_tok < UINT32_MAX ? (uint32_t)n_tok : UINT32_MAX;
 }
 
