@@ -121,16 +121,17 @@ fxi_simulated_model *fxi_simulated_model_new(const fxi_geometry *g, const fxi_si
     if (!m) return NULL;
     m->model.ops = &simulated_model_ops;
     m->model.kv_type = FXI_F16;
-    m->model.shape = (fxi_model_shape){.n_layer = g->n_layer,
-                                       .dim = g->dim,
-                                       .n_head = g->n_head,
-                                       .n_kv_head = g->n_kv_head,
-                                       .head_dim = g->head_dim,
-                                       .kv = {1, {{2 * g->n_layer, fxi_geometry_row_bytes(g), 0}}},
-                                       .n_vocab = FXI_SIMULATED_VOCAB,
-                                       .is_causal = true,
-                                       .generates = true,
-                                       .train_ctx_tok = g->ctx_tok};
+    m->model.shape = (fxi_model_shape){
+        .n_layer = g->n_layer,
+        .dim = g->dim,
+        .n_head = g->n_head,
+        .n_kv_head = g->n_kv_head,
+        .head_dim = g->head_dim,
+        .kv = {1, {{.n_plane = 2 * g->n_layer, .row_bytes = fxi_geometry_row_bytes(g)}}},
+        .n_vocab = FXI_SIMULATED_VOCAB,
+        .is_causal = true,
+        .generates = true,
+        .train_ctx_tok = g->ctx_tok};
     m->n_candidate = 1;
     m->geometry = *g;
     m->device = *d;

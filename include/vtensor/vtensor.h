@@ -89,17 +89,23 @@ enum { VT_MAX_GROUP = 8 };
 
 typedef enum vt_group_kind {
     VT_GROUP_TOKENS = 0, // a row per token: keys, values, scales
-    VT_GROUP_STATE       // a fixed size per sequence: recurrent state
+    VT_GROUP_STATE,      // a fixed size per sequence: recurrent state, of its whole length
+    // A row per block of window_tok tokens: recurrent state, which is written anew in each block
+    // and stays as it is at the block's end. A token needs the rows of its own block and of the one
+    // before. A tail is a row whose block has fewer tokens so far: it may have seen more tokens
+    // than a sequence that gets a copy of it has, and says so itself, if that matters.
+    VT_GROUP_BLOCKS
 } vt_group_kind;
 
 // Planes whose rows have the same size and life.
 typedef struct vt_group {
     vt_group_kind kind;
     uint32_t n_plane;
-    size_t row_bytes;    // per plane: of a token, or of a sequence's whole state
-    uint32_t window_tok; // TOKENS: a token attends to itself and the window_tok - 1 before it; rows
-                         // that no later token needs are freed, to the chunk. 0: to all
-    size_t slice_bytes;  // as in vt_config
+    size_t row_bytes; // per plane: of a token, of a sequence's whole state, of a block
+    // TOKENS: a token attends to itself and the window_tok - 1 before it; rows that no later token
+    // needs are freed, to the chunk. 0: to all. BLOCKS: tokens of a block
+    uint32_t window_tok;
+    size_t slice_bytes; // as in vt_config
 } vt_group;
 
 typedef struct vt_config {
@@ -150,8 +156,8 @@ static inline vt_config vt_config_default(void)
 // Creates a manager. Allocates no physical memory; addresses are reserved as sequences need them.
 // Errors: VT_EINVAL (a required field is zero, sizes overflow, slice_bytes is not a multiple of the
 // granularity, spare_low_bytes above spare_high_bytes, struct_bytes of no known version, a window
-// of a state), VT_NOSPACE (a budget smaller than a chunk of each group), VT_ENOMEM, VT_EDEVICE. On
-// error *out is NULL; cfg->vmm stays the caller's and is still fresh.
+// of a state, blocks of 0 tokens), VT_NOSPACE (a budget smaller than a chunk of each group),
+// VT_ENOMEM, VT_EDEVICE. On error *out is NULL; cfg->vmm stays the caller's and is still fresh.
 VT_API VT_NODISCARD vt_status vt_manager_create(const vt_config *cfg, vt_manager **out);
 
 // Releases all sequences, forgets all prefixes and returns all memory. NULL is allowed. Sequences,
@@ -234,10 +240,10 @@ VT_API void *vt_seq_plane(const vt_seq *s, uint32_t plane);
 VT_API size_t vt_seq_stride(const vt_seq *s);       // bytes from token to token, group 0
 VT_API size_t vt_seq_plane_stride(const vt_seq *s); // as vt_plane_distance, of group 0
 VT_API uint32_t vt_seq_len(const vt_seq *s);        // tokens
-// For the group of a plane: bytes from token to token (0: a state has no tokens); bytes from plane
+// For the group of a plane: bytes from row to row (0: a state has one); bytes from plane
 // to plane within a view, or from view to view where each plane has its own; planes in a view (the
 // last may have fewer); bytes from view to view; and the first token whose row is there: 0, unless
-// a window has passed it.
+// a window has passed it; of blocks, the first token of the first one whose row is there.
 VT_API size_t vt_plane_stride(const vt_manager *m, uint32_t plane);
 VT_API size_t vt_plane_distance(const vt_manager *m, uint32_t plane);
 VT_API uint32_t vt_view_planes(const vt_manager *m, uint32_t plane);
@@ -343,7 +349,8 @@ typedef struct vt_retention {
 // fills whole chunks can be matched, and is shared from now on; the rest is recorded when s is
 // released, since until then s may write there (unless s was truncated below it). Parts that are
 // recorded already stay as they are. A recurrent state is recorded if n_tok is the length of s, now
-// if that fills whole chunks, else at the release. keep NULL: priority 0.
+// if that fills whole chunks, else at the release. States of blocks are recorded where a sequence
+// can begin at the end of tok, or where tok parts from what is recorded. keep NULL: priority 0.
 // Errors: VT_EINVAL (n_tok > length, swapped out, a domain of another manager, or priority),
 // VT_NOPINS (nothing is recorded), VT_NOSPACE (a state: no room for a copy), VT_EDEVICE, VT_ENOMEM.
 VT_API VT_NODISCARD vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok,
@@ -416,8 +423,8 @@ typedef enum vt_event_kind {
 // `lacks` has bit g set if a block does not hold all that a sequence which begins at its end needs
 // from it in group g: the rows within the group's window, or the state. No match can end with such
 // a block. A match can end with a block where `lacks` is 0, if bit g is also clear, for each window
-// of a group g, in the blocks above that hold the last window_tok - 1 tokens. Without windows and
-// states `lacks` is always 0.
+// of a group g, in the blocks above that hold the last window_tok - 1 tokens (VT_GROUP_BLOCKS: the
+// last window_tok). Without windows and states `lacks` is always 0.
 typedef struct vt_event {
     uint64_t number; // counts all events from 0: a gap means that some were overwritten
     vt_event_kind kind;

@@ -14,22 +14,45 @@
 //          + t % block x tok_stride_bytes.
 // A view never parts the keys of a layer from its values. Kernels are given one layer of such a
 // cache (fxi_kv_layer), so they know a base and strides only. GPUs see no views: view_planes is 0.
+//
+// RECURRENT LAYERS keep what later tokens read in groups with a plane for each layer:
+//
+//   rows     of tokens: what a token gives to those shortly after it. A window, as for attention
+//   states   what a token gives to all those after it. Blocks are FXI_KV_STATE_TOK tokens long and
+//            begin at multiples of that; a row of the group is the state of a block, which each
+//            pass brings up to its last token there. At the end of the block it is complete, and
+//            stays as it is; the next block begins with a copy
+//
+// A state says how many tokens it has seen. A pass that begins at position p takes
+// the state of p's block: if it has seen p tokens it goes on; if it has seen fewer, but the block's
+// first one, the tokens up to p are added first, from their rows; if it has seen more, or none of
+// the block, it is made anew from the state of the block before, which is complete, and the rows of
+// the block. All three give the same bits where a state is made token by token. So a sequence is
+// shortened, forked and matched at any token, by what is in the cache: a state that has seen too
+// much is no state.
+//
+// A sequence keeps the states of its block and of the one before; in between, those that its last
+// pass has made.
 #ifndef FXI_KERNELS_KV_VIEW_H
 #define FXI_KERNELS_KV_VIEW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
     FXI_KV_MAX_GROUP = 4,
-    FXI_KV_TILE_TOK = 16, // rows that a kernel reads at once: no block of a cache may hold fewer
-    FXI_MAX_RANK = 8      // devices that compute one model together
+    FXI_KV_STATE_TOK = 64,  // tokens of a block of a recurrence
+    FXI_KV_STATE_HEAD = 64, // bytes of a state before its numbers
+    FXI_KV_TILE_TOK = 16,   // rows that a kernel reads at once: no block of a cache may hold fewer
+    FXI_MAX_RANK = 8        // devices that compute one model together
 };
 
 typedef struct fxi_kv_group {
     int n_plane;
-    size_t row_bytes; // one token in one plane
+    size_t row_bytes; // one token, or one state, in one plane
     int window_tok;   // a token reads the rows of itself and the window_tok - 1 before it; 0: all
+    bool is_state;    // of blocks; window_tok is 0
 } fxi_kv_group;
 
 // What a model stores for each token.
@@ -65,12 +88,24 @@ static inline int fxi_kv_n_plane(const fxi_kv_layout *l)
     return n;
 }
 
-// Bytes of one token in all planes.
-static inline size_t fxi_kv_tok_bytes(const fxi_kv_layout *l)
+// Bytes of a row in all planes: of one state, or of one token without its states.
+static inline size_t fxi_kv_rows_bytes(const fxi_kv_layout *l, bool of_state)
 {
     size_t sum = 0;
-    for (int g = 0; g < l->n_group; g++) sum += (size_t)l->group[g].n_plane * l->group[g].row_bytes;
+    for (int g = 0; g < l->n_group; g++)
+        if (l->group[g].is_state == of_state)
+            sum += (size_t)l->group[g].n_plane * l->group[g].row_bytes;
     return sum;
+}
+
+static inline size_t fxi_kv_tok_bytes(const fxi_kv_layout *l)
+{
+    return fxi_kv_rows_bytes(l, false);
+}
+
+static inline size_t fxi_kv_state_bytes(const fxi_kv_layout *l)
+{
+    return fxi_kv_rows_bytes(l, true);
 }
 
 // First byte of plane p.
@@ -100,6 +135,23 @@ static inline char *fxi_kv_row(const fxi_kv_view *v, int p, int tok)
     size_t block = (size_t)v->table[tok >> v->block_shift];
     size_t in_block = (size_t)tok & (((size_t)1 << v->block_shift) - 1);
     return plane + block * v->block_stride_bytes + in_block * v->tok_stride_bytes;
+}
+
+// A state in the cache: its head; FXI_KV_STATE_HEAD bytes from there its numbers begin.
+typedef struct fxi_kv_state {
+    int32_t n_tok; // tokens of the sequence that it has seen; 0: none, as in new memory
+} fxi_kv_state;
+
+// The state of the block of token `tok`. Managers that keep states have no tables.
+static inline fxi_kv_state *fxi_kv_state_of(const fxi_kv_view *v, int p, int tok)
+{
+    return (fxi_kv_state *)(fxi_kv_plane(v, p) +
+                            (size_t)(tok / FXI_KV_STATE_TOK) * v->tok_stride_bytes);
+}
+
+static inline float *fxi_kv_state_numbers(fxi_kv_state *s)
+{
+    return (float *)((char *)s + FXI_KV_STATE_HEAD);
 }
 
 #endif

@@ -153,6 +153,7 @@ typedef enum fxi_kv_cap {
     FXI_KV_ASYNC_SWAP =
         128, // swapping runs in the background; otherwise the caller waits for the copies
     FXI_KV_CONTINUE = 256, // lookup_continuation
+    FXI_KV_STATES = 512,   // layouts with groups of states
 } fxi_kv_cap;
 
 // What a manager implements. The inline functions of the same names say what each slot must do.
@@ -237,8 +238,8 @@ static inline fx_status fxi_kv_count(fxi_kv *kv, fx_kv_op op, uint64_t start_ns,
 // ---- life --------------------------------------------------------------------------------------
 
 // Opens the manager of this name; NULL: the first one. Errors, with a line in *err: FX_EINVAL (no
-// manager of this name, or a shape it cannot manage), FX_ENOSPACE (the budget holds no sequence),
-// FX_ENOMEM, FX_EIO; then *out is NULL. (kv_registry.c)
+// manager of this name, a shape it cannot manage, or states without STATES), FX_ENOSPACE (the
+// budget holds no sequence), FX_ENOMEM, FX_EIO; then *out is NULL. (kv_registry.c)
 fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err);
 // The same with a manager that need not be one of the list.
 fx_status fxi_kv_open_with(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi_kv **out,

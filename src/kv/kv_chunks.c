@@ -55,18 +55,20 @@ static int least_view_planes(const fxi_kv_shape *shape, uint64_t max_runs, uint6
     return most;
 }
 
-// Chunks are as small as the memory's granularity and the least tokens of a slice allow.
+// Chunks are as small as the memory's granularity and the least tokens of a slice allow. States are
+// padded, so that each begins with a chunk.
 static fxi_chunk_shape shape_of(const fxi_kv_group *g, int view_planes, int slice_tok,
                                 size_t granularity)
 {
     const int n_view = views_of(g, view_planes);
-    const size_t tok_bytes = (size_t)(g->n_plane / n_view) * g->row_bytes;
-    const size_t least = (size_t)slice_tok * tok_bytes;
+    const size_t row_bytes = (size_t)(g->n_plane / n_view) * g->row_bytes;
+    const size_t least = g->is_state ? row_bytes : (size_t)slice_tok * row_bytes;
     const size_t slice_bytes = (least + granularity - 1) / granularity * granularity;
-    return (fxi_chunk_shape){.tok_bytes = tok_bytes,
+    return (fxi_chunk_shape){.row_bytes = row_bytes,
+                             .row_tok = g->is_state ? FXI_KV_STATE_TOK : 1,
                              .slice_bytes = slice_bytes,
                              .chunk_bytes = slice_bytes * (size_t)n_view,
-                             .window_tok = g->window_tok};
+                             .window_tok = g->is_state ? FXI_KV_STATE_TOK : g->window_tok};
 }
 
 static size_t common_divisor(size_t a, size_t b)
@@ -74,10 +76,16 @@ static size_t common_divisor(size_t a, size_t b)
     return b ? common_divisor(b, a % b) : a;
 }
 
+static size_t padded_state(const fxi_kv_group *g, size_t granularity)
+{
+    if (granularity >= LARGE_PAGE_BYTES) return g->row_bytes;
+    return (g->row_bytes + granularity - 1) / granularity * granularity;
+}
+
 void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunks *c)
 {
     const size_t granularity = vmm->ops->granularity(vmm);
-    const fxi_kv_layout part = fxi_kv_part_of(shape); // this manager's
+    fxi_kv_layout part = fxi_kv_part_of(shape); // this manager's
     uint32_t n_plane = 0;
     *c = (fxi_kv_chunks){.n_group = shape->layout.n_group};
     c->packing = granularity >= LARGE_PAGE_BYTES ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT;
@@ -92,11 +100,13 @@ void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunk
     const int preset = c->packing == VT_LAYOUT_PACKED ? PACKED_SLICE_TOK : SPLIT_SLICE_TOK;
     const int slice_tok = shape->block_tok ? shape->block_tok : preset;
     for (int g = 0; g < c->n_group; g++) {
-        const fxi_kv_group *own = &part.group[g];
+        fxi_kv_group *own = &part.group[g];
+        if (own->is_state) own->row_bytes = padded_state(own, granularity);
         c->chunk[g] = shape_of(own, c->view_planes, slice_tok, granularity);
-        c->group[g] = (vt_group){.n_plane = (uint32_t)own->n_plane,
+        c->group[g] = (vt_group){.kind = own->is_state ? VT_GROUP_BLOCKS : VT_GROUP_TOKENS,
+                                 .n_plane = (uint32_t)own->n_plane,
                                  .row_bytes = own->row_bytes,
-                                 .window_tok = (uint32_t)own->window_tok,
+                                 .window_tok = (uint32_t)c->chunk[g].window_tok,
                                  .slice_bytes = c->chunk[g].slice_bytes};
         c->plane0[g] = n_plane;
         n_plane += c->group[g].n_plane;
@@ -105,7 +115,8 @@ void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunk
     size_t whole = 1;
     for (int g = 0; g < c->n_group; g++) {
         const fxi_chunk_shape *s = &c->chunk[g];
-        const size_t n = s->slice_bytes / common_divisor(s->slice_bytes, s->tok_bytes);
+        const size_t n_row = s->slice_bytes / common_divisor(s->slice_bytes, s->row_bytes);
+        const size_t n = n_row * (size_t)s->row_tok;
         whole = whole / common_divisor(whole, n) * n;
     }
     c->whole_tok = whole < INT32_MAX ? (int)whole : INT32_MAX;
@@ -113,21 +124,28 @@ void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunk
 
 // ---- costs -------------------------------------------------------------------------------------
 
+// Of rows that are whole, and the one after them too if it has begun.
+static uint64_t bytes_up_to(const fxi_chunk_shape *c, int len_tok)
+{
+    return (uint64_t)((len_tok + c->row_tok - 1) / c->row_tok) * c->row_bytes;
+}
+
 static uint64_t chunks_up_to(const fxi_chunk_shape *c, int len_tok)
 {
-    return ((uint64_t)len_tok * c->tok_bytes + c->slice_bytes - 1) / c->slice_bytes;
+    return (bytes_up_to(c, len_tok) + c->slice_bytes - 1) / c->slice_bytes;
 }
 
 // Chunks that tokens [0, len_tok) fill.
 static uint64_t chunks_filled(const fxi_chunk_shape *c, int len_tok)
 {
-    return len_tok > 0 ? (uint64_t)len_tok * c->tok_bytes / c->slice_bytes : 0;
+    return len_tok > 0 ? bytes_up_to(c, len_tok - len_tok % c->row_tok) / c->slice_bytes : 0;
 }
 
 // The first token that a sequence of len_tok tokens still needs.
 static int front_of(const fxi_chunk_shape *c, int len_tok)
 {
-    const int w = (int)c->window_tok;
+    const int w = c->window_tok;
+    if (c->row_tok > 1) return len_tok < w ? 0 : (len_tok / w - 1) * w;
     return w && len_tok >= w ? len_tok + 1 - w : 0;
 }
 
@@ -137,7 +155,7 @@ static uint64_t peak_chunks(const fxi_kv_chunks *k, const fxi_chunk_shape *c, in
 {
     const uint64_t all = chunks_up_to(c, end_tok);
     if (!c->window_tok) return all;
-    const uint64_t some = chunks_up_to(c, (int)c->window_tok - 1 + k->step_tok) + 1;
+    const uint64_t some = chunks_up_to(c, c->window_tok + c->row_tok - 2 + k->step_tok) + 1;
     return some < all ? some : all;
 }
 
@@ -279,13 +297,18 @@ static void collect_segments(void *ud, uint32_t group, uint32_t position, uint64
     }
 }
 
+// A group's chunks are shown as so many tokens each.
+static int chunk_tok(const fxi_chunk_shape *c)
+{
+    return (int)(c->slice_bytes / c->row_bytes) * c->row_tok;
+}
+
 static void collect_rank(rank_view *r)
 {
     const fxi_kv_chunks *c = r->chunks;
     vt_stats st;
     for (int g = 0; g < c->n_group; g++)
-        fxi_kv_snapshot_add_group(r->to, c->chunk[g].chunk_bytes,
-                                  (int)(c->chunk[g].slice_bytes / c->chunk[g].tok_bytes),
+        fxi_kv_snapshot_add_group(r->to, c->chunk[g].chunk_bytes, chunk_tok(&c->chunk[g]),
                                   (int)r->rank);
     vt_chunk_each(r->m, collect_chunks, r);
     vt_get_stats(r->m, &st);

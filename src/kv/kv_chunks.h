@@ -1,7 +1,8 @@
 // kv_chunks.h - how the managers over libvtensor divide memory: the planes, slices and chunks of a
 // layout, and what sequences cost in them.
 //
-// A group of the layout is a group of planes of libvtensor, with its window.
+// A group of the layout is a group of planes of libvtensor, with its window. A chunk of states has
+// one state of each of its planes.
 //
 // The host's pages are small, and mapping one costs little: each plane has a span of its own
 // (SPLIT), where the rows of successive tokens are neighbours. But the system limits how many
@@ -19,10 +20,11 @@
 #include "vtensor/vtensor.h"
 
 typedef struct fxi_chunk_shape { // of a group
-    size_t tok_bytes;            // of a token in a slice
+    size_t row_bytes;            // of a token, or of a state, in a slice
+    int row_tok;                 // tokens from row to row: 1, or those of a block
     size_t slice_bytes;
     uint64_t chunk_bytes; // of all its slices
-    int window_tok;       // as the group's
+    int window_tok;       // as the group's; of states row_tok
 } fxi_chunk_shape;
 
 // Of one manager: where several share a cache out, each has 1 / n_rank of every row.

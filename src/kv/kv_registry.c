@@ -22,6 +22,10 @@ fx_status fxi_kv_open_with(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi
                            fx_error *err)
 {
     *out = NULL;
+    if (fxi_kv_state_bytes(&shape->layout) && !(ops->caps & FXI_KV_STATES))
+        return fxi_fail(err, FX_EINVAL,
+                        "the KV manager '%s' keeps no recurrent states; this model needs '%s'",
+                        ops->name, managers[0]->name);
     for (int g = 0; shape->n_rank && g < shape->layout.n_group; g++)
         if (shape->layout.group[g].row_bytes % (size_t)shape->n_rank)
             return fxi_fail(err, FX_EINVAL,

@@ -525,7 +525,7 @@ static fx_status kvv_check(fxi_kv *kv, const char **what)
 const fxi_kv_ops fxi_kv_vtensor = {
     .name = "vtensor",
     .caps = FXI_KV_PREFIX | FXI_KV_EXACT | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_ELASTIC |
-            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_ASYNC_SWAP | FXI_KV_CONTINUE,
+            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_ASYNC_SWAP | FXI_KV_CONTINUE | FXI_KV_STATES,
     .struct_bytes = sizeof(kv_vtensor),
     .open = kvv_open,
     .close = kvv_close,

@@ -19,6 +19,8 @@
 //       ffn | experts  linear  add_norm } per layer; keep_rows in the last one, before attention;
 //       rows  logits  best  submit  wait
 //
+//   In recurrent layers recur_store and recur take the place of rope_store and attention.
+//
 // What steps are given is a part of the plan, or says which part (it is read during the call only),
 // and never depends on the batch; the batch is known from `begin`. So a device may turn the steps
 // of one pass into a graph and run that again in `submit` for the next batch of its kind, as long
@@ -59,17 +61,18 @@ typedef struct fxi_pass_limits {
 
 // Rows of a pass. Their widths are those of the layers that write them.
 typedef enum fxi_operand {
-    FXI_OPERAND_H,   // normalised, or what a branch adds to x: [n_row][dim]
-    FXI_OPERAND_Q,   // [n_row][n_head][head_dim], as q makes them
-    FXI_OPERAND_Q_A, // [n_row][..] of latent layers, what q_a makes
-    FXI_OPERAND_K,   // [n_row][n_kv_head][head_dim]
-    FXI_OPERAND_V,   //   of all tokens, as K; not defined after keep_rows
-    FXI_OPERAND_ATT, // [n_row][n_head][head_dim] the result of attention, which o reads
-    FXI_OPERAND_MID, // [n_row][n_ffn] what `down` reads
+    FXI_OPERAND_H,    // normalised, or what a branch adds to x: [n_row][dim]
+    FXI_OPERAND_Q,    // [n_row][n_head][head_dim], as q makes them
+    FXI_OPERAND_Q_A,  // [n_row][..] of latent layers, what q_a makes
+    FXI_OPERAND_K,    // [n_row][n_kv_head][head_dim]
+    FXI_OPERAND_V,    //   of all tokens, as K; not defined after keep_rows
+    FXI_OPERAND_GATE, // [n_row] rows of a layer's gate
+    FXI_OPERAND_ATT,  // [n_row][n_head][head_dim] the result of attention, which o reads
+    FXI_OPERAND_MID,  // [n_row][n_ffn] what `down` reads
     FXI_OPERAND_END
 } fxi_operand;
 
-enum { FXI_DEVICE_MAX_LINEAR = 3 }; // layers of one step
+enum { FXI_DEVICE_MAX_LINEAR = 4 }; // layers of one step
 
 // One linear layer: y = a x w, without its bias.
 typedef struct fxi_device_linear {
@@ -193,6 +196,13 @@ typedef struct fxi_device_ops {
     // sequence up to the last one in the batch. Of a latent layer, what v_up makes of it. In the
     // form that l->o reads.
     fx_status (*attention)(fxi_device *d, const fxi_layer *l, fx_error *err);
+
+    // The two steps of a recurrent layer, by l->mixer. recur_store completes what all rows give to
+    // later tokens and stores it in the cache: their rows, and the states of their blocks
+    // (kv_view.h). recur: att = the recurrence's result for the rows of the pass, in the form that
+    // l->o reads. Both NULL: the device has none; loading refuses a model that has such layers.
+    fx_status (*recur_store)(fxi_device *d, const fxi_layer *l, fx_error *err);
+    fx_status (*recur)(fxi_device *d, const fxi_layer *l, fx_error *err);
 
     // mid = act(h gate + bias) * (h up + bias), or act(h up + bias), in the form that f->down
     // reads.

@@ -14,6 +14,8 @@
 //               per head:  q' = the first numbers of q x Wk, then the others, rotated
 //                          a = attention of q' over the rows r, values being their first n_lora
 //                              numbers;  a Wv is the head's part of what Wo reads
+//   A recurrent layer (fxi_mixer) has another step in the place of attention: what the layers make
+//   of h is mixed with what the tokens before have left in the cache.
 //
 //   feed(h) = (act(h Wgate) * h Wup) Wdown, or act(h Wup) Wdown, or the weighted sum of the experts
 //             that a router chooses
@@ -129,7 +131,42 @@ typedef struct fxi_latent {
     fxi_linear *v_up; // [n_head] n_lora -> n_value
 } fxi_latent;
 
+// How a layer mixes the tokens of a sequence.
+typedef enum fxi_mixer {
+    FXI_MIX_ATTENTION,
+    // A short gated convolution: with rows r[t] = k[t] * v[t],
+    //   att[t] = q[t] * conv(r[t - n_tap + 1] .. r[t])      conv: kernels.h
+    // The rows are its rows in the cache.
+    FXI_MIX_CONV,
+    // A state for each head (fxi_recur in kernels.h). With z, c, b and a what q, k, v and gate make
+    // of h, and x = silu(conv(c)):
+    // The gated delta rule: x is the queries and keys of all groups, then the values of all heads.
+    // Queries and keys are made 1 long, and queries divided by the root of that many numbers. The
+    // factor is sigmoid(b), a token's decay A softplus(a + dt), and
+    //   att = norm(out) * silu(z)
+    FXI_MIX_DELTA,
+    // Mamba-2: x is the values of all heads, then the keys and queries of all groups, and
+    // dt' = softplus(b + dt). The factor is dt', a token's decay A dt', and
+    //   att = norm((out + D values) * silu(z))
+    FXI_MIX_SSM,
+} fxi_mixer;
+
+// The weights of a causal convolution over each channel by itself (kernels.h).
+typedef struct fxi_taps {
+    float *w;  // [n_tap][channels] the oldest token's first
+    float *b;  // [channels]; NULL: none
+    int n_tap; // up to FXI_MAX_TAP
+} fxi_taps;
+
+// What the heads of a layer with states have of their own.
+typedef struct fxi_states {
+    float *decay, *dt; // [n_head] A, below 0; dt
+    float *skip;       // [n_head] D, of FXI_MIX_SSM
+    fxi_rownorm norm;  // of runs of results; NULL: none
+} fxi_states;
+
 typedef struct fxi_layer {
+    fxi_mixer mixer;
     fxi_rownorm attn_in, attn_out; // before and after attention
     fxi_rownorm ffn_in, ffn_out;   // before and after the feed-forward block
     fxi_rownorm q_norm, k_norm;
@@ -137,13 +174,35 @@ typedef struct fxi_layer {
     fxi_latent *latent;    // owned; NULL: each KV head has keys and values
     float *sink;           // [n_head] NULL: none
     bool is_windowed;
-    int kv_group, kv_layer; // where its rows are: group of the cache, layer of that group
-    fxi_rope *rope;         // NULL: positions do not rotate
-    fxi_ffn ffn;            // if experts is NULL
-    fxi_experts *experts;   // owned
+    fxi_affine
+        gate;      // dim -> n_head x head_dim: att *= sigmoid(h gate); no data: none. Or a mixer's
+    fxi_taps conv; // of recurrent layers
+    fxi_states states; // of those with states
+    // Where its rows are: group of the cache, layer of that group; of a recurrent layer, which has
+    // one plane in a group, the plane. state_group: of its states, at the same plane.
+    int kv_group, kv_layer, state_group;
+    fxi_rope *rope;       // NULL: positions do not rotate
+    fxi_ffn ffn;          // if experts is NULL
+    fxi_experts *experts; // owned
 } fxi_layer;
 
 typedef enum fxi_rownorm_kind { FXI_NORM_RMS, FXI_NORM_LAYER } fxi_rownorm_kind;
+
+// What each recurrent layer keeps in the cache (kv_view.h).
+typedef struct fxi_recurrence {
+    int n_row;   // numbers of a token's row, f32; 0: no layer is recurrent
+    int row_tok; // a token reads the rows of itself and the row_tok - 1 tokens before it; with
+                 // states FXI_KV_STATE_TOK
+    int n_state; // numbers of a state, f32; 0: there are none, the rows suffice
+    // Of states: S has n_key rows of n_value numbers. Each of n_group queries and keys is that of
+    // n_head / n_group heads: neighbours or, if is_tiled, every n_group-th.
+    int n_head, n_group, n_key, n_value;
+    bool is_tiled;
+    // A row: what the convolution reads, the keys of groups, u and g of heads. Its channels: the
+    // queries and keys of groups and the values of heads.
+    int n_channel, key_at, u_at, g_at;
+    int q_channel, k_channel, v_channel;
+} fxi_recurrence;
 
 // What all layers share.
 typedef struct fxi_rules {
@@ -161,6 +220,7 @@ typedef struct fxi_rules {
     int log_tok;
     fxi_router router; // n_expert 0: there are no experts
     int n_expert_ffn, n_shared_ffn;
+    fxi_recurrence recurrence;
 } fxi_rules;
 
 struct fxi_transformer;
@@ -193,6 +253,7 @@ typedef struct fxi_transformer {
     int n_token_type;     // 0 to 2
     fxi_rownorm out_norm;
     fxi_affine output; // no data: the model does not generate, or this rank has none of its rows
+    int attn_group[2]; // of the cache: those of layers without and with windows
     int vocab0;        // the token of output's first row: others are before it in other ranks
     fxi_layer *layer;  // [n_layer]
     // Between embeddings and x, where their widths differ; no data: they are as wide.

@@ -66,6 +66,7 @@ MODERN_BERT = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=3,
                    num_hidden_layers=5, pad_token_id=0, local_attention=20, max_position_embeddings=300,
                    attention_bias=True, cls_token_id=1, sep_token_id=2,
                    rope_parameters={"full_attention": rope("default", 3000.0), "sliding_attention": rope("default", 50.0)})
+LFM2 = dict(rope_parameters=rope("default", 20000.0))
 MOE = dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=16)
 LATENT = dict(num_hidden_layers=3, num_key_value_heads=3, kv_lora_rank=32, qk_rope_head_dim=6, qk_nope_head_dim=10,
               v_head_dim=12, q_lora_rank=None, first_k_dense_replace=1, n_routed_experts=5, n_shared_experts=2,
@@ -74,6 +75,13 @@ LATENT_32 = {**LATENT, **dict(hidden_size=32, num_attention_heads=4, num_key_val
                               kv_lora_rank=64, qk_rope_head_dim=32, qk_nope_head_dim=32, v_head_dim=32, q_lora_rank=32,
                               moe_intermediate_size=32)}
 DEEPSEEK_YARN = rope("yarn", 10000.0, factor=8.0, original_max_position_embeddings=64, mscale=0.7, mscale_all_dim=0.7)
+
+DELTA = dict(num_hidden_layers=3, full_attention_interval=2, linear_num_key_heads=2, linear_num_value_heads=4,
+             linear_key_head_dim=10, linear_value_head_dim=6, linear_conv_kernel_dim=4)
+
+GRANITE_HYBRID = dict(num_hidden_layers=3, layer_types=["linear_attention", "full_attention", "linear_attention"],
+                      mamba_n_heads=6, mamba_d_head=10, mamba_d_state=12, mamba_expand=2, embedding_multiplier=6.0,
+                      residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=2.5)
 
 CASES = [
     case("llama", "llama", "llama", num_key_value_heads=3, head_dim=6),
@@ -162,6 +170,19 @@ CASES = [
     case("qwen2moe", "qwen2_moe", "qwen2moe", **MOE, shared_expert_intermediate_size=24, num_hidden_layers=3,
          mlp_only_layers=[1], decoder_sparse_step=1),
     case("qwen3moe", "qwen3_moe", "qwen3moe", **MOE, head_dim=8, norm_topk_prob=True),
+    case("qwen3next", "qwen3_next", "qwen3next", n_prompt=150, **MOE, **DELTA, head_dim=8, num_attention_heads=4,
+         num_key_value_heads=2, shared_expert_intermediate_size=24, norm_topk_prob=True,
+         rope_parameters=rope("default", partial_rotary_factor=0.5), partial_rotary_factor=0.5),
+    case("qwen35", "qwen3_5_text", "qwen35", n_prompt=70, **DELTA, head_dim=8, num_attention_heads=4,
+         num_key_value_heads=2, rope_parameters=rope("default", partial_rotary_factor=0.5), partial_rotary_factor=0.5),
+    case("qwen35moe", "qwen3_5_moe_text", "qwen35moe", n_prompt=70, **MOE, **DELTA, head_dim=8, num_attention_heads=4,
+         num_key_value_heads=2, shared_expert_intermediate_size=24,
+         rope_parameters=rope("default", partial_rotary_factor=0.5), partial_rotary_factor=0.5),
+    case("granitehybrid", "granitemoehybrid", "granitehybrid", n_prompt=150, **GRANITE_HYBRID, num_local_experts=4,
+         num_experts_per_tok=2, intermediate_size=24, shared_intermediate_size=20, mamba_n_groups=2),
+    case("granitehybrid-dense", "granitemoehybrid", "granitehybrid", n_prompt=70, **GRANITE_HYBRID,
+         num_local_experts=0, shared_intermediate_size=40, mamba_n_groups=1, mamba_proj_bias=True,
+         mamba_conv_bias=False, position_embedding_type="rope"),
     case("olmoe", "olmoe", "olmoe", num_experts=5, num_experts_per_tok=3, intermediate_size=16),
     case("granitemoe", "granitemoe", "granitemoe", num_local_experts=4, num_experts_per_tok=2, intermediate_size=24,
          embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=2.5),
@@ -172,6 +193,11 @@ CASES = [
     case("gpt-oss-mxfp4", "gpt_oss", "gpt-oss", hidden_size=32, num_local_experts=5, num_experts_per_tok=5,
          num_attention_heads=4, head_dim=8, intermediate_size=32, sliding_window=9,
          rope_parameters=rope("default", 15000.0)),
+    case("lfm2", "lfm2", "lfm2", n_prompt=150, hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
+         num_hidden_layers=4, layer_types=["conv", "full_attention", "conv", "conv"], tie_word_embeddings=True,
+         intermediate_size=48, block_multiple_of=4, **LFM2),
+    case("lfm2-bias", "lfm2", "lfm2", num_hidden_layers=3, layer_types=["conv", "conv", "full_attention"],
+         conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False),
 ]
 CASES += [
     case("gemma", "gemma", "gemma", head_dim=12, tie_word_embeddings=True),
@@ -224,6 +250,7 @@ CASES += [
 ]
 MXFP4 = gguf.GGMLQuantizationType.MXFP4
 ENCODERS = ("bert", "nomic-bert", "jina-bert-v3", "modern-bert", "gemma-embedding")  # they embed texts and have no logits
+DELTAS = ("qwen3next", "qwen35", "qwen35moe")  # the gated delta rule, norms that hold their weight less 1
 
 
 def ranks(c):
@@ -237,18 +264,23 @@ def is_norm(name):
     return "norm" in name.lower() or re.search(r"\bln_", name) is not None
 
 
+def less_1(family, name):
+    """Whether a norm holds its weight less 1."""
+    return family.startswith(("gemma", "qwen3_next", "qwen3_5")) and not name.endswith("linear_attn.norm.weight")
+
+
 def randomise(model, config):
     """Weights large enough that no logit is near another, and none of them neutral."""
-    gemma = config.model_type.startswith("gemma")
     with torch.no_grad():
         for name, p in model.named_parameters():
             if is_norm(name):
-                p.copy_((0.0 if name.endswith("bias") or gemma else 1.0) + 0.3 * torch.randn_like(p))
+                middle = 0.0 if name.endswith("bias") or less_1(config.model_type, name) else 1.0
+                p.copy_(middle + 0.3 * torch.randn_like(p))
             elif p.dim() == 1 or "sinks" in name or "bias" in name:
                 p.copy_(0.3 * torch.randn_like(p))
             elif "embed" in name or name.endswith(("wte.weight", "wpe.weight")):
                 # Tied, they must not outweigh the layers: the likeliest token would always be the last one.
-                std = 0.04 if gemma else 0.3 if config.tie_word_embeddings else 1.0
+                std = 0.04 if config.model_type.startswith("gemma") else 0.3 if config.tie_word_embeddings else 1.0
                 p.copy_((std * torch.randn_like(p)).half().float())
             else:
                 fan_in = p.shape[-2] if config.model_type in ("gpt2",) or p.dim() == 3 else p.shape[-1]
@@ -376,6 +408,7 @@ POST["gemma3"] = POST["gemma-embedding"] = POST["gemma2"]
 POST["glm4"] = {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
 POST["exaone4"] = POST["olmo2"]
 POST["seed_oss"] = POST["glm4moe"] = POST["gpt-oss"]
+POST["qwen3next"] = POST["qwen35"] = POST["qwen35moe"] = POST["gpt-oss"]
 TOP.update({"pooler.dense": "cls", "classifier.dense": "cls", "classifier": "cls.output",
             "classifier.out_proj": "cls.output"})
 TOP.update({"embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd",
@@ -388,7 +421,12 @@ POST["modern-bert"] = {"attn.Wqkv": "attn_qkv", "attn.Wo": "attn_output", "attn_
                        "mlp.Wi": "ffn_up", "mlp.Wo": "ffn_down"}
 TOP.update({"embeddings.tok_embeddings": "token_embd", "embeddings.norm": "token_embd_norm", "final_norm": "output_norm"})
 POST["nomic-bert"] = {"post_attention_layernorm": "attn_output_norm", "post_mlp_layernorm": "layer_output_norm"}
-PAIRS = {"llama", "internlm2", "mistral3", "smollm3", "granite", "granitemoe"}  # q and k rows are stored as pairs
+TOP["embedding_norm"] = "token_embd_norm"
+POST["lfm2"] = {"operator_norm": "attn_norm", "feed_forward.w1": "ffn_gate", "feed_forward.w2": "ffn_down",
+                "feed_forward.w3": "ffn_up", "self_attn.q_layernorm": "attn_q_norm",
+                "self_attn.k_layernorm": "attn_k_norm", "conv.conv": "shortconv.conv",
+                "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj"}
+PAIRS = {"llama", "internlm2", "mistral3", "smollm3", "granite", "granitemoe", "granitehybrid"}  # q and k rows are stored as pairs
 
 
 def to_pairs(w, n_head):
@@ -462,6 +500,57 @@ def split_latent(out, config):
         out[f"blk.{i}.attn_v_b.weight"] = heads[:, config.qk_nope_head_dim:]
 
 
+def mamba(config, layer, part, w, out):
+    """A layer of Mamba-2: A and D are columns, the norm has a row for each group."""
+    name = {"in_proj": "ssm_in", "conv1d": "ssm_conv1d", "dt_bias": "ssm_dt.bias", "A_log": "ssm_a", "D": "ssm_d",
+            "norm": "ssm_norm", "out_proj": "ssm_out"}
+    base, kind = re.match(r"(.*?)(\.weight|\.bias)?$", part).groups()
+    if base in ("A_log", "D"):
+        w = (-np.exp(w) if base == "A_log" else w).reshape(-1, 1)
+    if base == "norm":
+        w = w.reshape(config.mamba_n_groups, -1)
+    out[f"blk.{layer}.{name[base]}{kind or ''}"] = w.squeeze() if base == "conv1d" else w
+
+
+def shared_mlp(config, layer, key, w, out):
+    end = "_shexp.weight" if config.num_local_experts else ".weight"
+    names = ["down"] if "output_linear" in key else ["gate", "up"]
+    for name, part in zip(names, np.split(w, len(names))):
+        out[f"blk.{layer}.ffn_{name}{end}"] = part
+
+
+def tile_values(config, part, w):
+    """Heads of values in GGUF's order: the first ones of all groups of keys, the second ones, .."""
+    n_key, per = config.linear_num_key_heads, config.linear_num_value_heads // config.linear_num_key_heads
+    before = 2 * n_key * config.linear_key_head_dim if part in ("in_proj_qkv.weight", "conv1d.weight") else 0
+
+    def tile(x):
+        return x.reshape(n_key, per, -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
+    if part == "norm.weight":
+        return w
+    return tile(w.T).T if part == "out_proj.weight" else np.concatenate([w[:before], tile(w[before:])])
+
+
+def delta_rule(config, layer, key, w, out):
+    """A layer of the gated delta rule. Rows of projections lie key head after key head."""
+    n_key, part = config.linear_num_key_heads, key.split("linear_attn.")[1]
+    if part == "in_proj_qkvz.weight":
+        key_dim, value_dim = config.linear_key_head_dim, config.linear_value_head_dim
+        values = config.linear_num_value_heads // n_key * value_dim
+        rows = np.split(w.reshape(n_key, -1, w.shape[-1]), np.cumsum([key_dim, key_dim, values]), axis=1)
+        q, k, v, z = (x.reshape(-1, w.shape[-1]) for x in rows)
+        out[f"blk.{layer}.attn_qkv.weight"] = np.concatenate([q, k, v])
+        out[f"blk.{layer}.attn_gate.weight"] = z
+        return
+    if "qkvz" not in part and config.model_type != "qwen3_next":
+        w = tile_values(config, part, w.squeeze())
+    name = {"in_proj_qkv.weight": "attn_qkv.weight", "in_proj_z.weight": "attn_gate.weight",
+            "in_proj_a.weight": "ssm_alpha.weight", "in_proj_b.weight": "ssm_beta.weight",
+            "in_proj_ba.weight": "ssm_ba.weight", "conv1d.weight": "ssm_conv1d.weight", "A_log": "ssm_a",
+            "dt_bias": "ssm_dt.bias", "norm.weight": "ssm_norm.weight", "out_proj.weight": "ssm_out.weight"}[part]
+    out[f"blk.{layer}.{name}"] = -np.exp(w) if part == "A_log" else w.squeeze()
+
+
 def fuse_qkv(out, n_layer):
     """One tensor of a layer's queries, keys and values, as published models have it and transformers does not."""
     for i in range(n_layer):
@@ -472,15 +561,9 @@ def fuse_qkv(out, n_layer):
 
 def tensors(c, model, config):
     out, stacked = {}, {}
-    gemma = c["arch"].startswith("gemma")
     for key, t in model.state_dict().items():
         w = t.float().numpy()
         if ".visual." in key:
-            continue
-        shared = re.search(r"layers\.(\d+)\.shared_mlp\.(in|out)put_linear", key)
-        if shared:
-            for part, x in zip(("gate", "up") if shared[2] == "in" else ("down",), np.split(w, 2) if shared[2] == "in" else [w]):
-                out[f"blk.{shared[1]}.ffn_{part}_shexp.weight"] = x
             continue
         layer, name, kind = rename(c, key)
         if key == "lm_head.weight" and config.tie_word_embeddings or key.startswith("pooler."):
@@ -497,10 +580,21 @@ def tensors(c, model, config):
         if c["hf"] in ("opt", "xlm-roberta") and name == "position_embd":
             w = w[2:]
         w = fix_attention(c, config, name, w)
-        if gemma and "norm" in name:
+        if "norm" in name and less_1(c["hf"], key):
             w = w + 1
+        if ".mamba." in key:
+            mamba(config, layer, key.split(".mamba.")[1], w, out)
+            continue
+        if re.search(r"\.shared_mlp\.(in|out)put_linear", key):
+            shared_mlp(config, layer, key, w, out)
+            continue
+        if "linear_attn" in key:
+            delta_rule(config, layer, key, w, out)
+            continue
         if name in ("ffn_gate_inp_shexp", "exp_probs_b"):
             w = w.reshape(-1)
+        if name == "shortconv.conv" and kind == "weight":
+            w = w.reshape(w.shape[0], -1)
         out[(f"blk.{layer}." if layer is not None else "") + f"{name}.{kind}"] = w
     out.update({k: np.stack(v) for k, v in stacked.items()})
     if c["arch"] == "deepseek2" and not c["name"].endswith("-joined"):
@@ -591,7 +685,7 @@ def shape_keys(c, config):
     rot = c["config"].get("partial_rotary_factor", c["config"].get("rotary_pct"))
     if rot:
         keys["rope.dimension_count"] = int(head * rot)
-    rms = first(config, "rms_norm_eps")
+    rms = first(config, "rms_norm_eps", *(["norm_eps"] if c["arch"] == "lfm2" else []))
     if rms is not None:
         keys["attention.layer_norm_rms_epsilon"] = float(rms)
     else:
@@ -658,7 +752,24 @@ def family_keys(c, config):
                      "expert_weights_scale": config.routed_scaling_factor, "expert_weights_norm": config.norm_topk_prob,
                      "expert_shared_count": config.n_shared_experts,
                      "leading_dense_block_count": config.first_k_dense_replace})
-    if c["arch"] == "qwen2moe":
+    if c["arch"] == "lfm2":
+        keys["attention.head_count_kv"] = [config.num_key_value_heads * (t != "conv") for t in config.layer_types]
+        keys["shortconv.l_cache"] = config.conv_L_cache
+    if c["arch"] == "granitehybrid":
+        keys.update({"ssm.conv_kernel": config.mamba_d_conv, "ssm.state_size": config.mamba_d_state,
+                     "ssm.group_count": config.mamba_n_groups, "ssm.time_step_rank": config.mamba_n_heads,
+                     "ssm.inner_size": config.mamba_n_heads * config.mamba_d_head,
+                     "rope.scaling.finetuned": config.position_embedding_type == "rope",
+                     "attention.head_count_kv": [config.num_key_value_heads if t == "full_attention" else 0
+                                                 for t in config.layer_types]})
+        if not config.num_local_experts:
+            keys["feed_forward_length"] = config.shared_intermediate_size
+    if c["arch"] in DELTAS:
+        keys.update({"ssm.conv_kernel": config.linear_conv_kernel_dim, "ssm.state_size": config.linear_key_head_dim,
+                     "ssm.group_count": config.linear_num_key_heads, "ssm.time_step_rank": config.linear_num_value_heads,
+                     "ssm.inner_size": config.linear_num_value_heads * config.linear_value_head_dim,
+                     "full_attention_interval": c["config"]["full_attention_interval"]})
+    if c["arch"] in ("qwen2moe", "qwen3next", "qwen35moe"):
         keys["expert_shared_feed_forward_length"] = config.shared_expert_intermediate_size
     return keys
 
@@ -667,6 +778,8 @@ def write_gguf(c, model, config, path):
     w = gguf.GGUFWriter(path, c["arch"])
     extra = {}
     keys = {**shape_keys(c, config), **family_keys(c, config)}
+    if c["arch"] == "lfm2":  # the width in the configuration is adjusted
+        keys["feed_forward_length"] = model.model.layers[0].feed_forward.w1.out_features
     rope_keys(c, config, keys, extra)
     if c["name"] == "glm4moe":  # a layer that only drafts, as published files have it
         keys.update({"nextn_predict_layers": 1, "block_count": keys["block_count"] + 1})
@@ -676,6 +789,8 @@ def write_gguf(c, model, config, path):
         name = f"{c['arch']}.{k}"
         if isinstance(v, bool):
             w.add_bool(name, v)
+        elif isinstance(v, list):
+            w.add_array(name, v)
         elif isinstance(v, str):
             w.add_string(name, v)
         elif isinstance(v, float):
@@ -696,7 +811,8 @@ def write_gguf(c, model, config, path):
         if c["name"].endswith("mxfp4") and "_exps.weight" in k:
             w.add_tensor(k, to_mxfp4(v), raw_dtype=MXFP4)
             continue
-        wide = v.ndim == 1 or k.endswith(".bias") or "norm" in k
+        wide = v.ndim == 1 or k.endswith((".bias", "ssm_a", "ssm_d")) or "norm" in k or "conv1d" in k or \
+            "shortconv.conv" in k
         w.add_tensor(k, np.ascontiguousarray(v, np.float32 if wide else np.float16))
     w.write_header_to_file()
     w.write_kv_data_to_file()

@@ -292,17 +292,6 @@ static const fxi_hf_name modernbert_names[] = {
     {.from = NULL},
 };
 
-static const fxi_hf_name granitemoe_names[] = {
-    {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp", FXI_HF_SAME},
-    {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_gate_exps", FXI_HF_HALF_1},
-    {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_up_exps", FXI_HF_HALF_2},
-    {"layers.#.block_sparse_moe.output_linear", "blk.#.ffn_down_exps", FXI_HF_SAME},
-    {"layers.#.shared_mlp.input_linear", "blk.#.ffn_gate_shexp", FXI_HF_HALF_1},
-    {"layers.#.shared_mlp.input_linear", "blk.#.ffn_up_shexp", FXI_HF_HALF_2},
-    {"layers.#.shared_mlp.output_linear", "blk.#.ffn_down_shexp", FXI_HF_SAME},
-    {.from = NULL},
-};
-
 #define LATENT "layers.#.self_attn."
 
 static const fxi_hf_name deepseek_names[] = {
@@ -315,6 +304,59 @@ static const fxi_hf_name deepseek_names[] = {
     {LATENT "kv_b_proj", "blk.#.attn_v_b", FXI_HF_LATENT_V},
     {.from = NULL},
 };
+
+// Multi-token prediction (mtp) is not computed.
+#define DELTA_NAMES                                                                  \
+    {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME}, \
+        {"layers.#.linear_attn.conv1d", "blk.#.ssm_conv1d", FXI_HF_CHANNELS},        \
+        {"layers.#.linear_attn.A_log", "blk.#.ssm_a", FXI_HF_DECAY},                 \
+        {"layers.#.linear_attn.dt_bias", "blk.#.ssm_dt.bias", FXI_HF_HEADS},         \
+        {"layers.#.linear_attn.norm", "blk.#.ssm_norm", FXI_HF_SAME},                \
+    {                                                                                \
+        "layers.#.linear_attn.out_proj", "blk.#.ssm_out", FXI_HF_COLUMNS             \
+    }
+
+static const fxi_hf_name qwen3_next_names[] = {
+    DELTA_NAMES,
+    {"layers.#.linear_attn.in_proj_qkvz", "blk.#.attn_qkv", FXI_HF_GROUPED_QKV},
+    {"layers.#.linear_attn.in_proj_qkvz", "blk.#.attn_gate", FXI_HF_GROUPED_Z},
+    {"layers.#.linear_attn.in_proj_ba", "blk.#.ssm_ba", FXI_HF_SAME},
+    {.from = NULL},
+};
+
+static const fxi_hf_name qwen3_5_names[] = {
+    DELTA_NAMES,
+    {"layers.#.linear_attn.in_proj_qkv", "blk.#.attn_qkv", FXI_HF_CHANNELS},
+    {"layers.#.linear_attn.in_proj_z", "blk.#.attn_gate", FXI_HF_VALUES},
+    {"layers.#.linear_attn.in_proj_b", "blk.#.ssm_beta", FXI_HF_HEADS},
+    {"layers.#.linear_attn.in_proj_a", "blk.#.ssm_alpha", FXI_HF_HEADS},
+    {.from = NULL},
+};
+
+#define GRANITEMOE_NAMES                                                                  \
+    {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp", FXI_HF_SAME},        \
+        {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_gate_exps", FXI_HF_HALF_1}, \
+        {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_up_exps", FXI_HF_HALF_2},   \
+        {"layers.#.block_sparse_moe.output_linear", "blk.#.ffn_down_exps", FXI_HF_SAME},  \
+        {"layers.#.shared_mlp.input_linear", "blk.#.ffn_gate_shexp", FXI_HF_HALF_1},      \
+        {"layers.#.shared_mlp.input_linear", "blk.#.ffn_up_shexp", FXI_HF_HALF_2},        \
+    {                                                                                     \
+        "layers.#.shared_mlp.output_linear", "blk.#.ffn_down_shexp", FXI_HF_SAME          \
+    }
+
+static const fxi_hf_name granite_hybrid_names[] = {
+    {"layers.#.mamba.in_proj", "blk.#.ssm_in", FXI_HF_SAME},
+    {"layers.#.mamba.conv1d", "blk.#.ssm_conv1d", FXI_HF_CHANNELS},
+    {"layers.#.mamba.A_log", "blk.#.ssm_a", FXI_HF_DECAY},
+    {"layers.#.mamba.D", "blk.#.ssm_d", FXI_HF_SLICES},
+    {"layers.#.mamba.dt_bias", "blk.#.ssm_dt.bias", FXI_HF_HEADS},
+    {"layers.#.mamba.norm", "blk.#.ssm_norm", FXI_HF_SLICES},
+    {"layers.#.mamba.out_proj", "blk.#.ssm_out", FXI_HF_SAME},
+    GRANITEMOE_NAMES,
+    {.from = NULL},
+};
+
+static const fxi_hf_name granitemoe_names[] = {GRANITEMOE_NAMES, {.from = NULL}};
 
 #define EXPERTS "layers.#.mlp.experts."
 
@@ -336,6 +378,22 @@ static const fxi_hf_name gptoss_names[] = {
     {.from = NULL},
 };
 
+static const fxi_hf_name lfm2_names[] = {
+    {"embedding_norm", "token_embd_norm", FXI_HF_SAME},
+    {"layers.#.operator_norm", "blk.#.attn_norm", FXI_HF_SAME},
+    {"layers.#.ffn_norm", "blk.#.ffn_norm", FXI_HF_SAME},
+    {"layers.#.feed_forward.w1", "blk.#.ffn_gate", FXI_HF_SAME},
+    {"layers.#.feed_forward.w2", "blk.#.ffn_down", FXI_HF_SAME},
+    {"layers.#.feed_forward.w3", "blk.#.ffn_up", FXI_HF_SAME},
+    {"layers.#.self_attn.out_proj", "blk.#.attn_output", FXI_HF_SAME},
+    {"layers.#.self_attn.q_layernorm", "blk.#.attn_q_norm", FXI_HF_SAME},
+    {"layers.#.self_attn.k_layernorm", "blk.#.attn_k_norm", FXI_HF_SAME},
+    {"layers.#.conv.conv", "blk.#.shortconv.conv", FXI_HF_SQUEEZE},
+    {"layers.#.conv.in_proj", "blk.#.shortconv.in_proj", FXI_HF_SAME},
+    {"layers.#.conv.out_proj", "blk.#.shortconv.out_proj", FXI_HF_SAME},
+    {.from = NULL},
+};
+
 // ---- keys of families --------------------------------------------------------------------------
 
 static const fxi_hf_key gemma_keys[] = {
@@ -344,11 +402,31 @@ static const fxi_hf_key gemma_keys[] = {
     {.from = NULL},
 };
 
-static const fxi_hf_key granite_keys[] = {
-    {"embedding_multiplier", "embedding_scale", FXI_HF_F32},
-    {"residual_multiplier", "residual_scale", FXI_HF_F32},
-    {"attention_multiplier", "attention.scale", FXI_HF_F32},
-    {"logits_scaling", "logit_scale", FXI_HF_F32},
+#define GRANITE_KEYS                                             \
+    {"embedding_multiplier", "embedding_scale", FXI_HF_F32},     \
+        {"residual_multiplier", "residual_scale", FXI_HF_F32},   \
+        {"attention_multiplier", "attention.scale", FXI_HF_F32}, \
+    {                                                            \
+        "logits_scaling", "logit_scale", FXI_HF_F32              \
+    }
+
+static const fxi_hf_key granite_keys[] = {GRANITE_KEYS, {.from = NULL}};
+
+static const fxi_hf_key granite_hybrid_keys[] = {
+    {"mamba_d_conv", "ssm.conv_kernel", FXI_HF_U32},
+    {"mamba_d_state", "ssm.state_size", FXI_HF_U32},
+    {"mamba_n_groups", "ssm.group_count", FXI_HF_U32},
+    {"mamba_n_heads", "ssm.time_step_rank", FXI_HF_U32},
+    {"shared_intermediate_size", "expert_shared_feed_forward_length", FXI_HF_U32},
+    GRANITE_KEYS,
+    {.from = NULL},
+};
+
+static const fxi_hf_key delta_keys[] = {
+    {"linear_conv_kernel_dim", "ssm.conv_kernel", FXI_HF_U32},
+    {"linear_key_head_dim", "ssm.state_size", FXI_HF_U32},
+    {"linear_num_key_heads", "ssm.group_count", FXI_HF_U32},
+    {"linear_num_value_heads", "ssm.time_step_rank", FXI_HF_U32},
     {.from = NULL},
 };
 
@@ -376,6 +454,11 @@ static const fxi_hf_key gptoss_keys[] = {
 static const fxi_hf_key deepseek_keys[] = {
     {"q_lora_rank", "attention.q_lora_rank", FXI_HF_U32},
     {"kv_lora_rank", "attention.kv_lora_rank", FXI_HF_U32},
+    {.from = NULL},
+};
+
+static const fxi_hf_key lfm2_keys[] = {
+    {"conv_L_cache", "shortconv.l_cache", FXI_HF_U32},
     {.from = NULL},
 };
 
@@ -437,6 +520,11 @@ static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = 
             "\"moe_intermediate_size\": 2048, \"max_position_embeddings\": 4096"
 #define DEEPSEEK \
     .act = "silu", .names = deepseek_names, .keys = deepseek_keys, .neutral = deepseek_neutral
+#define DELTA                                                                     \
+    EPS_1E6 ", \"head_dim\": 256, \"partial_rotary_factor\": 0.25, "              \
+            "\"max_position_embeddings\": 32768, \"linear_conv_kernel_dim\": 4, " \
+            "\"linear_key_head_dim\": 128, \"linear_value_head_dim\": 128, "      \
+            "\"linear_num_key_heads\": 16, \"linear_num_value_heads\": 32"
 #define GEMMA                                                                      \
     EPS_1E6 ", " TIED ", \"num_attention_heads\": 8, \"num_key_value_heads\": 4, " \
             "\"head_dim\": 256, \"query_pre_attn_scalar\": 256, \"sliding_window\": 4096, "
@@ -476,6 +564,12 @@ static const fxi_hf_family families[] = {
     {"qwen3_vl_moe_text", "qwen3vlmoe", .act = "silu",
      .defaults = EPS_1E6 ", \"norm_topk_prob\": true, \"rope_theta\": 5000000, "
                          "\"max_position_embeddings\": 128000"},
+    {"qwen3_next", "qwen3next", .flags = FXI_HF_PLUS_1 | FXI_HF_STATES, .act = "silu",
+     .names = qwen3_next_names, .keys = delta_keys, .defaults = DELTA ", \"norm_topk_prob\": true"},
+    {"qwen3_5_text", "qwen35", .flags = FXI_HF_PLUS_1 | FXI_HF_STATES | FXI_HF_TILED, .act = "silu",
+     .names = qwen3_5_names, .keys = delta_keys, .defaults = DELTA},
+    {"qwen3_5_moe_text", "qwen35moe", .flags = FXI_HF_PLUS_1 | FXI_HF_STATES | FXI_HF_TILED,
+     .act = "silu", .names = qwen3_5_names, .keys = delta_keys, .defaults = DELTA},
     {"phi3", "phi3", .act = "silu", .window = FXI_HF_EVERY,
      .defaults = "\"max_position_embeddings\": 4096"},
     {"phi", "phi2", .flags = FXI_HF_LAYER_NORM, .act = "gelu_new", .names = phi_names,
@@ -538,6 +632,10 @@ static const fxi_hf_family families[] = {
      .names = granitemoe_names, .keys = granite_keys, .defaults = EPS_1E6},
     {"granitemoe", "granitemoe", .flags = FXI_HF_PAIRS, .act = "silu", .names = granitemoe_names,
      .keys = granite_keys, .defaults = EPS_1E6},
+    {"granitemoehybrid", "granitehybrid", .flags = FXI_HF_PAIRS | FXI_HF_STATES | FXI_HF_MAMBA,
+     .act = "silu", .names = granite_hybrid_names, .keys = granite_hybrid_keys,
+     .defaults = EPS_1E6 ", \"mamba_d_conv\": 4, \"mamba_expand\": 2, \"mamba_n_groups\": 1, "
+                         "\"mamba_d_state\": 256, \"mamba_n_heads\": 128"},
     {"stablelm", "stablelm", .flags = FXI_HF_LAYER_NORM, .act = "silu", .names = stablelm_names,
      .keys = parallel_keys,
      .defaults = "\"partial_rotary_factor\": 0.25, \"max_position_embeddings\": 4096"},
@@ -599,6 +697,9 @@ static const fxi_hf_family families[] = {
                  "\"max_position_embeddings\": 202752"},
     {"gpt_oss", "gpt-oss", .window = FXI_HF_PATTERN, .window_every = 2, .names = gptoss_names,
      .keys = gptoss_keys, .defaults = "\"sliding_window\": 128"},
+    {"lfm2", "lfm2", .flags = FXI_HF_CONV, .names = lfm2_names, .keys = lfm2_keys,
+     .defaults = TIED ", \"num_key_value_heads\": 8, \"rope_theta\": 1000000, "
+                      "\"max_position_embeddings\": 128000, \"conv_L_cache\": 3"},
 };
 
 const fxi_hf_family *fxi_hf_family_find(fxi_str model_type, fxi_str architecture)

@@ -1,5 +1,6 @@
 // hf_folder.h - a Hugging Face folder while it is translated. Calls go down this list: hf_open.c
-// (the whole), hf_keys.c (keys of config.json), hf_plan.c (tensors), hf_family.c (tables, names).
+// (the whole), hf_keys.c (keys of config.json), hf_plan.c (tensors), hf_states.c (recurrent
+// layers), hf_family.c (tables, names).
 //
 // The table of families has one row for each model_type: it says what config.json and the tensors
 // are called in GGUF. GGUF's names and meanings, as llama.cpp writes them, are the one vocabulary
@@ -23,6 +24,7 @@
 typedef enum fxi_hf_how {
     FXI_HF_SAME,
     FXI_HF_FLAT,      // [1, n] to [n]
+    FXI_HF_SQUEEZE,   // [n][1][m] to [n][m]
     FXI_HF_STACK,     // stacks experts '@': [n_expert][..]
     FXI_HF_TRANSPOSE, // [n_in][n_out]
     FXI_HF_QKV,       // q, k, v of each group of heads together
@@ -38,6 +40,14 @@ typedef enum fxi_hf_how {
     FXI_HF_MX,       // gpt-oss's blocks and scales
     FXI_HF_MX_EVEN,  // every other row
     FXI_HF_MX_ODD,
+    FXI_HF_GROUPED_QKV, // of recurrent layers with states (hf_states.c)
+    FXI_HF_GROUPED_Z,
+    FXI_HF_CHANNELS,
+    FXI_HF_VALUES,
+    FXI_HF_COLUMNS,
+    FXI_HF_HEADS,
+    FXI_HF_DECAY,
+    FXI_HF_SLICES,
     FXI_HF_SKIP, // computed, or of no use to an answer
 } fxi_hf_how;
 
@@ -74,6 +84,11 @@ typedef enum fxi_hf_flag {
     FXI_HF_DENSE = 256,   // two matrices may follow pooling, in folders of their own
     FXI_HF_SIGMOID = 512, // the router's scores; otherwise softmax
     FXI_HF_LATENT = 1024, // latent attention
+    // Layers are short convolutions, but for those that layer_types calls otherwise.
+    FXI_HF_CONV = 2048,
+    FXI_HF_STATES = 4096, // recurrent layers with states (hf_states.c)
+    FXI_HF_MAMBA = 8192,  // they are Mamba-2, otherwise the gated delta rule
+    FXI_HF_TILED = 16384, // and their heads are in another order in GGUF
 } fxi_hf_flag;
 
 typedef enum fxi_hf_window { // layers that see a window, where layer_types does not say
@@ -162,6 +177,13 @@ fx_status fxi_hf_plan_matrix(fxi_folder *f, const char *name, const fxi_st_tenso
 // Adds a vector that is computed here; takes over `values`, on errors too.
 fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uint64_t n);
 void fxi_hf_free_recipes(fxi_folder *f);
+
+// ---- hf_states.c --------------------------------------------------------------------------------
+
+// One tensor of a recurrent layer. Errors: as fxi_hf_plan_tensors.
+fx_status fxi_hf_plan_states(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m);
+// The keys of recurrent layers, in families that have them. Errors: FX_EFORMAT.
+fx_status fxi_hf_write_states(const fxi_folder *f);
 
 // ---- hf_keys.c ----------------------------------------------------------------------------------
 

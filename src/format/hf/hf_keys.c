@@ -604,6 +604,25 @@ static fx_status write_epsilon(const fxi_folder *f)
     return FX_OK;
 }
 
+// LFM2's width is two thirds of the number, times a factor, rounded up to whole units.
+static fx_status adjust_ffn_length(const fxi_folder *f, uint32_t *n)
+{
+    bool adjusts = true;
+    double by = 1;
+    uint32_t unit = 256;
+    if (!(f->family->flags & FXI_HF_CONV)) return FX_OK;
+    FX_TRY(fxi_members_u32(&f->config, "block_ff_dim", false, n));
+    FX_TRY(fxi_members_bool(&f->config, "block_auto_adjust_ff_dim", &adjusts));
+    FX_TRY(fxi_members_f64(&f->config, "block_ffn_dim_multiplier", false, &by));
+    FX_TRY(fxi_members_u32(&f->config, "block_multiple_of", false, &unit));
+    if (!adjusts) return FX_OK;
+    const double wide = floor(by * floor(2.0 * *n / 3));
+    if (!unit || !(wide >= 1 && wide <= 1 << 24))
+        return fxi_members_fail(&f->config, "block_ffn_dim_multiplier", "out of range");
+    *n = ((uint32_t)wide + unit - 1) / unit * unit;
+    return FX_OK;
+}
+
 static fx_status write_ffn_length(const fxi_folder *f)
 {
     static const char *const names[] = {"intermediate_size", "n_inner", "ffn_dim",
@@ -611,8 +630,10 @@ static fx_status write_ffn_length(const fxi_folder *f)
     uint32_t n = f->family->flags & FXI_HF_FFN_4X ? 4 * f->dim : 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FX_TRY(fxi_members_u32(&f->config, names[i], false, &n));
-    if (!n) return fxi_members_fail(&f->config, names[0], "missing");
-    write_u32(f, "feed_forward_length", n);
+    FX_TRY(adjust_ffn_length(f, &n));
+    if (!f->n_expert) FX_TRY(fxi_members_u32(&f->config, "shared_intermediate_size", false, &n));
+    if (!n && !f->n_expert) return fxi_members_fail(&f->config, names[0], "missing");
+    if (n) write_u32(f, "feed_forward_length", n);
     return FX_OK;
 }
 
@@ -690,6 +711,38 @@ static fx_status write_no_rope_layers(const fxi_folder *f)
     return FX_OK;
 }
 
+// Whether a layer attends, by layer_types or, in older files, by full_attn_idxs.
+static fx_status read_attends(const fxi_folder *f, uint32_t layer, bool *out)
+{
+    const fxi_json *types = fxi_members_get(&f->config, "layer_types");
+    const fxi_json *list = fxi_members_get(&f->config, "full_attn_idxs");
+    const char *type = types ? fxi_json_text(fxi_json_at(types, layer)) : NULL;
+    *out = !types && !list;
+    if (types && fxi_json_array_size(types) != f->n_layer)
+        return fxi_members_fail(&f->config, "layer_types", "not a list of %u", f->n_layer);
+    if (types && !(type && (!strcmp(type, "conv") || !strcmp(type, "full_attention"))))
+        return fxi_members_fail(&f->config, "layer_types", "layer %u: '%s' is not supported", layer,
+                                type ? fxi_show_text(fxi_str_of(type)).s : "");
+    if (types) *out = strcmp(type, "conv") != 0;
+    for (size_t i = 0; !types && list && i < fxi_json_array_size(list); i++)
+        *out |= fxi_json_number(fxi_json_at(list, i)) == layer;
+    return FX_OK;
+}
+
+// How many KV heads each layer has: 0 of short convolutions.
+static fx_status write_conv_layers(const fxi_folder *f)
+{
+    uint32_t n_head[MAX_LAYER];
+    for (uint32_t i = 0; i < f->n_layer; i++) {
+        bool attends;
+        FX_TRY(read_attends(f, i, &attends));
+        n_head[i] = attends ? f->n_kv_head : 0;
+    }
+    fxi_gguf_write_array(f->w, FXI_HF_ARCH_KEY(f, "attention.head_count_kv"), FXI_GGUF_U32, n_head,
+                         f->n_layer);
+    return FX_OK;
+}
+
 // ---- the whole ---------------------------------------------------------------------------------
 
 static void write_shape(const fxi_folder *f)
@@ -698,7 +751,8 @@ static void write_shape(const fxi_folder *f)
     write_u32(f, "context_length", f->ctx_tok);
     write_u32(f, "embedding_length", f->dim);
     write_u32(f, "attention.head_count", f->n_head);
-    write_u32(f, "attention.head_count_kv", f->n_kv_head);
+    if (!(f->family->flags & (FXI_HF_CONV | FXI_HF_MAMBA))) // whose layers differ in it
+        write_u32(f, "attention.head_count_kv", f->n_kv_head);
     if (f->family->flags & FXI_HF_LATENT) {
         write_u32(f, "attention.key_length", f->n_lora + f->n_rope);
         write_u32(f, "attention.value_length", f->n_lora);
@@ -719,6 +773,7 @@ fx_status fxi_hf_write_keys(fxi_folder *f)
     fxi_gguf_write_str(f->w, "general.architecture", f->family->arch);
     fxi_gguf_write_str(f->w, "general.type", "model");
     write_shape(f);
+    if (f->family->flags & FXI_HF_CONV) FX_TRY(write_conv_layers(f));
     FX_TRY(write_ffn_length(f));
     FX_TRY(write_epsilon(f));
     FX_TRY(write_members(f));
@@ -728,6 +783,7 @@ fx_status fxi_hf_write_keys(fxi_folder *f)
     FX_TRY(write_gemma_scale(f));
     FX_TRY(write_windows(f));
     FX_TRY(write_no_rope_layers(f));
+    FX_TRY(fxi_hf_write_states(f));
     FX_TRY(write_activation(f));
     if (f->family->flags & FXI_HF_ENCODER) write_bool(f, "attention.causal", false);
     return write_rope(f);

@@ -95,7 +95,7 @@ static int packed_zero(const fxi_packed *p, uint64_t row, uint64_t group)
     return (code_in(packed_word(p->zeros, at), output_slot(p, row)) + p->form.zero_less) & MAX_CODE;
 }
 
-static uint64_t group_of(const fxi_packed *p, uint64_t k)
+static uint64_t packed_group(const fxi_packed *p, uint64_t k)
 {
     if (p->order) return packed_word(p->order, k);
     return p->form.group ? k / p->form.group : 0;
@@ -251,7 +251,7 @@ fx_status fxi_packed_find(fxi_hf_files *files, const fxi_packed_form *form, fxi_
 static void write_packed_block(const fxi_packed *p, uint64_t row, uint64_t k0, const fxi_qformat *f,
                                void *dst)
 {
-    const uint64_t group = group_of(p, k0);
+    const uint64_t group = packed_group(p, k0);
     const int shift = f->zero - packed_zero(p, row, group);
     fxi_qblock block = {.d = packed_half(p->scales, group * p->weight.dim[0] + row)};
     for (int i = 0; i < RUN; i++)
@@ -264,7 +264,7 @@ static void write_packed_numbers(const fxi_packed *p, uint64_t row, uint64_t k0,
 {
     float v[RUN];
     for (size_t i = 0; i < n; i++) {
-        const uint64_t k = k0 + i, group = group_of(p, k);
+        const uint64_t k = k0 + i, group = packed_group(p, k);
         v[i] = fxi_f16_to_f32(packed_half(p->scales, group * p->weight.dim[0] + row)) *
                (float)(packed_code(p, row, k) - packed_zero(p, row, group));
     }

@@ -54,7 +54,8 @@ fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uin
 static bool is_kept_f32(const fxi_recipe *r)
 {
     static const char *const part[] = {"norm",        "ffn_gate_inp", "position_embd",
-                                       "token_types", "attn_sinks",   ".bias"};
+                                       "token_types", "attn_sinks",   "ssm_conv1d",
+                                       "ssm_a",       "ssm_d",        ".bias"};
     if (r->n_dim == 1) return true;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         if (strstr(r->name, part[i])) return true;
@@ -68,7 +69,8 @@ static fx_status set_type(const fxi_folder *f, fxi_recipe *r)
     if (r->type == FXI_DTYPE_END)
         return fxi_st_fail(f->err, t, "weights of type %s are not supported", t->type_name);
     if (is_kept_f32(r)) r->type = FXI_F32;
-    const bool norm = strstr(r->name, "norm") && fxi_str_ends_in(fxi_str_of(r->name), ".weight");
+    const bool norm = strstr(r->name, "norm") && !strstr(r->name, "ssm_norm") &&
+                      fxi_str_ends_in(fxi_str_of(r->name), ".weight");
     if (norm && (f->family->flags & FXI_HF_PLUS_1)) {
         r->plus = 1;
         r->type = FXI_F32;
@@ -187,6 +189,18 @@ static fx_status plan_flat(const fxi_folder *f, fxi_recipe *r, const fxi_hf_matc
     r->ne[0] = r->run = r->src->t->n_elem;
     r->n_dim = 1;
     for (int i = 1; i < FXI_GGUF_MAX_DIM; i++) r->ne[i] = 1;
+    return FX_OK;
+}
+
+static fx_status plan_squeeze(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
+{
+    (void)m;
+    if (r->n_dim == 1) return FX_OK; // a bias
+    if (r->n_dim != 3 || r->ne[1] != 1)
+        return fxi_st_fail(f->err, r->src->t, "not a convolution of each channel by itself");
+    r->ne[1] = r->ne[2];
+    r->ne[2] = 1;
+    r->n_dim = 2;
     return FX_OK;
 }
 
@@ -311,6 +325,7 @@ typedef fx_status plan_fn(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match
 static plan_fn *const plan_by_how[] = {
     [FXI_HF_SAME] = plan_same,
     [FXI_HF_FLAT] = plan_flat,
+    [FXI_HF_SQUEEZE] = plan_squeeze,
     [FXI_HF_TRANSPOSE] = plan_transpose,
     [FXI_HF_QKV] = plan_qkv,
     [FXI_HF_FROM_2] = plan_from_2,
@@ -322,6 +337,14 @@ static plan_fn *const plan_by_how[] = {
     [FXI_HF_HALF_2] = plan_half,
     [FXI_HF_LATENT_K] = plan_latent,
     [FXI_HF_LATENT_V] = plan_latent,
+    [FXI_HF_GROUPED_QKV] = fxi_hf_plan_states,
+    [FXI_HF_GROUPED_Z] = fxi_hf_plan_states,
+    [FXI_HF_CHANNELS] = fxi_hf_plan_states,
+    [FXI_HF_VALUES] = fxi_hf_plan_states,
+    [FXI_HF_COLUMNS] = fxi_hf_plan_states,
+    [FXI_HF_HEADS] = fxi_hf_plan_states,
+    [FXI_HF_DECAY] = fxi_hf_plan_states,
+    [FXI_HF_SLICES] = fxi_hf_plan_states,
     [FXI_HF_MX] = plan_mx,
     [FXI_HF_MX_EVEN] = plan_mx,
     [FXI_HF_MX_ODD] = plan_mx,
@@ -393,7 +416,8 @@ static fx_status put_part(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_ma
 // ---- all tensors -------------------------------------------------------------------------------
 
 // Scales are read with their weights, or scale activations and the KV cache, which are not
-// quantised here; a model that sees pictures has more parts than that about text.
+// quantised here; a model that sees pictures has more parts than that about text. Qwen's layers
+// that predict further tokens (mtp) are not computed.
 static bool is_aside(const fxi_folder *f, const fxi_st_tensor *t)
 {
     static const char *const end[] = {".weight_scale", ".weight_scale_inv", ".input_scale",
@@ -421,6 +445,13 @@ static bool is_of_draft(const fxi_folder *f, const fxi_st_tensor *t)
            sscanf(t->name, "model.layers.%u.", &layer) == 1 && layer >= f->n_layer;
 }
 
+// Without experts the shared one is a plain feed-forward block.
+static void drop_shared(fxi_hf_match *m)
+{
+    char *end = strstr(m->to, "_shexp");
+    if (end) memmove(end, end + strlen("_shexp"), strlen(end + strlen("_shexp")) + 1);
+}
+
 static fx_status plan_tensor(fxi_folder *f, const fxi_st_tensor *t)
 {
     fxi_hf_match m[FXI_HF_MAX_MATCH];
@@ -429,6 +460,7 @@ static fx_status plan_tensor(fxi_folder *f, const fxi_st_tensor *t)
     if (!n)
         return fxi_st_fail(f->err, t, "is not part of a model of type %s", f->family->model_type);
     for (int i = 0; i < n; i++) {
+        if (!f->n_expert) drop_shared(&m[i]);
         const bool is_output = !strncmp(m[i].to, "output.", 7);
         if (m[i].how == FXI_HF_SKIP || (is_output && f->tied)) continue;
         FX_TRY(m[i].how == FXI_HF_STACK ? put_part(f, t, &m[i]) : plan_one(f, t, &m[i]));

@@ -16,7 +16,10 @@ FXI_DEVICE float activate(int act, float x)
     if (act == FXI_ACT_GELU)
         return x / (1 + mathf_exp(FXI_GELU_A * x * fmaf(FXI_GELU_B * x, x, 1)));
     if (act == FXI_ACT_GELU_ERF) return 0.5f * x * (1 + mathf_erf(x * FXI_SQRT_HALF));
-    return x > 0 ? x : 0;
+    if (act == FXI_ACT_SIGMOID) return 1 / (1 + mathf_exp(-x));
+    if (act == FXI_ACT_SOFTPLUS) return mathf_softplus(x);
+    const float r = x > 0 ? x : 0;
+    return act == FXI_ACT_RELU2 ? r * r : r;
 }
 
 FXI_KERNEL(join, join, 256)

@@ -21,6 +21,8 @@ typedef struct fxi_host_buffers {
     float *narrow;  // [n_tok][width of embeddings] before Win and after Wout
     float *q, *att; // [n_tok][n_head][head_dim]; latent: att [n_tok][n_head][n_lora], or heads
     float *k, *v;   // [n_tok][n_kv_head][head_dim]
+    float *gate;    // [n_tok][widest gate]
+    int *run;       // [n_tok + 1] first rows of runs of tokens in one block of a recurrence
     // Latent layers: [n_tok][what q_a makes]; [n_tok][n_head][what q makes, or v_up]
     float *q_a, *heads;
     fxi_linear_job *head_job; // [n_head]
@@ -111,10 +113,22 @@ fx_status fxi_host_latent_store(fxi_device *d, const fxi_layer *l, fx_error *err
 // heads = a head's result of attention x its v_up, for all heads of the rows that are computed.
 void fxi_host_expand_heads(fxi_host *h);
 
+// ---- host_states.c: recurrent layers with states ------------------------------------------------
+
+void fxi_host_states_store(fxi_host *h);
+void fxi_host_states_mix(fxi_host *h);
+
+// ---- host_recur.c: fxi_device_ops of recurrent layers ------------------------------------------
+
+fx_status fxi_host_recur_store(fxi_device *d, const fxi_layer *l, fx_error *err);
+fx_status fxi_host_recur(fxi_device *d, const fxi_layer *l, fx_error *err);
+
 // ---- host_steps.c: fxi_device_ops --------------------------------------------------------------
 
 // The parameters of attention that all layers and batches share.
 fxi_attn_pass fxi_host_attn_pass(const fxi_host *h);
+// att is complete: brings its rows into the form that l->o reads.
+void fxi_host_finish_att(fxi_host *h, const fxi_layer *l);
 
 fx_status fxi_host_begin(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err);
 fx_status fxi_host_keep_rows(fxi_device *d, fx_error *err);

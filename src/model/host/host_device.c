@@ -129,7 +129,13 @@ static fx_status host_view_rows(fxi_device *d, const fxi_linear *w, int row0, in
 typedef struct needs {
     size_t mid_f32, mid_q8, ex_f32, ex_q8;
     size_t n_expert, n_place; // 0: there are none
+    size_t q, kv, gate;       // widest of a row
 } needs;
+
+static void need_width(size_t *widest, int n)
+{
+    if ((size_t)n > *widest) *widest = (size_t)n;
+}
 
 static void need_mid(needs *n, const fxi_linear *down, size_t rows)
 {
@@ -142,8 +148,12 @@ static needs count_needs(const fxi_transformer *m, size_t n_tok)
 {
     needs n = {0};
     for (int i = 0; i < m->model.shape.n_layer; i++) {
-        const fxi_experts *x = m->layer[i].experts;
-        need_mid(&n, &m->layer[i].ffn.down.w, n_tok);
+        const fxi_layer *l = &m->layer[i];
+        const fxi_experts *x = l->experts;
+        need_width(&n.q, l->q.w.n_out);
+        need_width(&n.kv, l->k.w.n_out);
+        need_width(&n.gate, l->gate.w.n_out);
+        need_mid(&n, &l->ffn.down.w, n_tok);
         if (!x) continue;
         const fxi_linear *in[] = {x->gate.w, x->up.w};
         n.n_expert = (size_t)m->rules.router.n_expert;
@@ -209,14 +219,13 @@ static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi
     fxi_host_buffers *b = &h->s;
     h->m = m;
     const size_t n = (size_t)most->max_tok, dim = (size_t)s->dim;
-    const size_t n_q = (size_t)s->n_head * (size_t)s->head_dim,
-                 n_kv = (size_t)s->n_kv_head * (size_t)s->head_dim;
     const latent_needs latent = count_latent(m);
-    const size_t n_narrow = (size_t)m->embd_in.n_in, n_heads = latent.heads ? latent.act : n_q;
-    const size_t n_act = n * most_of(most_of(dim, n_heads), n_narrow),
+    const needs need = count_needs(m, n);
+    const size_t n_narrow = (size_t)m->embd_in.n_in;
+    const size_t n_q = most_of(need.q, (size_t)s->n_head * (size_t)s->head_dim);
+    const size_t n_act = n * most_of(most_of(dim, most_of(latent.act, need.q)), n_narrow),
                  n_logit = (size_t)most->max_logit, n_vocab = (size_t)m->output.w.n_out;
     const fxi_attn_pass attn = fxi_host_attn_pass(h);
-    const needs need = count_needs(m, n);
     const size_t n_expert = need.n_expert, n_place = need.n_place;
     const host_buffer list[] = {
         {(void **)&b->x, n * dim, sizeof(float)},
@@ -224,12 +233,14 @@ static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi
         {(void **)&b->held, m->rules.is_parallel ? n * dim : 0, sizeof(float)},
         {(void **)&b->narrow, n * n_narrow, sizeof(float)},
         {(void **)&b->q, n * n_q, sizeof(float)},
-        {(void **)&b->att, n * (latent.att ? latent.att : n_q), sizeof(float)},
+        {(void **)&b->att, n * most_of(latent.att, latent.att ? 0 : n_q), sizeof(float)},
         {(void **)&b->heads, n * latent.heads, sizeof(float)},
         {(void **)&b->q_a, n * latent.q_a, sizeof(float)},
         {(void **)&b->head_job, latent.heads ? (size_t)s->n_head : 0, sizeof(fxi_linear_job)},
-        {(void **)&b->k, n * n_kv, sizeof(float)},
-        {(void **)&b->v, n * n_kv, sizeof(float)},
+        {(void **)&b->k, n * need.kv, sizeof(float)},
+        {(void **)&b->v, n * need.kv, sizeof(float)},
+        {(void **)&b->gate, n * need.gate, sizeof(float)},
+        {(void **)&b->run, m->rules.recurrence.n_state ? n + 1 : 0, sizeof(int)},
         {(void **)&b->attn, fxi_compute_attn_scratch(&h->compute, &attn), sizeof(float)},
         {(void **)&b->ffn, fxi_compute_ffn_scratch(&h->compute), sizeof(float)},
         {(void **)&b->act_q, n_act, 1},
@@ -310,6 +321,8 @@ static const fxi_device_ops host_ops = {
     .latent_store = fxi_host_latent_store,
     .keep_rows = fxi_host_keep_rows,
     .attention = fxi_host_attention,
+    .recur_store = fxi_host_recur_store,
+    .recur = fxi_host_recur,
     .ffn = fxi_host_ffn,
     .experts = fxi_host_experts,
     .rows = fxi_host_return_rows,

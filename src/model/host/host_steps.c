@@ -266,10 +266,9 @@ fxi_attn_pass fxi_host_attn_pass(const fxi_host *h)
 static fxi_attn_pass make_attn_pass(fxi_host *h, bool windowed)
 {
     const fxi_transformer *m = h->m;
-    const int kv_group = windowed ? m->model.shape.kv.n_group - 1 : 0;
     fxi_attn_pass a = fxi_host_attn_pass(h);
     a.call.window = windowed ? m->rules.window : 0;
-    a.n_block = index_batch(h, &a, kv_group, h->s.block[windowed]);
+    a.n_block = index_batch(h, &a, m->attn_group[windowed], h->s.block[windowed]);
     fxi_compute_attn_plan(&h->compute, &a, h->s.block[windowed]);
     return a;
 }
@@ -481,19 +480,33 @@ fx_status fxi_host_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err)
     return FX_OK;
 }
 
-// A row as Wo reads it: rounded to Q8, or copied into q's buffer, which is free by now.
+static bool gates_att(const fxi_layer *l)
+{
+    return l->mixer == FXI_MIX_ATTENTION && l->gate.w.data;
+}
+
+// A row as Wo reads it: gated, and rounded to Q8, or copied into q's buffer, which is free by now.
 static void attn_out_row(void *arg, int row)
 {
     const fxi_host *h = arg;
     const fxi_host_buffers *s = &h->s;
     const fxi_linear *o = &h->layer->o.w;
     const size_t n = (size_t)o->n_in;
-    const float *att =
-        h->layer->latent ? s->heads + (size_t)row * n : s->att + fxi_host_place(h, row) * n;
+    const size_t at = h->layer->latent ? (size_t)row * n : fxi_host_place(h, row) * n;
+    float *att = (h->layer->latent ? s->heads : s->att) + at;
+    if (gates_att(h->layer)) h->compute.k->gate[FXI_ACT_SIGMOID](s->gate + at, att, (int)n, att);
     if (fxi_linear_reads_q8(o))
         fxi_host_quant_row(h, att, (int)n, row);
-    else
+    else if (h->att_in == s->q)
         memcpy(s->q + (size_t)row * n, att, n * sizeof *att);
+}
+
+void fxi_host_finish_att(fxi_host *h, const fxi_layer *l)
+{
+    const bool moves = h->x_row && !l->latent;
+    h->layer = l;
+    h->att_in = l->latent ? h->s.heads : moves ? h->s.q : h->s.att;
+    if (moves || gates_att(l) || fxi_linear_reads_q8(&l->o.w)) each_row(h, attn_out_row);
 }
 
 fx_status fxi_host_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
@@ -506,9 +519,7 @@ fx_status fxi_host_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
     a->call.sink = l->sink;
     fxi_compute_attention(&h->compute, a);
     if (l->latent) fxi_host_expand_heads(h);
-    const bool in_place = l->latent || !h->x_row;
-    h->att_in = l->latent ? h->s.heads : in_place ? h->s.att : h->s.q;
-    if (!in_place || fxi_linear_reads_q8(&l->o.w)) each_row(h, attn_out_row);
+    fxi_host_finish_att(h, l);
     return FX_OK;
 }
 
@@ -520,11 +531,10 @@ fx_status fxi_host_linear(fxi_device *d, fxi_operand a, const fxi_device_linear 
     (void)err;
     const fxi_host *h = fxi_host_of(d);
     const fxi_host_buffers *s = &h->s;
-    float *const y[FXI_OPERAND_END] = {[FXI_OPERAND_H] = s->h,
-                                       [FXI_OPERAND_Q] = s->heads ? s->heads : s->q,
-                                       [FXI_OPERAND_Q_A] = s->q_a,
-                                       [FXI_OPERAND_K] = s->k,
-                                       [FXI_OPERAND_V] = s->v};
+    float *const y[FXI_OPERAND_END] = {
+        [FXI_OPERAND_H] = s->h,     [FXI_OPERAND_Q] = s->heads ? s->heads : s->q,
+        [FXI_OPERAND_Q_A] = s->q_a, [FXI_OPERAND_K] = s->k,
+        [FXI_OPERAND_V] = s->v,     [FXI_OPERAND_GATE] = s->gate};
     const fxi_act act = a == FXI_OPERAND_MID
                             ? mid_act(h)
                             : fxi_host_act(h, a == FXI_OPERAND_ATT ? h->att_in : s->h);

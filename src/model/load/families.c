@@ -15,6 +15,10 @@
 #define NOAUX   (FXI_SIGMOID | FXI_SUMS_TO_1)
 #define ENCODER (FXI_POST_NORM | FXI_EMBD_NORM | FXI_TOKEN_TYPES | FXI_READS_ALL)
 
+#define QWEN_DELTA                                                                    \
+    .attn_in = "attn_norm", .ffn_in = "post_attention_norm", .rope = FXI_ROPE_HALVES, \
+    .qk_norm = FXI_QK_HEAD, .mixer = FXI_MIX_DELTA
+
 static const fxi_family families[] = {
     {"llama", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_SUMS_TO_1, PRE},
     {"internlm2", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED, PRE},
@@ -44,6 +48,18 @@ static const fxi_family families[] = {
      .qk_norm = FXI_QK_HEAD, .window_every = 4},
     {"hunyuan-dense", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | FXI_ROTATES_FIRST, PRE,
      .qk_norm = FXI_QK_HEAD},
+
+    // With recurrent layers.
+    {"lfm2", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE, .out_norm = "token_embd_norm",
+     .qk_norm = FXI_QK_HEAD, .mixer = FXI_MIX_CONV},
+
+    {"granitehybrid", .rope = FXI_ROPE_PAIRS,
+     .flags = FXI_GATED | FXI_LOGIT_DIVIDED | FXI_SUMS_TO_1 | FXI_ROPE_SWITCH, PRE,
+     .mixer = FXI_MIX_SSM},
+    {"qwen3next", QWEN_DELTA, .flags = FXI_GATED | FXI_GATED_HEADS | FXI_SUMS_TO_1},
+    {"qwen35", QWEN_DELTA, .flags = FXI_GATED | FXI_GATED_HEADS | FXI_TILED_HEADS},
+    {"qwen35moe", QWEN_DELTA,
+     .flags = FXI_GATED | FXI_GATED_HEADS | FXI_TILED_HEADS | FXI_SUMS_TO_1},
 
     // With experts in some or all layers.
     {"qwen2moe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE},

@@ -61,6 +61,9 @@ static fx_status load_checked(fxi_loader *l, fx_error *err)
     }
     FX_TRY(fxi_rules_read(l, err));
     FX_TRY(fxi_rules_cut(l, err));
+    if (m->rules.recurrence.n_row && !m->dev->ops->recur)
+        return fxi_fail(err, FX_EINVAL, "%s: %s computes no recurrent layers; the device cpu does",
+                        fxi_gguf_name(l->g), m->dev->name);
     FX_TRY(read_kv_type(l, err));
     m->ctx_tok = opt->ctx_tok ? opt->ctx_tok : m->model.shape.train_ctx_tok;
     FX_TRY(fxi_ropes_read(l, err));

@@ -53,6 +53,9 @@ enum { // fxi_family.flags
     FXI_ROTATES_FIRST = 131072,  // queries and keys are rotated before their norm
     FXI_WINDOWS_ROTATE = 262144, // if there are windows, layers without one are not rotated
     FXI_LATENT = 524288,         // latent attention
+    FXI_GATED_HEADS = 1048576,   // attn_q has the rows of a head's query, then those of its gate
+    FXI_TILED_HEADS = 2097152,   // of states (fxi_recurrence.is_tiled)
+    FXI_ROPE_SWITCH = 4194304,   // nothing rotates where rope.scaling.finetuned is false
 };
 
 typedef struct fxi_family {
@@ -61,6 +64,7 @@ typedef struct fxi_family {
     // Tensors of the norms before and after attention and the feed-forward block; NULL: none. In
     // parallel models, where one of the two before is not in the file, the other stands for both.
     const char *attn_in, *attn_out, *ffn_in, *ffn_out;
+    const char *out_norm; // of the last norm; NULL: "output_norm"
     fxi_qk_norm qk_norm;
     fxi_rope_layout rope;
     fxi_activation act;
@@ -68,6 +72,9 @@ typedef struct fxi_family {
     int window_every;  // of every so many layers the last has no window; 0: all have
     int no_rope_every; // of every so many layers the last is not rotated; 0: all are
     float window_base; // rope.freq_base of windowed layers, if no key says it; 0: as the others
+    // Of recurrent layers: where attention.head_count_kv is 0 or, of FXI_MIX_DELTA, where
+    // attention.recurrent_layers says so, or all but the last of every full_attention_interval.
+    fxi_mixer mixer;
     int square_layers; // of the one size whose scale is 1 / sqrt(dim / n_head); 0: none
 } fxi_family;
 
@@ -86,13 +93,16 @@ void fxi_family_list(char *out, size_t size_bytes);
 typedef struct fxi_keys {
     int n_layer, dim, n_ffn, n_head, n_kv_head, key_length, value_length, n_ctx;
     int q_lora, kv_lora, key_length_mla, value_length_mla; // latent attention
-    float rms_eps, layer_eps;                              // negative: absent
+    int n_tap;                                             // shortconv.l_cache
+    int ssm_tap, ssm_inner, ssm_state, ssm_head, ssm_group, attention_every;
+    float rms_eps, layer_eps; // negative: absent
 
     int n_rot;
     float rope_base, window_base, linear, factor, attn_factor;
     int orig_ctx;
     float beta_fast, beta_slow, ext_factor, log_multiplier;
     int yarn_truncates; // -1: absent
+    int is_finetuned;   // rope.scaling.finetuned; 1 if absent
     fxi_str rope_type;  // "" if absent
 
     int window;
@@ -180,6 +190,7 @@ fxi_latent_sizes fxi_rules_latent(const fxi_loader *l);
 
 bool fxi_rules_window(const fxi_loader *l, int layer); // whether a layer has a window
 bool fxi_rules_rotates(const fxi_loader *l, int layer);
+fxi_mixer fxi_rules_mixer(const fxi_loader *l, int layer);
 
 // rope_read.c: the angles of all layers.
 fx_status fxi_ropes_read(fxi_loader *l, fx_error *err);
@@ -200,11 +211,12 @@ void fxi_work_count(fxi_transformer *m);
 // FX_EFORMAT, with its name, if the file has a tensor that was not loaded.
 fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err);
 
-// A tensor's name: "NAME.weight" or, if layer >= 0, "blk.LAYER.NAME.weight"; ".bias" if is_bias.
+// A tensor's name: "NAME.weight" or, if layer >= 0, "blk.LAYER.NAME.weight"; ".bias" if is_bias,
+// and nothing if is_bare.
 typedef struct fxi_tensor_key {
     const char *name;
     int layer;
-    bool is_bias;
+    bool is_bias, is_bare;
 } fxi_tensor_key;
 
 // NULL if the file has no such tensor. Does not record it as loaded.
@@ -217,10 +229,13 @@ typedef struct fxi_part_of {
     int n_row, row0; // it is n_out rows from row0 on of a tensor of n_row rows; n_row 0: all
     int n_col, col0; // it is n_in columns from col0 on, whole blocks, of n_col; n_col 0: all
     int n_slice;     // of a tensor of several such matrices; 0: it has one
+    bool is_turned;  // vectors: [n_out][n_slice] in memory, not [n_slice][n_out]
     int n_all_slice, slice0; // the slices from slice0 on of n_all_slice; n_all_slice 0: all
     // Its rows are those of heads of head_dim, and get another order: rows 2i and 2i + 1 below
     // n_rot are those at i and i + n_rot / 2, so that rotation by halves is one by pairs. 0: none.
     int head_dim, n_rot;
+    int head_step; // rows of the file from one head to the next, row0 being in the first; 0:
+                   // head_dim
 } fxi_part_of;
 
 // Loads and packs a matrix of a supported type; those of a tensor of slices go to w[0..n_slice).

@@ -8,12 +8,21 @@
 #include "model/load/loading.h"
 #include "model/pooling.h"
 
-#define WINDOW_LAYERS "attention.sliding_window_pattern"
-#define ROPE_LAYERS   "flexinfer.no_rope_layer_step" // true: a layer rotates
-#define NAME_BYTES    128
-#define ACTIVATION    "flexinfer.activation" // of the project's converter: not the family's
+#define WINDOW_LAYERS    "attention.sliding_window_pattern"
+#define KV_HEADS         "attention.head_count_kv"
+#define RECURRENT_LAYERS "attention.recurrent_layers"
+#define ROPE_LAYERS      "flexinfer.no_rope_layer_step" // true: a layer rotates
+#define NAME_BYTES       128
+#define ACTIVATION       "flexinfer.activation" // of the project's converter: not the family's
 
-typedef enum key_kind { KEY_INT, KEY_BOOL, KEY_REAL, KEY_TEXT, KEY_IGNORED } key_kind;
+typedef enum key_kind {
+    KEY_INT,
+    KEY_LAYERS, // an integer, or one for each layer: the same, or 0 where a layer has none
+    KEY_BOOL,
+    KEY_REAL,
+    KEY_TEXT,
+    KEY_IGNORED
+} key_kind;
 
 // Where a key's value goes, and its plausible range.
 typedef struct key_row {
@@ -34,7 +43,7 @@ static const key_row arch_keys[] = {
     {"embedding_length", KEY_INT, AT(dim), true, 1, 1 << 17},
     {"feed_forward_length", KEY_INT, AT(n_ffn), false, 0, 1 << 20},
     {"attention.head_count", KEY_INT, AT(n_head), true, 1, 4096},
-    {"attention.head_count_kv", KEY_INT, AT(n_kv_head), false, 1, 4096},
+    {KV_HEADS, KEY_LAYERS, AT(n_kv_head), false, 1, 4096},
     {"attention.key_length", KEY_INT, AT(key_length), false, 1, 1024},
     {"attention.value_length", KEY_INT, AT(value_length), false, 1, 1024},
     {"attention.q_lora_rank", KEY_INT, AT(q_lora), false, 0, 1 << 16},
@@ -61,7 +70,7 @@ static const key_row arch_keys[] = {
     {"rope.scaling.yarn_attn_factor", KEY_REAL, AT(attn_factor), false, FROM_0},
     {"rope.scaling.yarn_log_multiplier", KEY_REAL, AT(log_multiplier), false, FROM_0},
     {"rope.scaling.yarn_truncate", KEY_BOOL, AT(yarn_truncates), false, 0, 1},
-    {"rope.scaling.finetuned", KEY_IGNORED, 0, false, 0, 0},
+    {"rope.scaling.finetuned", KEY_BOOL, AT(is_finetuned), false, 0, 1},
 
     {"attention.sliding_window", KEY_INT, AT(window), false, 0, 1 << 30},
     {"attention.sliding_window_pattern", KEY_IGNORED, 0, false, 0, 0}, // fxi_rules_window
@@ -76,6 +85,15 @@ static const key_row arch_keys[] = {
     {"use_parallel_residual", KEY_BOOL, AT(is_parallel), false, 0, 1},
     {"do_layer_norm_before", KEY_BOOL, AT(norm_before), false, 0, 1},
     {"attention.causal", KEY_BOOL, AT(is_causal), false, 0, 1},
+    {"shortconv.l_cache", KEY_INT, AT(n_tap), false, 0, FXI_MAX_TAP},
+    {"ssm.conv_kernel", KEY_INT, AT(ssm_tap), false, 0, FXI_MAX_TAP},
+    {"ssm.inner_size", KEY_INT, AT(ssm_inner), false, 0, 1 << 17},
+    {"ssm.state_size", KEY_INT, AT(ssm_state), false, 0, FXI_RECUR_MAX_KEY},
+    {"ssm.time_step_rank", KEY_INT, AT(ssm_head), false, 0, 1 << 12},
+    {"ssm.group_count", KEY_INT, AT(ssm_group), false, 0, 1 << 12},
+    {"full_attention_interval", KEY_INT, AT(attention_every), false, 0, 1024},
+    {RECURRENT_LAYERS, KEY_IGNORED, 0, false, 0, 0},          // fxi_rules_mixer
+    {"rope.dimension_sections", KEY_IGNORED, 0, false, 0, 0}, // a text has one position
     {"attention.clamp_kqv", KEY_REAL, AT(clamp_kqv), false, ANY},
     {"attention.max_alibi_bias", KEY_REAL, AT(alibi), false, ANY},
 
@@ -136,16 +154,24 @@ static bool is_real(fxi_gguf_type t)
     return t == FXI_GGUF_F32 || t == FXI_GGUF_F64;
 }
 
-// A number, or an array of equal ones: the same for all layers.
-static fx_status read_number(const fxi_loader *l, const fxi_gguf_kv *kv, double *out, fx_error *err)
+static double number_at(const fxi_gguf_kv *kv, uint64_t i)
+{
+    return is_real(kv->elem_type) ? fxi_gguf_float_at(kv, i) : (double)fxi_gguf_int_at(kv, i);
+}
+
+// A number, or an array of equal ones: the same for all layers, or for those that are not 0.
+static fx_status read_number(const fxi_loader *l, const fxi_gguf_kv *kv, bool skips_0, double *out,
+                             fx_error *err)
 {
     if (kv->elem_type == FXI_GGUF_STR || kv->elem_type == FXI_GGUF_ARRAY || !kv->n_elem)
         return refuse_key(l, kv, "is not a number", err);
-    const bool real = is_real(kv->elem_type);
-    *out = real ? fxi_gguf_float_at(kv, 0) : (double)fxi_gguf_int_at(kv, 0);
-    for (uint64_t i = 1; i < kv->n_elem; i++)
-        if ((real ? fxi_gguf_float_at(kv, i) : (double)fxi_gguf_int_at(kv, i)) != *out)
+    *out = number_at(kv, 0);
+    for (uint64_t i = 1; i < kv->n_elem; i++) {
+        const double v = number_at(kv, i);
+        if (skips_0 && *out == 0) *out = v;
+        if (v != *out && !(skips_0 && v == 0))
             return refuse_key(l, kv, "layers that differ in it are not supported", err);
+    }
     return FX_OK;
 }
 
@@ -163,7 +189,8 @@ static fx_status read_key(fxi_loader *l, const key_row *k, fx_error *err)
         *(fxi_str *)dst = fxi_gguf_next_str(&at);
         return FX_OK;
     }
-    FX_TRY(read_number(l, kv, &v, err));
+    const bool skips_0 = k->kind == KEY_LAYERS && l->family->mixer != FXI_MIX_ATTENTION;
+    FX_TRY(read_number(l, kv, skips_0, &v, err));
     const bool is_bool = kv->elem_type == FXI_GGUF_BOOL, wants_real = k->kind == KEY_REAL;
     if (wants_real && is_bool) return refuse_key(l, kv, "is not a number", err);
     if (!wants_real && is_real(kv->elem_type)) return refuse_key(l, kv, "is not an integer", err);
@@ -223,6 +250,7 @@ static fx_status read_arch_keys(fxi_loader *l, fx_error *err)
                       .ext_factor = 1,
                       .is_causal = -1,
                       .norm_before = -1,
+                      .is_finetuned = 1,
                       .yarn_truncates = -1,
                       .sums_to_1 = -1,
                       .normalizes = -1};
@@ -233,6 +261,8 @@ static fx_status read_arch_keys(fxi_loader *l, fx_error *err)
     const char *what = out->clamp_kqv != 0 ? "attention.clamp_kqv"
                        : out->alibi != 0   ? "attention.max_alibi_bias"
                                            : NULL;
+    if (out->n_tap && l->family->mixer != FXI_MIX_CONV) what = "shortconv.l_cache";
+    if (out->ssm_inner && l->family->mixer < FXI_MIX_DELTA) what = "ssm.inner_size";
     if (!what) return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: %s is not supported", fxi_gguf_name(l->g), what);
 }
@@ -315,7 +345,8 @@ static fx_status read_pooling(const fxi_loader *l, fxi_model_shape *s, fx_error 
     const char *wanted = l->opt->pooling;
     s->has_unit_length = k->normalizes != 0;
     s->pooling = (fxi_pooling)k->pooling;
-    const bool has_head = fxi_loader_find(l, (fxi_tensor_key){"cls.output", -1, false}) != NULL;
+    const bool has_head =
+        fxi_loader_find(l, (fxi_tensor_key){.name = "cls.output", .layer = -1}) != NULL;
     if (k->pooling > FXI_POOL_RANK)
         return fxi_loading_fail(l, "pooling_type is none of 0 to 4 (none, mean, first, last, rank)",
                                 err);
@@ -388,6 +419,56 @@ static fx_status read_activation(const fxi_loader *l, fxi_rules *r, fx_error *er
                     fxi_show_text(name).s);
 }
 
+// The shape of states, and of the rows of their layers.
+static fx_status read_states(const fxi_loader *l, fxi_recurrence *r, fx_error *err)
+{
+    const fxi_keys *k = &l->keys;
+    const struct {
+        const char *key;
+        int value;
+    } must[] = {{"ssm.conv_kernel", k->ssm_tap},
+                {"ssm.inner_size", k->ssm_inner},
+                {"ssm.state_size", k->ssm_state},
+                {"ssm.time_step_rank", k->ssm_head},
+                {"ssm.group_count", k->ssm_group}};
+    for (size_t i = 0; i < sizeof must / sizeof *must; i++)
+        if (!must[i].value) return missing_key(l, must[i].key, err);
+    if (k->ssm_inner % k->ssm_head)
+        return fxi_loading_fail(l, "ssm.inner_size is not a multiple of ssm.time_step_rank", err);
+    if (k->ssm_head % k->ssm_group)
+        return fxi_loading_fail(l, "ssm.time_step_rank is not a multiple of ssm.group_count", err);
+    const int n_keys = k->ssm_group * k->ssm_state;
+    const bool is_delta = l->family->mixer == FXI_MIX_DELTA;
+    *r = (fxi_recurrence){.row_tok = FXI_KV_STATE_TOK,
+                          .n_head = k->ssm_head,
+                          .n_group = k->ssm_group,
+                          .n_key = k->ssm_state,
+                          .n_value = k->ssm_inner / k->ssm_head,
+                          .is_tiled = l->family->flags & FXI_TILED_HEADS,
+                          .n_channel = 2 * n_keys + k->ssm_inner,
+                          .n_state = k->ssm_inner * k->ssm_state};
+    r->q_channel = is_delta ? 0 : k->ssm_inner + n_keys;
+    r->k_channel = is_delta ? n_keys : k->ssm_inner;
+    r->v_channel = is_delta ? 2 * n_keys : 0;
+    r->key_at = r->n_channel;
+    r->u_at = r->key_at + n_keys;
+    r->g_at = r->u_at + k->ssm_inner;
+    r->n_row = r->g_at + r->n_head;
+    return FX_OK;
+}
+
+// What recurrent layers keep: a short convolution the rows that its taps reach.
+static fx_status read_recurrence(const fxi_loader *l, fxi_recurrence *r, fx_error *err)
+{
+    bool some = false;
+    for (int i = 0; i < l->keys.n_layer; i++) some |= fxi_rules_mixer(l, i) != FXI_MIX_ATTENTION;
+    if (!some) return FX_OK;
+    if (l->family->mixer != FXI_MIX_CONV) return read_states(l, r, err);
+    if (!l->keys.n_tap) return missing_key(l, "shortconv.l_cache", err);
+    *r = (fxi_recurrence){.n_row = l->keys.dim, .row_tok = l->keys.n_tap};
+    return FX_OK;
+}
+
 static fx_status check_groups(const fxi_loader *l, const fxi_router *r, fx_error *err)
 {
     if (!r->n_group) return FX_OK;
@@ -442,6 +523,9 @@ fx_status fxi_rules_cut(fxi_loader *l, fx_error *err)
     fxi_model_shape *s = &l->m->model.shape;
     const int n_rank = l->cut.n_rank;
     if (n_rank == 1) return FX_OK;
+    if (l->m->rules.recurrence.n_row)
+        return fxi_fail(err, FX_EINVAL, "%s: several devices cannot share out recurrent layers",
+                        fxi_gguf_name(l->g));
     if (l->family->qk_norm == FXI_QK_ROW)
         return fxi_fail(err, FX_EINVAL,
                         "%s: several devices cannot share out a norm over the queries of all heads",
@@ -503,10 +587,25 @@ bool fxi_rules_window(const fxi_loader *l, int layer)
     return is_windowed_of(l, every > 0 && every <= 1024 ? (int)every : 0, layer);
 }
 
+fxi_mixer fxi_rules_mixer(const fxi_loader *l, int layer)
+{
+    const bool by_place = l->family->mixer == FXI_MIX_DELTA;
+    const fxi_gguf_kv *kv = find_arch_key(l, by_place ? RECURRENT_LAYERS : KV_HEADS);
+    const int every = l->keys.attention_every ? l->keys.attention_every : 4;
+    if (by_place &&
+        (kv ? fxi_gguf_int_at(kv, (uint64_t)layer) != 0 : all_but_last_of(every, layer)))
+        return l->family->mixer;
+    if (by_place) return FXI_MIX_ATTENTION;
+    const bool is_listed = kv && kv->type == FXI_GGUF_ARRAY && (uint64_t)layer < kv->n_elem;
+    if (!is_listed || fxi_gguf_int_at(kv, (uint64_t)layer) != 0) return FXI_MIX_ATTENTION;
+    return l->family->mixer;
+}
+
 bool fxi_rules_rotates(const fxi_loader *l, int layer)
 {
     const fxi_gguf_kv *said = fxi_gguf_find(l->g, ROPE_LAYERS);
     if (l->family->rope == FXI_ROPE_NONE) return false;
+    if (l->family->flags & FXI_ROPE_SWITCH && !l->keys.is_finetuned) return false;
     if (said) return fxi_gguf_int_at(said, (uint64_t)layer) != 0;
     if ((l->family->flags & FXI_WINDOWS_ROTATE) && l->keys.window)
         return fxi_rules_window(l, layer);
@@ -519,6 +618,7 @@ fx_status fxi_rules_read(fxi_loader *l, fx_error *err)
     FX_TRY(read_arch_keys(l, err));
     FX_TRY(read_sizes(l, &l->m->model.shape, err));
     FX_TRY(check_flags(l, find_arch_key(l, WINDOW_LAYERS), true, err));
+    FX_TRY(check_flags(l, find_arch_key(l, RECURRENT_LAYERS), false, err));
     FX_TRY(check_flags(l, fxi_gguf_find(l->g, ROPE_LAYERS), false, err));
     r->norm = l->family->norm;
     r->eps = r->norm == FXI_NORM_RMS ? l->keys.rms_eps : l->keys.layer_eps;
@@ -530,6 +630,7 @@ fx_status fxi_rules_read(fxi_loader *l, fx_error *err)
     FX_TRY(read_activation(l, r, err));
     FX_TRY(read_experts(l, r, err));
     r->n_lora = l->keys.kv_lora;
+    FX_TRY(read_recurrence(l, &r->recurrence, err));
     read_scales(l, r);
     if (r->log_scale != 0 && !r->log_tok)
         return missing_key(l, "attention.temperature_length", err);

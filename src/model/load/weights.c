@@ -13,11 +13,11 @@
 
 static const char *key_name(fxi_tensor_key key, char out[NAME_BYTES])
 {
-    const char *kind = key.is_bias ? "bias" : "weight";
+    const char *kind = key.is_bare ? "" : key.is_bias ? ".bias" : ".weight";
     if (key.layer < 0)
-        snprintf(out, NAME_BYTES, "%s.%s", key.name, kind);
+        snprintf(out, NAME_BYTES, "%s%s", key.name, kind);
     else
-        snprintf(out, NAME_BYTES, "blk.%d.%s.%s", key.layer, key.name, kind);
+        snprintf(out, NAME_BYTES, "blk.%d.%s%s", key.layer, key.name, kind);
     return out;
 }
 
@@ -152,10 +152,17 @@ static void count_done(fxi_loader *ld, uint64_t n_bytes)
 // Where row `row` of a part lies among its rows in the file.
 static int source_row(const fxi_part_of *m, int row)
 {
-    if (!m->n_rot) return row;
+    if (!m->n_rot && !m->head_step) return row;
     const int head = row / m->head_dim, d = row % m->head_dim, half = m->n_rot / 2;
     const int from = d >= m->n_rot ? d : d % 2 ? half + d / 2 : d / 2;
-    return head * m->head_dim + from;
+    return head * (m->head_step ? m->head_step : m->head_dim) + from;
+}
+
+// Rows of the file from the first to the last one of a part.
+static int source_span(const fxi_part_of *m)
+{
+    return m->head_step ? m->n_out + (m->n_out / m->head_dim - 1) * (m->head_step - m->head_dim)
+                        : m->n_out;
 }
 
 // A matrix on its way to the device.
@@ -204,10 +211,10 @@ static fx_status pack_matrix(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi
                     .from_bytes = (size_t)m->col0 / block * block_bytes,
                     .cut_bytes = (size_t)m->n_in / block * block_bytes};
     if (ld->is_dry) return FX_OK;
-    if (m->n_rot || m->n_col) {
+    if (m->n_rot || m->n_col || m->head_step) {
         FX_TRY(reserve_rows(ld, (size_t)n_part * job.cut_bytes, err));
         job.rows = ld->rows;
-        FX_TRY(fetch_rows(ld, &job, 0, m->n_out, err));
+        FX_TRY(fetch_rows(ld, &job, 0, source_span(m), err));
     }
     for (; job.first < m->n_out; job.first += n_part) {
         const int rest = m->n_out - job.first, n = rest < n_part ? rest : n_part;
@@ -301,13 +308,15 @@ static fx_status read_numbers(fxi_loader *ld, const fxi_gguf_tensor *t, const fx
     const size_t block = t->type->block_elems;
     float x[256]; // a block
     FX_TRY(fxi_gguf_fetch(ld->g, t, 0, t->size_bytes, ld->opt->pool, err));
-    for (size_t i = 0; i < n * (size_t)(m->n_slice ? m->n_slice : 1); i++) {
+    const size_t n_slice = (size_t)(m->n_slice ? m->n_slice : 1);
+    for (size_t i = 0; i < n * n_slice; i++) {
+        float *to = v + (m->is_turned ? i % n * n_slice + i / n : i);
         const size_t row = (size_t)(m->row0 + source_row(m, (int)(i % n)));
         const size_t at = ((size_t)m->slice0 + i / n) * n_row + row;
         fxi_row_to_f32((fxi_dtype)t->type->id,
                        (const char *)t->data + at / block * t->type->block_bytes, block, x);
-        v[i] = x[at % block];
-        if (!isfinite(v[i]))
+        *to = x[at % block];
+        if (!isfinite(*to))
             return fxi_fail(err, FX_EFORMAT, "%s: tensor '%.*s' has a number that is not finite",
                             fxi_gguf_name(ld->g), (int)t->name.n, t->name.p);
     }

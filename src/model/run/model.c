@@ -41,22 +41,33 @@ static fx_status run_linear(pass *p, fxi_operand a, const fxi_linear *w)
     return p->dev->ops->linear(p->dev, a, &job, 1, p->err);
 }
 
-// What a device does in layer i up to the end of attention, and from there on. Each end leaves in h
-// what the branch adds to x, or this device's addend of it.
+// What a device does in layer i up to the end of attention or of a recurrence, and from there on.
+// Each end leaves in h what the branch adds to x, or this device's addend of it.
 typedef fx_status layer_half(pass *p, int i);
 
-// Queries, and what the cache keeps of each token.
+// What a layer makes of h, and what the cache keeps of each token.
 static fx_status run_heads(pass *p, const fxi_layer *l)
 {
     const fxi_device_ops *ops = p->dev->ops;
     const bool low = l->latent && l->latent->q_a.w.data;
     const fxi_linear *q = low ? &l->latent->q_a.w : &l->q.w;
-    const fxi_device_linear job[] = {{q, low ? FXI_OPERAND_Q_A : FXI_OPERAND_Q},
+    const fxi_device_linear all[] = {{q, low ? FXI_OPERAND_Q_A : FXI_OPERAND_Q},
                                      {&l->k.w, FXI_OPERAND_K},
-                                     {&l->v.w, FXI_OPERAND_V}};
-    FX_TRY(next_norm(p, &l->attn_in, type_bit(q) | type_bit(&l->k.w) | type_bit(&l->v.w)));
-    FX_TRY(ops->linear(p->dev, FXI_OPERAND_H, job, l->latent ? 2 : 3, p->err));
-    return (l->latent ? ops->latent_store : ops->rope_store)(p->dev, l, p->err);
+                                     {&l->v.w, FXI_OPERAND_V},
+                                     {&l->gate.w, FXI_OPERAND_GATE}};
+    fxi_device_linear job[FXI_DEVICE_MAX_LINEAR];
+    uint64_t read_by = 0;
+    int n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        read_by |= type_bit(all[i].w);
+        if (all[i].w->data) job[n++] = all[i];
+    }
+    FX_TRY(next_norm(p, &l->attn_in, read_by));
+    FX_TRY(ops->linear(p->dev, FXI_OPERAND_H, job, n, p->err));
+    const bool recurs = l->mixer != FXI_MIX_ATTENTION;
+    return (l->latent ? ops->latent_store
+            : recurs  ? ops->recur_store
+                      : ops->rope_store)(p->dev, l, p->err);
 }
 
 // After the K and V of the last layer, only the rows that are wanted are computed.
@@ -69,7 +80,7 @@ static fx_status run_attention(pass *p, int i)
         if (!p->n_row) return FX_OK;
         FX_TRY(ops->keep_rows(p->dev, p->err));
     }
-    FX_TRY(ops->attention(p->dev, l, p->err));
+    FX_TRY((l->mixer != FXI_MIX_ATTENTION ? ops->recur : ops->attention)(p->dev, l, p->err));
     p->branch = (fxi_branch_end){.bias = l->o.b, .norm = &l->attn_out};
     return run_linear(p, FXI_OPERAND_ATT, &l->o.w);
 }

@@ -35,13 +35,21 @@ static uint32_t class_for(vti_geo *g, const vti_lane_geo *gr)
     return c;
 }
 
+// Rows that len_tok tokens have begun.
+static VTI_HOT uint32_t n_row_of(const vti_lane_geo *gr, uint32_t len_tok)
+{
+    if (!VTI_RARE(gr->row_tok > 1)) return len_tok;
+    return len_tok / gr->row_tok + (len_tok % gr->row_tok > 0);
+}
+
 // The guard is at least a token, so that an access one token out of bounds faults. View 0 begins at
 // a multiple of the slice from the span's address, and the views and guards are whole slices, so
 // that slices of huge pages are aligned.
 static bool lay_out_lane(vti_geo *g, vti_lane_geo *gr)
 {
     size_t all, view, views;
-    if (__builtin_mul_overflow(gr->stride_bytes, gr->is_state ? 1 : g->max_tok, &all) ||
+    if (__builtin_mul_overflow(gr->stride_bytes, gr->is_state ? 1 : n_row_of(gr, g->max_tok),
+                               &all) ||
         !vti_size_round_up(all, gr->slice_bytes, &view) ||
         view / gr->slice_bytes > UINT32_MAX / 4 ||
         !vti_size_round_up(gr->stride_bytes, gr->slice_bytes, &gr->guard_bytes))
@@ -59,9 +67,10 @@ static bool lay_out_lane(vti_geo *g, vti_lane_geo *gr)
 // rows as can be.
 static vt_status add_group(vti_geo *g, const vt_group *from, uint64_t most, size_t granularity)
 {
-    const bool is_state = from->kind == VT_GROUP_STATE;
-    if (!(is_state || from->kind == VT_GROUP_TOKENS) || from->n_plane == 0 ||
-        from->n_plane > MAX_PLANE || from->row_bytes == 0 || (is_state && from->window_tok))
+    const bool is_state = from->kind == VT_GROUP_STATE, is_blocks = from->kind == VT_GROUP_BLOCKS;
+    if (!(is_state || is_blocks || from->kind == VT_GROUP_TOKENS) || from->n_plane == 0 ||
+        from->n_plane > MAX_PLANE || from->row_bytes == 0 || (is_state && from->window_tok) ||
+        (is_blocks && !from->window_tok))
         return VT_EINVAL;
     const uint64_t n = from->n_plane, most_in_one = most == 0 ? 1 : most < n ? most : n;
     const uint64_t n_view = (n + most_in_one - 1) / most_in_one;
@@ -72,11 +81,13 @@ static vt_status add_group(vti_geo *g, const vt_group *from, uint64_t most, size
                          .plane0 = g->n_plane,
                          .view_planes = k,
                          .n_view = (from->n_plane + k - 1) / k,
+                         .row_tok = is_blocks ? from->window_tok : 1,
                          .window_tok = from->window_tok};
     g->n_plane += from->n_plane;
     g->has_state |= is_state;
     if (__builtin_mul_overflow(from->row_bytes, k, &gr->stride_bytes)) return VT_EINVAL;
-    bool is_one = is_state && from->slice_bytes == 0; // a state is one chunk by default
+    // A state is one chunk by default.
+    bool is_one = (is_state || is_blocks) && from->slice_bytes == 0;
     bool fits = is_one ? vti_size_round_up(gr->stride_bytes, granularity, &gr->slice_bytes)
                        : vti_slice_choose(from->slice_bytes, gr->stride_bytes, granularity,
                                           &gr->slice_bytes);
@@ -111,7 +122,8 @@ static uint32_t choose_block(const vti_geo *g)
     for (uint32_t i = 0; i < g->n_group; i++) {
         const vti_lane_geo *gr = &g->group[i];
         uint32_t n_tok = vti_group_tokens(gr, 1);
-        if (!gr->is_state) return n_tok == 0 ? 1 : n_tok < g->max_tok ? n_tok : g->max_tok;
+        if (!gr->is_state && gr->row_tok == 1)
+            return n_tok == 0 ? 1 : n_tok < g->max_tok ? n_tok : g->max_tok;
     }
     return 32 < g->max_tok ? 32 : g->max_tok;
 }
@@ -147,7 +159,7 @@ const vti_lane_geo *vti_geo_group_of(const vti_geo *g, uint32_t plane)
 VTI_HOT size_t vti_group_bytes(const vti_lane_geo *gr, uint32_t len_tok)
 {
     if (gr->is_state) return len_tok > 0 ? gr->stride_bytes : 0;
-    return len_tok * gr->stride_bytes; // cannot overflow: see lay_out_lane
+    return n_row_of(gr, len_tok) * gr->stride_bytes; // cannot overflow: see lay_out_lane
 }
 
 VTI_HOT uint32_t vti_group_chunks(const vti_lane_geo *gr, uint32_t len_tok)
@@ -157,11 +169,14 @@ VTI_HOT uint32_t vti_group_chunks(const vti_lane_geo *gr, uint32_t len_tok)
 
 VTI_HOT uint32_t vti_group_whole(const vti_lane_geo *gr, uint32_t len_tok)
 {
+    if (VTI_RARE(gr->row_tok > 1)) len_tok -= len_tok % gr->row_tok;
     return gr->is_state ? 0 : (uint32_t)(vti_group_bytes(gr, len_tok) / gr->slice_bytes);
 }
 
 VTI_HOT size_t vti_group_tail_bytes(const vti_lane_geo *gr, uint32_t len_tok)
 {
+    if (VTI_RARE(gr->row_tok > 1)) // a row that is not whole is a tail, however large
+        return vti_group_bytes(gr, len_tok) - vti_group_whole(gr, len_tok) * gr->slice_bytes;
     return vti_group_bytes(gr, len_tok) % gr->slice_bytes;
 }
 
@@ -169,12 +184,14 @@ uint32_t vti_group_tokens(const vti_lane_geo *gr, uint32_t n_chunk)
 {
     if (gr->is_state) return n_chunk >= gr->n_position ? UINT32_MAX : 0;
     size_t n_tok = n_chunk * gr->slice_bytes / gr->stride_bytes;
+    if (gr->row_tok > 1) n_tok *= gr->row_tok;
     return n_tok < UINT32_MAX ? (uint32_t)n_tok : UINT32_MAX;
 }
 
 VTI_HOT uint32_t vti_group_front_tok(const vti_lane_geo *gr, uint32_t len_tok)
 {
     uint32_t w = gr->window_tok;
+    if (VTI_RARE(gr->row_tok > 1)) return len_tok < 2 * w ? 0 : (len_tok / w - 1) * w;
     return w > 0 && len_tok >= w ? len_tok + 1 - w : 0;
 }
 

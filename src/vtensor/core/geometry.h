@@ -13,8 +13,9 @@ typedef struct vti_lane_geo {
     uint32_t n_view;          // n_plane (SPLIT) to 1 (PACKED); also slices per chunk
     uint32_t cls;             // class of its chunks
     uint32_t n_position;      // chunks that a lane has room for
-    uint32_t window_tok;      // 0: none
-    size_t stride_bytes;      // from token to token; of a state, all of it
+    uint32_t row_tok;         // tokens of a row: 1, or those of a block
+    uint32_t window_tok;      // 0: none; of blocks row_tok
+    size_t stride_bytes;      // from row to row; of a state, all of it
     size_t plane_stride;      // bytes from plane to plane of a view; of one each, view_stride
     size_t slice_bytes;
     size_t chunk_bytes; // n_view x slice_bytes

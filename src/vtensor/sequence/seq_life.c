@@ -235,7 +235,8 @@ uint32_t vt_seq_front(const vt_seq *s, uint32_t plane)
     const vti_geo *g = &s->m->geo;
     const vti_lane_geo *gr = vti_geo_group_of(g, plane);
     size_t gone = s->span->lane[gr - g->group].front * gr->slice_bytes;
-    return gr->is_state ? 0 : (uint32_t)((gone + gr->stride_bytes - 1) / gr->stride_bytes);
+    size_t n_row = (gone + gr->stride_bytes - 1) / gr->stride_bytes;
+    return gr->is_state ? 0 : (uint32_t)n_row * gr->row_tok;
 }
 
 uint32_t vt_seq_len(const vt_seq *s)

@@ -273,7 +273,7 @@ static vt_status push_blocks(vt_seq *s, vti_node *from, const uint32_t *tok, uin
         at[g] = l->at;
     }
     uint32_t start = vti_node_end(from);
-    vti_push push = {from, tok + start, start, n_tok, at, false};
+    vti_push push = {.from = from, .tok = tok + start, .start = start, .end = n_tok, .at = at};
     push.has_state = m->geo.has_state && n_tok == s->len_tok && m->max_runs < UINT64_MAX;
     if (push.has_state) st = copy_states(s, at);
     if (st == VT_OK) st = vti_radix_push(m->radix, &push, node);

@@ -57,6 +57,33 @@ static void op_scale(const fxi_kernels *k, const float *a, const float *b, int n
     k->scale(y, -0.7f, n);
 }
 
+static void op_multiply(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
+{
+    memcpy(y, a, (size_t)n * sizeof *y);
+    k->multiply(y, b, n);
+}
+
+// Three taps, of which the first token lacks one; with a bias, and without.
+static void conv_of(const fxi_kernels *k, const float *a, const float *b, const float *bias, int n,
+                    float *y)
+{
+    float *w = floats((size_t)n * 3);
+    for (int i = 0; i < n; i++) w[i] = a[i], w[n + i] = b[i], w[2 * n + i] = a[i] - b[i];
+    const float *const x[] = {bias ? b : NULL, a, b};
+    k->conv(&(fxi_conv){.n_tap = 3, .n_channel = n, .w = w, .b = bias, .x = x, .y = y});
+    guarded_free(w);
+}
+
+static void op_conv(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
+{
+    conv_of(k, a, b, NULL, n, y);
+}
+
+static void op_conv_bias(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
+{
+    conv_of(k, a, b, a, n, y);
+}
+
 // Every cache type that holds n numbers, byte by byte.
 static void op_store_kv(const fxi_kernels *k, const float *a, const float *b, int n, float *y)
 {
@@ -103,10 +130,11 @@ static void row_same_bits(row_op *op, int n, spread s)
 
 FX_TEST(test_rows_have_refs_bits)
 {
-    static row_op *const ops[] = {op_rms_norm,   op_rms_norm_in_place, op_add,
-                                  op_layer_norm, op_layer_norm_bias,   op_add_scaled,
-                                  op_scale,      op_store_kv,          op_quant_q8};
-    for (int o = 0; o < 9; o++)
+    static row_op *const ops[] = {
+        op_rms_norm,   op_rms_norm_in_place, op_add,  op_layer_norm, op_layer_norm_bias,
+        op_add_scaled, op_multiply,          op_conv, op_conv_bias,  op_scale,
+        op_store_kv,   op_quant_q8};
+    for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
         for (int i = 0; i < N_SIZE; i++)
             for (int s = 0; s < N_SPREAD; s++) row_same_bits(ops[o], sizes[i], (spread)s);
 }

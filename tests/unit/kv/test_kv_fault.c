@@ -445,7 +445,7 @@ FX_TEST(test_a_block_is_copied_in_one_call)
     vt_vmm *host;
     assert_int_equal(vt_vmm_host_open(&host), VT_OK);
     vt_vmm *fault = vt_fault_open(host);
-    const fxi_kv_shape shape = {.layout = {1, {{N_PLANE, 64, 0}}},
+    const fxi_kv_shape shape = {.layout = {1, {{.n_plane = N_PLANE, .row_bytes = 64}}},
                                 .ctx_tok = 64,
                                 .max_seq = 2,
                                 .budget_bytes = 2 << 20,

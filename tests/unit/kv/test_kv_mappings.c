@@ -40,7 +40,7 @@ typedef struct town {
 static town open_town(vt_vmm *vmm, size_t row_bytes, int n, int end_tok)
 {
     town t = {.n = n, .end_tok = end_tok, .chat = calloc((size_t)n, sizeof(chat))};
-    const fxi_kv_shape shape = {.layout = {1, {{2 * N_LAYER, row_bytes, 0}}},
+    const fxi_kv_shape shape = {.layout = {1, {{.n_plane = 2 * N_LAYER, .row_bytes = row_bytes}}},
                                 .ctx_tok = MAX_TOK,
                                 .max_seq = 2 * MAX_SEQ,
                                 .run_seq = MAX_SEQ,
@@ -293,7 +293,7 @@ FX_TEST(test_a_thousand_conversations_are_mapped_by_the_host)
 static uint64_t mappings_of(int n_seq, int *n_together)
 {
     enum { CTX_TOK = 8192 };
-    const fxi_kv_shape many = {.layout = {1, {{2 * N_LAYER, 64, 0}}},
+    const fxi_kv_shape many = {.layout = {1, {{.n_plane = 2 * N_LAYER, .row_bytes = 64}}},
                                .ctx_tok = CTX_TOK,
                                .max_seq = 2 * n_seq,
                                .run_seq = n_seq,
@@ -331,8 +331,10 @@ FX_TEST(test_planes_share_views_where_many_sequences_run)
 
 FX_TEST(test_managers_share_the_mappings_of_a_process)
 {
-    fxi_kv_shape shape = {
-        .layout = {1, {{4, 256, 0}}}, .ctx_tok = 500, .max_seq = 4, .budget_bytes = 2 << 20};
+    fxi_kv_shape shape = {.layout = {1, {{.n_plane = 4, .row_bytes = 256}}},
+                          .ctx_tok = 500,
+                          .max_seq = 4,
+                          .budget_bytes = 2 << 20};
     uint64_t max_mapping[3];
     for (int i = 0; i < 3; i++) {
         fxi_kv *kv;
@@ -349,7 +351,7 @@ FX_TEST(test_managers_share_the_mappings_of_a_process)
 static fx_status open_batch_with(uint64_t max_runs, double run_share, int n_rank, fx_error *err)
 {
     enum { N_PLANE = 4, N_SEQ = 8 };
-    fxi_kv_shape shape = {.layout = {1, {{N_PLANE, 256, 0}}},
+    fxi_kv_shape shape = {.layout = {1, {{.n_plane = N_PLANE, .row_bytes = 256}}},
                           .ctx_tok = 500,
                           .max_seq = N_SEQ,
                           .run_share = run_share,

@@ -95,7 +95,11 @@ static bool check_model(runner_model m, bool in_every_way)
     fx_error err = {0};
     float *whole = run_plain(m, N_TOK, &n_out);
     float *one = host_ranks_run(m, 1, &at_once, N_TOK, &n_out, &err);
-    assert_non_null(one);
+    if (!one && strstr(err.text, "computes no recurrent layers")) {
+        free(whole);
+        return false;
+    }
+    if (!one) fail_msg("%s: %s", m.path, err.text);
     check_same(m.path, one, whole, n_out);
     free(one);
     const bool is_shared =
@@ -114,7 +118,7 @@ FX_TEST(test_every_family_is_shared_out)
         n_shared += check_model((runner_model){found.gl_pathv[i], NULL}, i % 4 == 0);
     globfree(&found);
     assert_true(n_twin >= 10);
-    assert_true(n_shared >= 56); // not wide norms, latent heads, mxfp4's blocks in so small a model
+    assert_true(n_shared >= 56); // not wide norms, latent heads, states, mxfp4's small blocks
 }
 
 static void check_small(const small_model *m, const char *kv_type)

@@ -19,7 +19,7 @@
 
 #define VECTORS FX_SOURCE_DIR "/tests/vectors/"
 
-enum { N_TOK = 60, MAX_ROWS = 256, MAX_TEXT = 128 };
+enum { N_TOK = 60, MAX_ROWS = 1024, MAX_TEXT = 128 };
 
 static const char *const folders[] = {VECTORS "models", VECTORS "logits", FX_SOURCE_DIR "/models"};
 static const char *const kv_types[] = {"f16", "bf16", "f32", "q8_0"};

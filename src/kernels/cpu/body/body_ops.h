@@ -76,6 +76,31 @@ static void add_scaled(float *y, const float *x, float f, int n)
     for (; i < n; i++) y[i] = fmaf(x[i], f, y[i]);
 }
 
+static void multiply_row(float *y, const float *x, int n)
+{
+    int i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(y + i, v16_mul(v16_load(y + i), v16_load(x + i)));
+    for (; i < n; i++) y[i] *= x[i];
+}
+
+static void conv_row(const fxi_conv *c)
+{
+    const size_t n = (size_t)c->n_channel;
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        v16 y = c->b ? v16_load(c->b + i) : v16_set1(0);
+        for (int j = 0; j < c->n_tap; j++)
+            if (c->x[j]) y = v16_fma(v16_load(c->x[j] + i), v16_load(c->w + (size_t)j * n + i), y);
+        v16_store(c->y + i, y);
+    }
+    for (; i < n; i++) {
+        float y = c->b ? c->b[i] : 0;
+        for (int j = 0; j < c->n_tap; j++)
+            if (c->x[j]) y = fmaf(c->x[j][i], c->w[(size_t)j * n + i], y);
+        c->y[i] = y;
+    }
+}
+
 static void scale_row(float *x, float f, int n)
 {
     const v16 factor = v16_set1(f);

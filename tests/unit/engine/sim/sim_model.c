@@ -219,7 +219,7 @@ sim_model *sim_model_make(int n_layer, size_t bytes)
                                        .n_kv_head = 1,
                                        .head_dim = (int)(bytes / sizeof(uint16_t)),
                                        .n_vocab = SIM_N_VOCAB,
-                                       .kv = {1, {{2 * n_layer, bytes, 0}}},
+                                       .kv = {1, {{.n_plane = 2 * n_layer, .row_bytes = bytes}}},
                                        .is_causal = true,
                                        .generates = true,
                                        .train_ctx_tok = SIM_MAX_CTX};

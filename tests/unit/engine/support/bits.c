@@ -227,6 +227,7 @@ static bool same_rows(bits_ledger *l, struct slot *of, const fxi_kv_views *v, in
     diff->layer = 0; // counted group after group
     for (int g = 0; g < l->layout.n_group; g++) {
         const fxi_kv_group *gr = &l->layout.group[g];
+        if (gr->is_state) continue;
         const bool is_there = position >= v->group[g].first_tok;
         const bool is_first = !(of->groups & 1u << g);
         if (is_there && !same_planes(l, g, is_first, seen, v, position, diff)) return false;

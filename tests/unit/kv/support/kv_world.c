@@ -112,7 +112,7 @@ static vt_vmm *open_memory(void)
 
 fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows)
 {
-    fxi_kv_shape s = {.layout = {1, {{4, ROW_BYTES, 0}}},
+    fxi_kv_shape s = {.layout = {1, {{.n_plane = 4, .row_bytes = ROW_BYTES}}},
                       .ctx_tok = KV_WORLD_CTX,
                       .step_tok = 64,
                       .max_seq = KV_WORLD_MAX_SEQ,
@@ -122,7 +122,8 @@ fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows)
                       .single_thread = true};
     if (windows) {
         s.layout.n_group = 2;
-        s.layout.group[1] = (fxi_kv_group){2, ROW_BYTES, WINDOW_TOK};
+        s.layout.group[1] =
+            (fxi_kv_group){.n_plane = 2, .row_bytes = ROW_BYTES, .window_tok = WINDOW_TOK};
     }
     return s;
 }

@@ -271,4 +271,45 @@ FX_TEST(test_a_record_of_rows_that_no_window_needs)
     vt_manager_destroy(m);
 }
 
+static void count_states(void *ud, uint64_t first, uint64_t n, uint32_t group, vt_chunk_state state)
+{
+    (void)first;
+    if (group == 2 && state == VT_CHUNK_CACHED) *(uint64_t *)ud += n;
+}
+
+// Prompts with a common beginning and states of blocks: the first leaves the state of its end; the
+// second, which parts from it, those of that place, too; and the third begins there, with whole
+// chunks, and leaves another state of the block in which they part.
+FX_TEST(test_states_where_they_pay)
+{
+    enum { N = 20 * CHUNK_TOK, PART = 11 * CHUNK_TOK + 5, BLOCK = 2 * CHUNK_TOK };
+    const vt_group with_states[] = {
+        {.n_plane = 1, .row_bytes = ROW_BYTES},
+        {.n_plane = 1, .row_bytes = ROW_BYTES, .window_tok = BLOCK},
+        {.kind = VT_GROUP_BLOCKS, .n_plane = 1, .row_bytes = 40960, .window_tok = BLOCK}};
+    static const uint32_t want_hit[] = {0, 0, PART - PART % CHUNK_TOK, N};
+    static const uint32_t want_states[] = {1, 4, 6, 6};
+    vt_config cfg = vt_config_default();
+    cfg.group = with_states, cfg.n_group = 3, cfg.max_tok = N, cfg.max_seq = 2;
+    cfg.budget_bytes = 64 << 20, cfg.mapper = VT_MAPPER_OWNER;
+    uint32_t path[N], n_hit;
+    vt_domain *prompts;
+    assert_ok(vt_manager_create(&cfg, &m));
+    assert_ok(vt_domain_open(m, "d", 1, &prompts));
+    for (uint32_t k = 0; k < 4; k++) {
+        vt_seq *s;
+        uint64_t n_state = 0;
+        for (uint32_t i = 0; i < N; i++) path[i] = i < PART ? i : i + 1000 * (k % 3);
+        assert_ok(vt_seq_match(prompts, path, N, 0, &s, &n_hit));
+        assert_int_equal(n_hit, want_hit[k]);
+        assert_ok(vt_seq_extend(s, N));
+        assert_ok(vt_seq_record(s, prompts, path, N, NULL));
+        vt_seq_release(s);
+        vt_chunk_each(m, count_states, &n_state);
+        assert_int_equal(n_state, want_states[k]);
+        assert_ok(vt_check(m, NULL));
+    }
+    vt_manager_destroy(m);
+}
+
 FX_RUN(test_vt_window)

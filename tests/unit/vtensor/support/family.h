@@ -60,6 +60,7 @@ typedef struct kin {
     uint32_t from_tok;  // tokens from here on may still be computed: their windows are there
     bool is_busy;       // no kernel may read it before it grows
     bool is_moving;     // on its way to the swap or back, when it was last asked
+    uint32_t state_tok; // what the tail of blocks has seen, if the sequence or its parent wrote it
     uint32_t n_pending; // recorded, at the latest when it is released; 0: nothing
     uint32_t tok[FAMILY_MAX_TOK];
 } kin;

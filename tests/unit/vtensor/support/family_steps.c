@@ -507,9 +507,10 @@ static void launch(family *f, const kin *k)
 {
     for (uint32_t p = 0; p < f->n_plane && k->len_tok > 0; p++) {
         uint32_t from = family_needed_from(f, k, p);
-        size_t stride = vt_plane_stride(f->m, p);
-        size_t size_bytes = (k->len_tok - from - 1) * stride + f->of_plane[p].row_bytes;
-        vt_fake_run(f->inner, (uintptr_t)family_row(f, k, p, from), size_bytes);
+        const uint8_t *first = family_row(f, k, p, from);
+        const bool is_state = f->of_plane[p].kind == VT_GROUP_STATE;
+        const uint8_t *last = family_row(f, k, p, is_state ? from : k->len_tok - 1);
+        vt_fake_run(f->inner, (uintptr_t)first, (size_t)(last - first) + f->of_plane[p].row_bytes);
     }
 }
 

@@ -111,7 +111,8 @@ static bool surely_begins(const vt_prefix_info *n)
     if (n->lacks != 0) return false;
     for (const vt_prefix_info *up = parent_of(n); up; up = parent_of(up))
         for (uint32_t g = 0; g < r.n_group; g++) {
-            bool in_window = up->start_tok + up->n_tok + r.group[g].window_tok > end + 1;
+            const uint32_t own = r.group[g].kind == VT_GROUP_BLOCKS ? 0 : 1;
+            bool in_window = up->start_tok + up->n_tok + r.group[g].window_tok > end + own;
             if (r.group[g].window_tok > 0 && in_window && (up->lacks >> g & 1)) return false;
         }
     return true;

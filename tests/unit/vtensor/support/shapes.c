@@ -10,6 +10,11 @@
         .kind = VT_GROUP_STATE, .n_plane = planes, .row_bytes = bytes \
     }
 
+#define BLOCKS(planes, bytes, tok)                                                        \
+    {                                                                                     \
+        .kind = VT_GROUP_BLOCKS, .n_plane = planes, .row_bytes = bytes, .window_tok = tok \
+    }
+
 typedef struct shape {
     const char *name;
     uint32_t n_group;
@@ -33,6 +38,16 @@ static const shape shapes[SHAPE_N_SETUP] = {
      4,
      {TOKENS(1, 200, 0), TOKENS(1, 200, 40), TOKENS(1, 2, 0), STATE(1, 9000)},
      26,
+     true},
+    {"states of blocks beside tokens and a window",
+     3,
+     {TOKENS(2, 128, 0), TOKENS(1, 128, 24), BLOCKS(2, 5000, 24)},
+     UINT64_MAX,
+     true},
+    {"several states in a chunk, tight",
+     3,
+     {TOKENS(1, 200, 0), BLOCKS(2, 900, 19), BLOCKS(1, 3000, 48)},
+     22,
      true},
 };
 

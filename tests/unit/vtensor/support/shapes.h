@@ -5,7 +5,7 @@
 
 #include "family.h"
 
-enum { SHAPE_N_SETUP = 7, SHAPE_N_SEQ = 6 };
+enum { SHAPE_N_SETUP = 9, SHAPE_N_SEQ = 6 };
 
 typedef enum shape_where {
     SHAPE_ON_HOST = 0,

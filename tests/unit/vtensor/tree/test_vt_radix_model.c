@@ -207,7 +207,11 @@ static vti_node *record(seq *s, uint32_t in, uint32_t n_tok)
     const uint32_t *at[MAX_GROUPS];
     vti_node *node = NULL;
     for (uint32_t g = 0; g < m.geo.n_group; g++) at[g] = s->at[g];
-    vti_push all = {m.domain[in]->root, s->s.tok, 0, n_tok, at, n_tok == s->s.n};
+    vti_push all = {.from = m.domain[in]->root,
+                    .tok = s->s.tok,
+                    .end = n_tok,
+                    .at = at,
+                    .has_state = n_tok == s->s.n};
     assert_int_equal(vti_radix_push(m.t, &all, &node), VT_OK);
     if (m.quota[in] < UINT64_MAX) {
         list_anew(in);
