@@ -229,6 +229,10 @@ CASES += [
     case("glm4moe", "glm4_moe", "glm4moe", **{**GLM, **NOAUX}, use_qk_norm=True, num_hidden_layers=3),
     case("glm4moe-air", "glm4_moe", "glm4moe", **{**GLM, **NOAUX, "n_group": 1, "topk_group": 1, "n_shared_experts": 1},
          num_hidden_layers=2),
+    case("exaone-moe", "exaone_moe", "exaone-moe", n_prompt=60, num_hidden_layers=4, hidden_size=24, head_dim=12,
+         num_attention_heads=2, intermediate_size=32, sliding_window=9, num_experts=8, num_experts_per_tok=3,
+         moe_intermediate_size=16, num_shared_experts=2, n_group=4, topk_group=2, routed_scaling_factor=1.5,
+         rope_parameters=rope("default")),
     case("dots1", "dots1", "dots1", head_dim=8, **NOAUX),
     case("bailingmoe2", "glm4_moe", "bailingmoe2", **{**GLM, **NOAUX, "attention_bias": False}, use_qk_norm=True,
          num_hidden_layers=3),  # the same layers under other names
@@ -745,12 +749,12 @@ def family_keys(c, config):
         width = first(config, "moe_intermediate_size", "intermediate_size")
         if c["arch"] != "llama":
             keys["expert_feed_forward_length"] = width
-    if c["arch"] in ("glm4moe", "dots1", "bailingmoe2", "minimax-m2"):
+    if c["arch"] in ("glm4moe", "dots1", "bailingmoe2", "exaone-moe", "minimax-m2"):
         keys["expert_gating_func"] = int(gguf.ExpertGatingFuncType.SIGMOID)
-    if c["arch"] in ("glm4moe", "dots1", "bailingmoe2"):
+    if c["arch"] in ("glm4moe", "dots1", "bailingmoe2", "exaone-moe"):
         keys.update({"expert_group_count": config.n_group, "expert_group_used_count": config.topk_group,
                      "expert_weights_scale": config.routed_scaling_factor, "expert_weights_norm": config.norm_topk_prob,
-                     "expert_shared_count": config.n_shared_experts,
+                     "expert_shared_count": first(config, "n_shared_experts", "num_shared_experts"),
                      "leading_dense_block_count": config.first_k_dense_replace})
     if c["arch"] == "lfm2":
         keys["attention.head_count_kv"] = [config.num_key_value_heads * (t != "conv") for t in config.layer_types]

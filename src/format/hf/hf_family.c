@@ -133,6 +133,11 @@ static const fxi_hf_name bailing_names[] = {
     {.from = NULL},
 };
 
+static const fxi_hf_name exaonemoe_names[] = {
+    {"layers.#.mlp.e_score_correction_bias", "blk.#.exp_probs_b.bias", FXI_HF_SAME},
+    {.from = NULL},
+};
+
 static const fxi_hf_name minimax_names[] = {
     {"layers.#.block_sparse_moe.e_score_correction_bias", "blk.#.exp_probs_b.bias", FXI_HF_SAME},
     {.from = NULL},
@@ -617,6 +622,10 @@ static const fxi_hf_family families[] = {
      .defaults = EPS_1E6 ", \"norm_topk_prob\": false"},
     {"bailing_moe", "bailingmoe2", .task = "BailingMoeV2ForCausalLM", BAILING},
     {"bailing_moe_v2", "bailingmoe2", BAILING},
+    {"exaone_moe", "exaone-moe", .flags = FXI_HF_SIGMOID, .act = "silu", .window = FXI_HF_PATTERN,
+     .window_every = 4, .names = exaonemoe_names,
+     .defaults = "\"norm_topk_prob\": true, \"routed_scaling_factor\": 2.5, "
+                 "\"sliding_window\": 4096"},
     {"minimax_m2", "minimax-m2", .flags = FXI_HF_SIGMOID, .act = "silu", .names = minimax_names,
      .neutral = minimax_neutral,
      .defaults = EPS_1E6 ", \"head_dim\": 128, \"rope_theta\": 5000000, "

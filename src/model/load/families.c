@@ -78,6 +78,8 @@ static const fxi_family families[] = {
      PRE, .qk_norm = FXI_QK_HEAD},
     {"glm4moe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | NOAUX, PRE_ATTN, .ffn_in = MIDDLE,
      .qk_norm = FXI_QK_HEAD_MAYBE},
+    {"exaone-moe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | NOAUX | FXI_WINDOWS_ROTATE, PRE,
+     .qk_norm = FXI_QK_HEAD, .window_every = 4},
     {"dots1", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | NOAUX, PRE, .qk_norm = FXI_QK_HEAD},
     {"bailingmoe2", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED | NOAUX, PRE,
      .qk_norm = FXI_QK_HEAD},
