@@ -158,7 +158,7 @@ ORDER = {
 CYCLES = []
 
 # Global functions that need no second word after the prefix: known terms.
-GLOBAL_TERMS = {"fxi_fail", "fxi_expf", "fxi_tanhf", "fxi_erff", "fxi_exp", "fxi_philox", "fxi_sigmoid"}
+GLOBAL_TERMS = {"fxi_fail", "fxi_expf", "fxi_tanhf", "fxi_erff", "fxi_softplusf", "fxi_exp", "fxi_philox", "fxi_sigmoid"}
 
 # Static functions of one word: names of algorithms and terms that everybody knows.
 STATIC_TERMS = {"main", "lowercase", "rope", "swiglu", "softmax", "rmsnorm", "must"}

@@ -25,14 +25,14 @@
 //  layer_norm
 //      mean = sum16(x) / n; c = x - mean; var = sum16(c * c) / n;
 //      y = fma(c * (1 / sqrtf(var + eps)), w, b), or without b the product with w, rounded
-//  expf, tanhf, erff
-//      fxi_expf, fxi_tanhf, fxi_erff of ref/mathf.h, operation by operation
+//  expf, tanhf, erff, softplusf
+//      fxi_expf, fxi_tanhf, fxi_erff, fxi_softplusf of ref/mathf.h, operation by operation
 //  activations, softcap
 //      see fxi_activation and softcap below
 //  attention
 //      see attention below
-//  short convolutions
-//      see fxi_conv below
+//  short convolutions, recurrent layers
+//      see fxi_conv and fxi_recur below
 //
 // The law holds for finite numbers, and for scales dw below 2^100. NaN and inf give unspecified
 // results, but never corrupt memory.
@@ -160,6 +160,8 @@ typedef enum fxi_activation {
     FXI_ACT_GELU,     // the tanh form: x / (1 + expf((A * x) * fma(B * x, x, 1)))
     FXI_ACT_GELU_ERF, // (0.5 * x) * (1 + erff(x * sqrt(1/2)))
     FXI_ACT_RELU,     // x > 0 ? x : 0
+    FXI_ACT_SIGMOID,  // 1 / (1 + expf(-x))
+    FXI_ACT_SOFTPLUS, // softplusf(x)
     // Gated only, of gpt-oss: with g = min(gate, LIMIT) and u = up clamped to [-LIMIT, LIMIT],
     // (g / (1 + expf(-(ALPHA * g)))) * (u + 1)
     FXI_ACT_CLAMPED,
@@ -192,6 +194,53 @@ typedef struct fxi_conv {
     const float *const *x; // [n_tap] rows of n_channel numbers
     float *y;              // [n_channel] none of the rows
 } fxi_conv;
+
+// A layer of states keeps, for each head, one matrix S of n_key rows of n_value numbers instead of
+// rows for all tokens. Tokens are cut into blocks of FXI_RECUR_TOK from position 0 on, and S is
+// known where a block begins; a token's results depend on that S and on the tokens of its block.
+// So a prompt at once, in pieces and in single tokens gives the same bits.
+//
+// Token t of a block brings a query q, a key k of n_key numbers, values v of n_value numbers, a
+// factor b and, in g, the logarithm of a decay, summed over the tokens of the block up to its own.
+// With a[t] = expf(g[t]), c[t][s] = expf(g[t] - g[s]), sum2 of n numbers as the chain over the even
+// ones plus that over the odd ones, each from +0 and by fma, and x a query or a key of token t:
+//   recall(x, n)[j] = fma(sum2 over i of S[i][j] * x[i], a[t],
+//                         sum2 over s < n of (c[t][s] * sum16(x * k[s])) * u[s][j])
+//   u[t][j] = (v[j] - recall(k, t)[j]) * b      with the delta rule; otherwise u = v * b, rounded
+//   out[t][j] = recall(q, t + 1)[j]
+// and at the end of a block, with t its last token, the next one's S is a chain over s = 0, 1 ..
+//   S[i][j] = fma(c[t][s] * k[s][i], u[s][j], S[i][j]) from S[i][j] * a[t]
+// Of all factors products are rounded as written. A state that is all zero is NULL; its sum is +0.
+//
+// This is the gated delta rule in blocks (Yang et al., arXiv 2412.06464), and without the delta
+// rule Mamba-2 (Dao and Gu, arXiv 2405.21060): k and q are its B and C, v is x, b is dt, and g
+// sums A dt.
+
+#define FXI_RECUR_TOK     FXI_KV_STATE_TOK
+#define FXI_RECUR_MAX_KEY 256 // numbers of a key
+
+// One head and some tokens of one block. Columns of S, v, u and out do not depend on each other:
+// callers may divide them, too.
+typedef struct fxi_recur {
+    int n_key, n_value;
+    int column0, n_column;
+    int first, n_tok;   // tokens first .. first + n_tok - 1 of the block
+    const float *state; // [n_key][n_value] where the block begins; NULL: all zero
+    // Of the block's first token; row_step floats later those of the next one. u of the tokens
+    // before `first` are there.
+    const float *k; // [n_key]
+    const float *g; // 1 number
+    float *u;       // [n_value]
+    size_t row_step;
+    // Of token `first`; in_step floats later those of the next one. recur_read reads x, its
+    // queries [n_key]; recur_update reads x, its values [n_value], and b.
+    const float *x;
+    size_t in_step;
+    const float *b; // 1 number; b_step floats later that of the next token
+    size_t b_step;
+    float *out; // [n_value] of recur_read; out_step floats later that of the next token
+    size_t out_step;
+} fxi_recur;
 
 // ---- routing -----------------------------------------------------------------------------------
 
@@ -245,6 +294,10 @@ typedef struct fxi_kernels {
     void (*rope)(float *x, int n_head, int head_dim, int n_pair, const float *cos,
                  const float *sin);
     void (*conv)(const fxi_conv *c);
+    void (*recur_update)(const fxi_recur *r); // u of the tokens, by the delta rule
+    void (*recur_read)(const fxi_recur *r);   // out of the tokens; their u are there
+    // The state after the block, whose last token is the call's last one. next is not r->state.
+    void (*recur_state)(const fxi_recur *r, float *next);
     // Stores a row of f32 as the cache's type. 16 bits: rounded to nearest even; Q8_0: blocks of 32
     // as quant_q8 gives them, their scale rounded to f16.
     void (*store_kv[FXI_DTYPE_END])(const float *src, int n, void *dst);

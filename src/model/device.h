@@ -61,16 +61,17 @@ typedef struct fxi_pass_limits {
 
 // Rows of a pass. Their widths are those of the layers that write them.
 typedef enum fxi_operand {
-    FXI_OPERAND_H,   // normalised, or what a branch adds to x: [n_row][dim]
-    FXI_OPERAND_Q,   // [n_row][n_head][head_dim]
-    FXI_OPERAND_K,   // [n_row][n_kv_head][head_dim]
-    FXI_OPERAND_V,   //   of all tokens, as K; not defined after keep_rows
-    FXI_OPERAND_ATT, // [n_row][n_head][head_dim] the result of attention
-    FXI_OPERAND_MID, // [n_row][n_ffn] what `down` reads
+    FXI_OPERAND_H,    // normalised, or what a branch adds to x: [n_row][dim]
+    FXI_OPERAND_Q,    // [n_row][n_head][head_dim]
+    FXI_OPERAND_K,    // [n_row][n_kv_head][head_dim]
+    FXI_OPERAND_V,    //   of all tokens, as K; not defined after keep_rows
+    FXI_OPERAND_GATE, // [n_row] rows of a layer's gate
+    FXI_OPERAND_ATT,  // [n_row][n_head][head_dim] the result of attention
+    FXI_OPERAND_MID,  // [n_row][n_ffn] what `down` reads
     FXI_OPERAND_END
 } fxi_operand;
 
-enum { FXI_DEVICE_MAX_LINEAR = 3 }; // layers of one step
+enum { FXI_DEVICE_MAX_LINEAR = 4 }; // layers of one step
 
 // One linear layer: y = a x w, without its bias.
 typedef struct fxi_device_linear {

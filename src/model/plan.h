@@ -119,6 +119,13 @@ typedef enum fxi_mixer {
     //   att[t] = q[t] * conv(r[t - n_tap + 1] .. r[t])      conv: kernels.h
     // The rows are its rows in the cache.
     FXI_MIX_CONV,
+    // A state for each head (fxi_recur in kernels.h). With z, c, b and a what q, k, v and gate make
+    // of h, and x = silu(conv(c)):
+    // The gated delta rule: x is the queries and keys of all groups, then the values of all heads.
+    // Queries and keys are made 1 long, and queries divided by the root of that many numbers. The
+    // factor is sigmoid(b), a token's decay A softplus(a + dt), and
+    //   att = norm(out) * silu(z)
+    FXI_MIX_DELTA,
 } fxi_mixer;
 
 // The weights of a causal convolution over each channel by itself (kernels.h).
@@ -128,6 +135,12 @@ typedef struct fxi_taps {
     int n_tap; // up to FXI_MAX_TAP
 } fxi_taps;
 
+// What the heads of a layer with states have of their own.
+typedef struct fxi_states {
+    float *decay, *dt; // [n_head] A, below 0; dt
+    fxi_rownorm norm;  // of each head's result
+} fxi_states;
+
 typedef struct fxi_layer {
     fxi_mixer mixer;
     fxi_rownorm attn_in, attn_out; // before and after attention
@@ -136,7 +149,10 @@ typedef struct fxi_layer {
     fxi_affine q, k, v, o; // dim -> n_head x head_dim | n_kv_head x head_dim twice | back to dim
     float *sink;           // [n_head] NULL: none
     bool is_windowed;
-    fxi_taps conv; // FXI_MIX_CONV
+    fxi_affine
+        gate;      // dim -> n_head x head_dim: att *= sigmoid(h gate); no data: none. Or a mixer's
+    fxi_taps conv; // of recurrent layers
+    fxi_states states; // FXI_MIX_DELTA
     // Where its rows are: group of the cache, layer of that group; of a recurrent layer, which has
     // one plane in a group, the plane. state_group: of its states, at the same plane.
     int kv_group, kv_layer, state_group;
@@ -153,6 +169,12 @@ typedef struct fxi_recurrence {
     int row_tok; // a token reads the rows of itself and the row_tok - 1 tokens before it; with
                  // states FXI_KV_STATE_TOK
     int n_state; // numbers of a state, f32; 0: there are none, the rows suffice
+    // Of states: S has n_key rows of n_value numbers. Each of n_group queries and keys is that of
+    // n_head / n_group heads: neighbours or, if is_tiled, every n_group-th.
+    int n_head, n_group, n_key, n_value;
+    bool is_tiled;
+    // A row: what the convolution reads, the keys of groups, u and g of heads.
+    int n_channel, key_at, u_at, g_at;
 } fxi_recurrence;
 
 // What all layers share.

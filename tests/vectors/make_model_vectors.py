@@ -58,6 +58,9 @@ ENCODER = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=3, int
 LFM2 = dict(rope_parameters=rope("default", 20000.0))
 MOE = dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=16)
 
+DELTA = dict(num_hidden_layers=3, full_attention_interval=2, linear_num_key_heads=2, linear_num_value_heads=4,
+             linear_key_head_dim=10, linear_value_head_dim=6, linear_conv_kernel_dim=4)
+
 CASES = [
     case("llama", "llama", "llama", num_key_value_heads=3, head_dim=6),
     case("llama-bias", "llama", "llama", attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
@@ -135,6 +138,14 @@ CASES = [
     case("qwen2moe", "qwen2_moe", "qwen2moe", **MOE, shared_expert_intermediate_size=24, num_hidden_layers=3,
          mlp_only_layers=[1], decoder_sparse_step=1),
     case("qwen3moe", "qwen3_moe", "qwen3moe", **MOE, head_dim=8, norm_topk_prob=True),
+    case("qwen3next", "qwen3_next", "qwen3next", n_prompt=150, **MOE, **DELTA, head_dim=8, num_attention_heads=4,
+         num_key_value_heads=2, shared_expert_intermediate_size=24, norm_topk_prob=True,
+         rope_parameters=rope("default", partial_rotary_factor=0.5), partial_rotary_factor=0.5),
+    case("qwen35", "qwen3_5_text", "qwen35", n_prompt=70, **DELTA, head_dim=8, num_attention_heads=4,
+         num_key_value_heads=2, rope_parameters=rope("default", partial_rotary_factor=0.5), partial_rotary_factor=0.5),
+    case("qwen35moe", "qwen3_5_moe_text", "qwen35moe", n_prompt=70, **MOE, **DELTA, head_dim=8, num_attention_heads=4,
+         num_key_value_heads=2, shared_expert_intermediate_size=24,
+         rope_parameters=rope("default", partial_rotary_factor=0.5), partial_rotary_factor=0.5),
     case("olmoe", "olmoe", "olmoe", num_experts=5, num_experts_per_tok=3, intermediate_size=16),
     case("granitemoe", "granitemoe", "granitemoe", num_local_experts=4, num_experts_per_tok=2, intermediate_size=24,
          embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=2.5),
@@ -152,6 +163,7 @@ CASES = [
          conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False),
 ]
 MXFP4 = gguf.GGMLQuantizationType.MXFP4
+DELTAS = ("qwen3next", "qwen35", "qwen35moe")  # the gated delta rule, norms that hold their weight less 1
 ENCODERS = ("bert", "nomic-bert")  # they embed texts and have no logits
 
 
@@ -166,18 +178,23 @@ def is_norm(name):
     return "norm" in name.lower() or re.search(r"\bln_", name) is not None
 
 
+def less_1(family, name):
+    """Whether a norm holds its weight less 1."""
+    return family.startswith(("gemma", "qwen3_next", "qwen3_5")) and not name.endswith("linear_attn.norm.weight")
+
+
 def randomise(model, config):
     """Weights large enough that no logit is near another, and none of them neutral."""
-    gemma = config.model_type.startswith("gemma")
     with torch.no_grad():
         for name, p in model.named_parameters():
             if is_norm(name):
-                p.copy_((0.0 if name.endswith("bias") or gemma else 1.0) + 0.3 * torch.randn_like(p))
+                middle = 0.0 if name.endswith("bias") or less_1(config.model_type, name) else 1.0
+                p.copy_(middle + 0.3 * torch.randn_like(p))
             elif p.dim() == 1 or "sinks" in name or "bias" in name:
                 p.copy_(0.3 * torch.randn_like(p))
             elif "embed" in name or name.endswith(("wte.weight", "wpe.weight")):
                 # Tied, they must not outweigh the layers: the likeliest token would always be the last one.
-                std = 0.04 if gemma else 0.3 if config.tie_word_embeddings else 1.0
+                std = 0.04 if config.model_type.startswith("gemma") else 0.3 if config.tie_word_embeddings else 1.0
                 p.copy_((std * torch.randn_like(p)).half().float())
             else:
                 fan_in = p.shape[-2] if config.model_type in ("gpt2",) or p.dim() == 3 else p.shape[-1]
@@ -271,6 +288,7 @@ POST = {  # families whose names of norms mean something else
     "gpt-oss": {"post_attention_layernorm": "post_attention_norm"},
 }
 POST["gemma3"] = POST["gemma2"]
+POST["qwen3next"] = POST["qwen35"] = POST["qwen35moe"] = POST["gpt-oss"]
 TOP.update({"pooler.dense": "cls", "classifier.dense": "cls", "classifier": "cls.output",
             "classifier.out_proj": "cls.output"})
 TOP.update({"embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd",
@@ -348,6 +366,38 @@ def experts(c, layer, name, w, out):
         out[f"blk.{layer}.ffn_down_exps.bias"] = w
 
 
+def tile_values(config, part, w):
+    """Heads of values in GGUF's order: the first ones of all groups of keys, the second ones, .."""
+    n_key, per = config.linear_num_key_heads, config.linear_num_value_heads // config.linear_num_key_heads
+    before = 2 * n_key * config.linear_key_head_dim if part in ("in_proj_qkv.weight", "conv1d.weight") else 0
+
+    def tile(x):
+        return x.reshape(n_key, per, -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
+    if part == "norm.weight":
+        return w
+    return tile(w.T).T if part == "out_proj.weight" else np.concatenate([w[:before], tile(w[before:])])
+
+
+def delta_rule(config, layer, key, w, out):
+    """A layer of the gated delta rule. Rows of projections lie key head after key head."""
+    n_key, part = config.linear_num_key_heads, key.split("linear_attn.")[1]
+    if part == "in_proj_qkvz.weight":
+        key_dim, value_dim = config.linear_key_head_dim, config.linear_value_head_dim
+        values = config.linear_num_value_heads // n_key * value_dim
+        rows = np.split(w.reshape(n_key, -1, w.shape[-1]), np.cumsum([key_dim, key_dim, values]), axis=1)
+        q, k, v, z = (x.reshape(-1, w.shape[-1]) for x in rows)
+        out[f"blk.{layer}.attn_qkv.weight"] = np.concatenate([q, k, v])
+        out[f"blk.{layer}.attn_gate.weight"] = z
+        return
+    if "qkvz" not in part and config.model_type != "qwen3_next":
+        w = tile_values(config, part, w.squeeze())
+    name = {"in_proj_qkv.weight": "attn_qkv.weight", "in_proj_z.weight": "attn_gate.weight",
+            "in_proj_a.weight": "ssm_alpha.weight", "in_proj_b.weight": "ssm_beta.weight",
+            "in_proj_ba.weight": "ssm_ba.weight", "conv1d.weight": "ssm_conv1d.weight", "A_log": "ssm_a",
+            "dt_bias": "ssm_dt.bias", "norm.weight": "ssm_norm.weight", "out_proj.weight": "ssm_out.weight"}[part]
+    out[f"blk.{layer}.{name}"] = -np.exp(w) if part == "A_log" else w.squeeze()
+
+
 def fuse_qkv(out, n_layer):
     """One tensor of a layer's queries, keys and values, as published models have it and transformers does not."""
     for i in range(n_layer):
@@ -356,7 +406,6 @@ def fuse_qkv(out, n_layer):
 
 def tensors(c, model, config):
     out, stacked = {}, {}
-    gemma = c["arch"].startswith("gemma")
     for key, t in model.state_dict().items():
         w = t.float().numpy()
         layer, name, kind = rename(c, key)
@@ -374,8 +423,11 @@ def tensors(c, model, config):
         if c["hf"] in ("opt", "xlm-roberta") and name == "position_embd":
             w = w[2:]
         w = fix_attention(c, config, name, w)
-        if gemma and "norm" in name:
+        if "norm" in name and less_1(c["hf"], key):
             w = w + 1
+        if "linear_attn" in key:
+            delta_rule(config, layer, key, w, out)
+            continue
         if name == "ffn_gate_inp_shexp":
             w = w.reshape(-1)
         if name == "shortconv.conv" and kind == "weight":
@@ -501,7 +553,12 @@ def family_keys(c, config):
     if c["arch"] == "lfm2":
         keys["attention.head_count_kv"] = [config.num_key_value_heads * (t != "conv") for t in config.layer_types]
         keys["shortconv.l_cache"] = config.conv_L_cache
-    if c["arch"] == "qwen2moe":
+    if c["arch"] in DELTAS:
+        keys.update({"ssm.conv_kernel": config.linear_conv_kernel_dim, "ssm.state_size": config.linear_key_head_dim,
+                     "ssm.group_count": config.linear_num_key_heads, "ssm.time_step_rank": config.linear_num_value_heads,
+                     "ssm.inner_size": config.linear_num_value_heads * config.linear_value_head_dim,
+                     "full_attention_interval": c["config"]["full_attention_interval"]})
+    if c["arch"] in ("qwen2moe", "qwen3next", "qwen35moe"):
         keys["expert_shared_feed_forward_length"] = config.shared_expert_intermediate_size
     return keys
 
@@ -535,7 +592,8 @@ def write_gguf(c, model, config, path):
         if c["name"].endswith("mxfp4") and "_exps.weight" in k:
             w.add_tensor(k, to_mxfp4(v), raw_dtype=MXFP4)
             continue
-        wide = v.ndim == 1 or k.endswith(".bias") or "norm" in k or "shortconv.conv" in k
+        wide = (v.ndim == 1 or k.endswith(".bias") or "norm" in k or "conv1d" in k or
+                "shortconv.conv" in k)
         w.add_tensor(k, np.ascontiguousarray(v, np.float32 if wide else np.float16))
     w.write_header_to_file()
     w.write_kv_data_to_file()

@@ -209,6 +209,34 @@ static const fxi_hf_name nomic_names[] = {
     ENCODER_NAMES,
 };
 
+// Multi-token prediction (mtp) is not computed.
+#define DELTA_NAMES                                                                  \
+    {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME}, \
+        {"layers.#.linear_attn.conv1d", "blk.#.ssm_conv1d", FXI_HF_CHANNELS},        \
+        {"layers.#.linear_attn.A_log", "blk.#.ssm_a", FXI_HF_DECAY},                 \
+        {"layers.#.linear_attn.dt_bias", "blk.#.ssm_dt.bias", FXI_HF_HEADS},         \
+        {"layers.#.linear_attn.norm", "blk.#.ssm_norm", FXI_HF_SAME},                \
+    {                                                                                \
+        "layers.#.linear_attn.out_proj", "blk.#.ssm_out", FXI_HF_COLUMNS             \
+    }
+
+static const fxi_hf_name qwen3_next_names[] = {
+    DELTA_NAMES,
+    {"layers.#.linear_attn.in_proj_qkvz", "blk.#.attn_qkv", FXI_HF_GROUPED_QKV},
+    {"layers.#.linear_attn.in_proj_qkvz", "blk.#.attn_gate", FXI_HF_GROUPED_Z},
+    {"layers.#.linear_attn.in_proj_ba", "blk.#.ssm_ba", FXI_HF_SAME},
+    {.from = NULL},
+};
+
+static const fxi_hf_name qwen3_5_names[] = {
+    DELTA_NAMES,
+    {"layers.#.linear_attn.in_proj_qkv", "blk.#.attn_qkv", FXI_HF_CHANNELS},
+    {"layers.#.linear_attn.in_proj_z", "blk.#.attn_gate", FXI_HF_VALUES},
+    {"layers.#.linear_attn.in_proj_b", "blk.#.ssm_beta", FXI_HF_HEADS},
+    {"layers.#.linear_attn.in_proj_a", "blk.#.ssm_alpha", FXI_HF_HEADS},
+    {.from = NULL},
+};
+
 static const fxi_hf_name granitemoe_names[] = {
     {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp", FXI_HF_SAME},
     {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_gate_exps", FXI_HF_HALF_1},
@@ -269,6 +297,14 @@ static const fxi_hf_key granite_keys[] = {
     {.from = NULL},
 };
 
+static const fxi_hf_key delta_keys[] = {
+    {"linear_conv_kernel_dim", "ssm.conv_kernel", FXI_HF_U32},
+    {"linear_key_head_dim", "ssm.state_size", FXI_HF_U32},
+    {"linear_num_key_heads", "ssm.group_count", FXI_HF_U32},
+    {"linear_num_value_heads", "ssm.time_step_rank", FXI_HF_U32},
+    {.from = NULL},
+};
+
 static const fxi_hf_key parallel_keys[] = {
     {"use_parallel_residual", "use_parallel_residual", FXI_HF_BOOL},
     {.from = NULL},
@@ -323,6 +359,11 @@ static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = 
 #define EPS_1E6  "\"rms_norm_eps\": 1e-6"
 #define EPS_1E12 "\"layer_norm_eps\": 1e-12"
 #define TIED     "\"tie_word_embeddings\": true"
+#define DELTA                                                                     \
+    EPS_1E6 ", \"head_dim\": 256, \"partial_rotary_factor\": 0.25, "              \
+            "\"max_position_embeddings\": 32768, \"linear_conv_kernel_dim\": 4, " \
+            "\"linear_key_head_dim\": 128, \"linear_value_head_dim\": 128, "      \
+            "\"linear_num_key_heads\": 16, \"linear_num_value_heads\": 32"
 #define GEMMA                                                                      \
     EPS_1E6 ", " TIED ", \"num_attention_heads\": 8, \"num_key_value_heads\": 4, " \
             "\"head_dim\": 256, \"query_pre_attn_scalar\": 256, \"sliding_window\": 4096, "
@@ -350,6 +391,12 @@ static const fxi_hf_family families[] = {
      .defaults = EPS_1E6 ", \"norm_topk_prob\": false, \"max_position_embeddings\": 32768"},
     {"qwen3_moe", "qwen3moe", .act = "silu", .window = FXI_HF_FROM_LAYER,
      .defaults = EPS_1E6 ", \"norm_topk_prob\": false, \"max_position_embeddings\": 32768"},
+    {"qwen3_next", "qwen3next", .flags = FXI_HF_PLUS_1 | FXI_HF_STATES, .act = "silu",
+     .names = qwen3_next_names, .keys = delta_keys, .defaults = DELTA ", \"norm_topk_prob\": true"},
+    {"qwen3_5_text", "qwen35", .flags = FXI_HF_PLUS_1 | FXI_HF_STATES | FXI_HF_TILED, .act = "silu",
+     .names = qwen3_5_names, .keys = delta_keys, .defaults = DELTA},
+    {"qwen3_5_moe_text", "qwen35moe", .flags = FXI_HF_PLUS_1 | FXI_HF_STATES | FXI_HF_TILED,
+     .act = "silu", .names = qwen3_5_names, .keys = delta_keys, .defaults = DELTA},
     {"phi3", "phi3", .act = "silu", .window = FXI_HF_EVERY,
      .defaults = "\"max_position_embeddings\": 4096"},
     {"phi", "phi2", .flags = FXI_HF_LAYER_NORM, .act = "gelu_new", .names = phi_names,

@@ -1,5 +1,6 @@
 // hf_folder.h - a Hugging Face folder while it is translated. Calls go down this list: hf_open.c
-// (the whole), hf_keys.c (keys of config.json), hf_plan.c (tensors), hf_family.c (tables, names).
+// (the whole), hf_keys.c (keys of config.json), hf_plan.c (tensors), hf_states.c (recurrent
+// layers), hf_family.c (tables, names).
 //
 // The table of families has one row for each model_type: it says what config.json and the tensors
 // are called in GGUF. GGUF's names and meanings, as llama.cpp writes them, are the one vocabulary
@@ -36,6 +37,13 @@ typedef enum fxi_hf_how {
     FXI_HF_MX,      // gpt-oss's blocks and scales
     FXI_HF_MX_EVEN, // every other row
     FXI_HF_MX_ODD,
+    FXI_HF_GROUPED_QKV, // of recurrent layers with states (hf_states.c)
+    FXI_HF_GROUPED_Z,
+    FXI_HF_CHANNELS,
+    FXI_HF_VALUES,
+    FXI_HF_COLUMNS,
+    FXI_HF_HEADS,
+    FXI_HF_DECAY,
     FXI_HF_SKIP, // computed, or of no use to an answer
 } fxi_hf_how;
 
@@ -68,8 +76,10 @@ typedef enum fxi_hf_flag {
     FXI_HF_ENCODER = 32, // a token sees all of its text
     // Learned positions begin at 2; max_position_embeddings counts all.
     FXI_HF_FROM_POSITION_2 = 64,
-    FXI_HF_CONV =
-        128, // layers are short convolutions, but for those that layer_types calls otherwise
+    FXI_HF_STATES = 128, // recurrent layers with states
+    FXI_HF_TILED = 256,  // and their heads in another order in GGUF (hf_states.c)
+    // Layers are short convolutions, but for those that layer_types calls otherwise.
+    FXI_HF_CONV = 512,
 } fxi_hf_flag;
 
 typedef enum fxi_hf_window { // layers that see a window, where layer_types does not say
@@ -149,6 +159,13 @@ fx_status fxi_hf_plan_tensors(fxi_folder *f);
 // Adds a vector that is computed here; takes over `values`, on errors too.
 fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uint64_t n);
 void fxi_hf_free_recipes(fxi_folder *f);
+
+// ---- hf_states.c --------------------------------------------------------------------------------
+
+// One tensor of a recurrent layer. Errors: as fxi_hf_plan_tensors.
+fx_status fxi_hf_plan_states(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m);
+// The keys of recurrent layers, in families that have them. Errors: FX_EFORMAT.
+fx_status fxi_hf_write_states(const fxi_folder *f);
 
 // ---- hf_keys.c ----------------------------------------------------------------------------------
 

@@ -537,8 +537,8 @@ static fx_status write_ffn_length(const fxi_folder *f)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FX_TRY(fxi_members_u32(&f->config, names[i], false, &n));
     FX_TRY(adjust_ffn_length(f, &n));
-    if (!n) return fxi_members_fail(&f->config, names[0], "missing");
-    write_u32(f, "feed_forward_length", n);
+    if (!n && !f->n_expert) return fxi_members_fail(&f->config, names[0], "missing");
+    if (n) write_u32(f, "feed_forward_length", n);
     return FX_OK;
 }
 
@@ -647,6 +647,7 @@ fx_status fxi_hf_write_keys(fxi_folder *f)
     FX_TRY(write_gemma_scale(f));
     FX_TRY(write_windows(f));
     FX_TRY(write_no_rope_layers(f));
+    FX_TRY(fxi_hf_write_states(f));
     FX_TRY(write_activation(f));
     if (f->family->flags & FXI_HF_ENCODER) write_bool(f, "attention.causal", false);
     return write_rope(f);

@@ -53,8 +53,8 @@ fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uin
 // Small tensors that must be exact, as converters to GGUF leave them.
 static bool is_kept_f32(const fxi_recipe *r)
 {
-    static const char *const part[] = {"norm",        "ffn_gate_inp", "position_embd",
-                                       "token_types", "attn_sinks",   ".bias"};
+    static const char *const part[] = {"norm",       "ffn_gate_inp", "position_embd", "token_types",
+                                       "attn_sinks", "ssm_conv1d",   ".bias"};
     if (r->n_dim == 1) return true;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         if (strstr(r->name, part[i])) return true;
@@ -68,7 +68,8 @@ static fx_status set_type(const fxi_folder *f, fxi_recipe *r)
     if (r->type == FXI_DTYPE_END)
         return fxi_st_fail(f->err, t, "weights of type %s are not supported", t->type_name);
     if (is_kept_f32(r)) r->type = FXI_F32;
-    const bool norm = strstr(r->name, "norm") && fxi_str_ends_in(fxi_str_of(r->name), ".weight");
+    const bool norm = strstr(r->name, "norm") && !strstr(r->name, "ssm_norm") &&
+                      fxi_str_ends_in(fxi_str_of(r->name), ".weight");
     if (norm && (f->family->flags & FXI_HF_PLUS_1)) {
         r->plus = 1;
         r->type = FXI_F32;
@@ -302,6 +303,13 @@ static plan_fn *const plan_by_how[] = {
     [FXI_HF_TRANSPOSE_ODD] = plan_transpose,
     [FXI_HF_HALF_1] = plan_half,
     [FXI_HF_HALF_2] = plan_half,
+    [FXI_HF_GROUPED_QKV] = fxi_hf_plan_states,
+    [FXI_HF_GROUPED_Z] = fxi_hf_plan_states,
+    [FXI_HF_CHANNELS] = fxi_hf_plan_states,
+    [FXI_HF_VALUES] = fxi_hf_plan_states,
+    [FXI_HF_COLUMNS] = fxi_hf_plan_states,
+    [FXI_HF_HEADS] = fxi_hf_plan_states,
+    [FXI_HF_DECAY] = fxi_hf_plan_states,
     [FXI_HF_MX] = plan_mx,
     [FXI_HF_MX_EVEN] = plan_mx,
     [FXI_HF_MX_ODD] = plan_mx,
@@ -365,13 +373,15 @@ static fx_status put_part(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_ma
 // ---- all tensors -------------------------------------------------------------------------------
 
 // Scales are read with their weights, or scale activations and the KV cache, which are not
-// quantised here; a model that sees pictures has more parts than that about text.
+// quantised here; a model that sees pictures has more parts than that about text. Qwen's layers
+// that predict further tokens (mtp) are not computed.
 static bool is_aside(const fxi_folder *f, const fxi_st_tensor *t)
 {
     static const char *const end[] = {".weight_scale", ".weight_scale_inv", ".input_scale",
                                       ".k_scale",      ".v_scale",          ".activation_scale"};
     static const char *const begin[] = {"vision_", "model.vision_", "multi_modal_projector.",
-                                        "model.multi_modal_projector."};
+                                        "model.multi_modal_projector.", "model.visual."};
+    if ((f->family->flags & FXI_HF_STATES) && !strncmp(t->name, "mtp.", 4)) return true;
     for (size_t i = 0; i < sizeof end / sizeof *end; i++)
         if (fxi_str_ends_in(fxi_str_of(t->name), end[i])) return true;
     for (size_t i = 0; f->config.root != f->whole.doc.root && i < sizeof begin / sizeof *begin; i++)

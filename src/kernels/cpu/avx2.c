@@ -18,6 +18,10 @@
 #include "kernels/cpu/body/body_attention.h"
 #include "kernels/cpu/body/body_linear.h"
 
+#define RECUR_VECS 2
+#define RECUR_ROWS 2
+#include "kernels/cpu/body/body_recurrent.h"
+
 #define PROBE_CHAINS 6
 #include "kernels/cpu/float_loops.h"
 

@@ -18,6 +18,10 @@
 #include "kernels/cpu/body/body_attention.h"
 #include "kernels/cpu/body/body_linear.h"
 
+#define RECUR_VECS 4
+#define RECUR_ROWS 4
+#include "kernels/cpu/body/body_recurrent.h"
+
 #define PROBE_CHAINS 12
 #include "kernels/cpu/float_loops.h"
 

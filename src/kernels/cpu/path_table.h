@@ -15,18 +15,25 @@
         .add_scaled = add_scaled,                     \
         .scale = scale_row,                           \
         .multiply = multiply_row,                     \
-        .conv = conv_row,                             \
         .softcap = softcap_row,                       \
         .act = {[FXI_ACT_SILU] = act_silu,            \
                 [FXI_ACT_GELU] = act_gelu,            \
                 [FXI_ACT_GELU_ERF] = act_gelu_erf,    \
-                [FXI_ACT_RELU] = act_relu},           \
+                [FXI_ACT_RELU] = act_relu,            \
+                [FXI_ACT_SIGMOID] = act_sigmoid,      \
+                [FXI_ACT_SOFTPLUS] = act_softplus},   \
         .gate = {[FXI_ACT_SILU] = gate_silu,          \
                  [FXI_ACT_GELU] = gate_gelu,          \
                  [FXI_ACT_GELU_ERF] = gate_gelu_erf,  \
                  [FXI_ACT_RELU] = gate_relu,          \
+                 [FXI_ACT_SIGMOID] = gate_sigmoid,    \
+                 [FXI_ACT_SOFTPLUS] = gate_softplus,  \
                  [FXI_ACT_CLAMPED] = gate_clamped},   \
         .rope = rope,                                 \
+        .conv = conv_row,                             \
+        .recur_update = recur_update,                 \
+        .recur_read = recur_read,                     \
+        .recur_state = recur_state,                   \
         .store_kv = {[FXI_F32] = store_f32,           \
                      [FXI_F16] = store_f16,           \
                      [FXI_BF16] = store_bf16,         \

@@ -18,3 +18,8 @@ float fxi_erff(float x)
 {
     return mathf_erf(x);
 }
+
+float fxi_softplusf(float x)
+{
+    return mathf_softplus(x);
+}

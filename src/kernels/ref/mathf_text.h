@@ -53,4 +53,11 @@ FXI_MATH_FN float mathf_erf(float x)
     return copysignf(1 - mathf_exp(mathf_poly(large, FXI_POLY_N(large), t)), x);
 }
 
+FXI_MATH_FN float mathf_softplus(float x)
+{
+    const float p[] = {FXI_SOFTPLUS_P};
+    float e = mathf_exp(-fabsf(x)), s = e / (e + 2), z = s * s, t = s + s;
+    return fmaf(mathf_poly(p, FXI_POLY_N(p), z) * z, t, t) + (x > 0 ? x : 0);
+}
+
 #endif

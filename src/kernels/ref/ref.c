@@ -44,6 +44,16 @@ static float act_relu(float x)
     return x > 0 ? x : 0;
 }
 
+static float act_sigmoid(float x)
+{
+    return 1 / (1 + fxi_expf(-x));
+}
+
+static float act_softplus(float x)
+{
+    return fxi_softplusf(x);
+}
+
 static float gate_clamped(float gate, float up)
 {
     const float most = FXI_SWIGLU_LIMIT;
@@ -66,6 +76,8 @@ REF_ACT(silu)
 REF_ACT(gelu)
 REF_ACT(gelu_erf)
 REF_ACT(relu)
+REF_ACT(sigmoid)
+REF_ACT(softplus)
 
 static void ref_gate_clamped(const float *gate, const float *up, int n, float *y)
 {
@@ -141,8 +153,7 @@ static void ref_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, i
 
 // ---- norms, rotation and the rest ---------------------------------------------------------------
 
-// sum16 of the products a[i] * b[i].
-static float sum_products(const float *a, const float *b, int n)
+float fxi_ref_sum_products(const float *a, const float *b, int n)
 {
     float lane[16] = {0};
     for (int i = 0; i < n; i++) lane[i % 16] = fmaf(a[i], b[i], lane[i % 16]);
@@ -168,7 +179,7 @@ static void ref_quant_q8(const float *x, int n, int8_t *q, float *d, int32_t *su
 
 static void ref_rms_norm(const float *x, const float *w, int n, float eps, float *y)
 {
-    float mean = sum_products(x, x, n) / (float)n;
+    float mean = fxi_ref_sum_products(x, x, n) / (float)n;
     float scale = 1 / sqrtf(mean + eps);
     for (int i = 0; i < n; i++) y[i] = x[i] * scale * w[i];
 }
@@ -443,7 +454,7 @@ void fxi_route_experts(const float *logits, int n_expert, int n_used, fxi_route_
 
 float fxi_sigmoid(float x)
 {
-    return 1 / (1 + fxi_expf(-x));
+    return act_sigmoid(x);
 }
 
 // ---- probes, which the compiler may vectorise ---------------------------------------------------
@@ -496,13 +507,20 @@ const fxi_kernels fxi_kernels_ref = {
     .act = {[FXI_ACT_SILU] = ref_act_silu,
             [FXI_ACT_GELU] = ref_act_gelu,
             [FXI_ACT_GELU_ERF] = ref_act_gelu_erf,
-            [FXI_ACT_RELU] = ref_act_relu},
+            [FXI_ACT_RELU] = ref_act_relu,
+            [FXI_ACT_SIGMOID] = ref_act_sigmoid,
+            [FXI_ACT_SOFTPLUS] = ref_act_softplus},
     .gate = {[FXI_ACT_SILU] = ref_gate_silu,
              [FXI_ACT_GELU] = ref_gate_gelu,
              [FXI_ACT_GELU_ERF] = ref_gate_gelu_erf,
              [FXI_ACT_RELU] = ref_gate_relu,
+             [FXI_ACT_SIGMOID] = ref_gate_sigmoid,
+             [FXI_ACT_SOFTPLUS] = ref_gate_softplus,
              [FXI_ACT_CLAMPED] = ref_gate_clamped},
     .rope = ref_rope,
+    .recur_update = fxi_ref_recur_update,
+    .recur_read = fxi_ref_recur_read,
+    .recur_state = fxi_ref_recur_state,
     .store_kv = {[FXI_F32] = ref_store_f32,
                  [FXI_F16] = ref_store_f16,
                  [FXI_BF16] = ref_store_bf16,

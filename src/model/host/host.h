@@ -21,6 +21,8 @@ typedef struct fxi_host_buffers {
     float *narrow;     // [n_tok][width of embeddings] before Win and after Wout
     float *q, *att;    // [n_tok][n_head][head_dim]
     float *k, *v;      // [n_tok][n_kv_head][head_dim]
+    float *gate;       // [n_tok][widest gate]
+    int *run;          // [n_tok + 1] first rows of runs of tokens in one block of a recurrence
     float *attn, *ffn; // scratch of fxi_compute_attention and fxi_compute_ffn
     int8_t *act_q;     // [n_tok][widest of h, att] rounded to Q8
     float *act_d;      // [n_tok][widest / 32]
@@ -86,6 +88,11 @@ static inline size_t fxi_host_place(const fxi_host *h, int row)
 {
     return (size_t)(h->x_row ? h->x_row[row] : row);
 }
+
+// ---- host_states.c: recurrent layers with states ------------------------------------------------
+
+void fxi_host_states_store(fxi_host *h);
+void fxi_host_states_mix(fxi_host *h);
 
 // ---- host_recur.c: fxi_device_ops of recurrent layers ------------------------------------------
 

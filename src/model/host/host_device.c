@@ -129,7 +129,7 @@ static fx_status host_view_rows(fxi_device *d, const fxi_linear *w, int row0, in
 typedef struct needs {
     size_t mid_f32, mid_q8, ex_f32, ex_q8;
     size_t n_expert, n_place; // 0: there are none
-    size_t q, kv;             // widest of a row
+    size_t q, kv, gate;       // widest of a row
 } needs;
 
 static void need_width(size_t *widest, int n)
@@ -152,6 +152,7 @@ static needs count_needs(const fxi_transformer *m, size_t n_tok)
         const fxi_experts *x = l->experts;
         need_width(&n.q, l->q.w.n_out);
         need_width(&n.kv, l->k.w.n_out);
+        need_width(&n.gate, l->gate.w.n_out);
         need_mid(&n, &l->ffn.down.w, n_tok);
         if (!x) continue;
         const fxi_linear *in[] = {x->gate.w, x->up.w};
@@ -181,8 +182,7 @@ static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi
     h->m = m;
     const size_t n = (size_t)most->max_tok, dim = (size_t)s->dim;
     const needs need = count_needs(m, n);
-    const size_t n_q = need.q, n_kv = need.kv;
-    const size_t n_narrow = (size_t)m->embd_in.n_in, widest = dim > n_q ? dim : n_q;
+    const size_t n_narrow = (size_t)m->embd_in.n_in, widest = dim > need.q ? dim : need.q;
     const size_t n_act = n * (widest > n_narrow ? widest : n_narrow),
                  n_logit = (size_t)most->max_logit, n_vocab = (size_t)m->output.w.n_out;
     const size_t n_expert = need.n_expert, n_place = need.n_place;
@@ -191,10 +191,12 @@ static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi
         {(void **)&b->h, n * dim, sizeof(float)},
         {(void **)&b->held, m->rules.is_parallel ? n * dim : 0, sizeof(float)},
         {(void **)&b->narrow, n * n_narrow, sizeof(float)},
-        {(void **)&b->q, n * n_q, sizeof(float)},
-        {(void **)&b->att, n * n_q, sizeof(float)},
-        {(void **)&b->k, n * n_kv, sizeof(float)},
-        {(void **)&b->v, n * n_kv, sizeof(float)},
+        {(void **)&b->q, n * need.q, sizeof(float)},
+        {(void **)&b->att, n * need.q, sizeof(float)},
+        {(void **)&b->k, n * need.kv, sizeof(float)},
+        {(void **)&b->v, n * need.kv, sizeof(float)},
+        {(void **)&b->gate, n * need.gate, sizeof(float)},
+        {(void **)&b->run, m->rules.recurrence.n_state ? n + 1 : 0, sizeof(int)},
         {(void **)&b->attn,
          fxi_compute_attn_scratch(&h->compute, s->n_head, s->n_kv_head, s->head_dim, m->ctx_tok),
          sizeof(float)},

@@ -49,15 +49,28 @@ static void mix_conv_row(void *arg, int row)
 
 // ---- all mixers --------------------------------------------------------------------------------
 
-static fxi_row_fn *const store_row[] = {[FXI_MIX_CONV] = store_conv_row};
-static fxi_row_fn *const mix_row[] = {[FXI_MIX_CONV] = mix_conv_row};
+static void store_conv(fxi_host *h)
+{
+    fxi_compute_rows(&h->compute, h->n_row, store_conv_row, h);
+}
+
+static void mix_conv(fxi_host *h)
+{
+    fxi_compute_rows(&h->compute, h->n_row, mix_conv_row, h);
+}
+
+static const struct mixer {
+    void (*store)(fxi_host *h);
+    void (*mix)(fxi_host *h);
+} mixers[] = {[FXI_MIX_CONV] = {store_conv, mix_conv},
+              [FXI_MIX_DELTA] = {fxi_host_states_store, fxi_host_states_mix}};
 
 fx_status fxi_host_recur_store(fxi_device *d, const fxi_layer *l, fx_error *err)
 {
     (void)err;
     fxi_host *h = fxi_host_of(d);
     h->layer = l;
-    fxi_compute_rows(&h->compute, h->n_row, store_row[l->mixer], h);
+    mixers[l->mixer].store(h);
     return FX_OK;
 }
 
@@ -66,7 +79,7 @@ fx_status fxi_host_recur(fxi_device *d, const fxi_layer *l, fx_error *err)
     (void)err;
     fxi_host *h = fxi_host_of(d);
     h->layer = l;
-    fxi_compute_rows(&h->compute, h->n_row, mix_row[l->mixer], h);
+    mixers[l->mixer].mix(h);
     fxi_host_finish_att(h, l);
     return FX_OK;
 }

@@ -474,24 +474,31 @@ fx_status fxi_host_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err)
     return FX_OK;
 }
 
-// A row as Wo reads it: rounded to Q8, or copied into q's buffer, which is free by now.
+static bool gates_att(const fxi_layer *l)
+{
+    return l->mixer == FXI_MIX_ATTENTION && l->gate.w.data;
+}
+
+// A row as Wo reads it: gated, and rounded to Q8, or copied into q's buffer, which is free by now.
 static void attn_out_row(void *arg, int row)
 {
     const fxi_host *h = arg;
     const fxi_host_buffers *s = &h->s;
     const fxi_linear *o = &h->layer->o.w;
     const size_t n = (size_t)o->n_in;
-    const float *att = s->att + fxi_host_place(h, row) * n;
+    const size_t at = fxi_host_place(h, row) * n;
+    float *att = s->att + at;
+    if (gates_att(h->layer)) h->compute.k->gate[FXI_ACT_SIGMOID](s->gate + at, att, (int)n, att);
     if (fxi_linear_reads_q8(o))
         quant_row(h, att, (int)n, row);
-    else
+    else if (h->x_row)
         memcpy(s->q + (size_t)row * n, att, n * sizeof *att);
 }
 
 void fxi_host_finish_att(fxi_host *h, const fxi_layer *l)
 {
     h->layer = l;
-    if (h->x_row || fxi_linear_reads_q8(&l->o.w)) each_row(h, attn_out_row);
+    if (h->x_row || gates_att(l) || fxi_linear_reads_q8(&l->o.w)) each_row(h, attn_out_row);
 }
 
 fx_status fxi_host_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
@@ -518,7 +525,8 @@ fx_status fxi_host_linear(fxi_device *d, fxi_operand a, const fxi_device_linear 
     float *const y[FXI_OPERAND_END] = {[FXI_OPERAND_H] = s->h,
                                        [FXI_OPERAND_Q] = s->q,
                                        [FXI_OPERAND_K] = s->k,
-                                       [FXI_OPERAND_V] = s->v};
+                                       [FXI_OPERAND_V] = s->v,
+                                       [FXI_OPERAND_GATE] = s->gate};
     const float *att = h->x_row ? s->q : s->att;
     const fxi_act act =
         a == FXI_OPERAND_MID ? mid_act(h) : input_act(h, a == FXI_OPERAND_ATT ? att : s->h);

@@ -11,6 +11,10 @@
 
 #define ENCODER (FXI_POST_NORM | FXI_EMBD_NORM | FXI_TOKEN_TYPES | FXI_READS_ALL)
 
+#define QWEN_DELTA                                                                    \
+    .attn_in = "attn_norm", .ffn_in = "post_attention_norm", .rope = FXI_ROPE_HALVES, \
+    .qk_norm = FXI_QK_HEAD, .mixer = FXI_MIX_DELTA
+
 static const fxi_family families[] = {
     {"llama", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_SUMS_TO_1, PRE},
     {"mistral3", .rope = FXI_ROPE_PAIRS, .flags = FXI_GATED | FXI_SUMS_TO_1, PRE},
@@ -30,6 +34,11 @@ static const fxi_family families[] = {
     // With recurrent layers.
     {"lfm2", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE, .out_norm = "token_embd_norm",
      .qk_norm = FXI_QK_HEAD, .mixer = FXI_MIX_CONV},
+
+    {"qwen3next", QWEN_DELTA, .flags = FXI_GATED | FXI_GATED_HEADS | FXI_SUMS_TO_1},
+    {"qwen35", QWEN_DELTA, .flags = FXI_GATED | FXI_GATED_HEADS | FXI_TILED_HEADS},
+    {"qwen35moe", QWEN_DELTA,
+     .flags = FXI_GATED | FXI_GATED_HEADS | FXI_TILED_HEADS | FXI_SUMS_TO_1},
 
     // With experts in some or all layers.
     {"qwen2moe", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE},

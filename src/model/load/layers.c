@@ -9,7 +9,7 @@
 
 static fxi_tensor_key weight_key(const char *name, int layer)
 {
-    return (fxi_tensor_key){name, layer, false};
+    return (fxi_tensor_key){.name = name, .layer = layer};
 }
 
 static bool has_weight(const fxi_loader *l, const char *name, int layer)
@@ -165,6 +165,7 @@ typedef struct heads_of {
     int before;
     int n_rot;
     fxi_affine *dst;
+    int n_part, part; // a head has this many times its rows, and these are that part of them
 } heads_of;
 
 static fx_status load_heads(fxi_loader *l, int i, const heads_of *h, fx_error *err)
@@ -173,13 +174,15 @@ static fx_status load_heads(fxi_loader *l, int i, const heads_of *h, fx_error *e
     const bool fused = has_weight(l, "attn_qkv", i);
     const int n_kv = fxi_rules_kv_heads(l).all;
     const int all = fused ? fxi_rules_heads(l).all + 2 * n_kv : h->heads.all;
+    const int first = ((fused ? h->before : 0) + h->heads.first) * h->n_part + h->part;
     const fxi_part_of m = {.key = weight_key(fused ? "attn_qkv" : h->name, i),
                            .n_in = s->dim,
                            .n_out = h->heads.n * s->head_dim,
-                           .n_row = all * s->head_dim,
-                           .row0 = ((fused ? h->before : 0) + h->heads.first) * s->head_dim,
+                           .n_row = all * h->n_part * s->head_dim,
+                           .row0 = first * s->head_dim,
                            .head_dim = s->head_dim,
-                           .n_rot = h->n_rot};
+                           .n_rot = h->n_rot,
+                           .head_step = h->n_part > 1 ? h->n_part * s->head_dim : 0};
     return load_affine(l, &m, h->dst, err);
 }
 
@@ -187,11 +190,12 @@ static fx_status load_attention(fxi_loader *l, int i, fxi_layer *out, fx_error *
 {
     const fxi_model_shape *s = &l->m->model.shape;
     const fxi_head_range q = fxi_rules_heads(l), kv = fxi_rules_kv_heads(l);
-    const int n_rot = turned_rows(l);
-    const heads_of all[] = {{"attn_q", q, 0, n_rot, &out->q},
-                            {"attn_k", kv, q.all, n_rot, &out->k},
-                            {"attn_v", kv, q.all + kv.all, 0, &out->v}};
-    for (size_t h = 0; h < sizeof all / sizeof *all; h++) FX_TRY(load_heads(l, i, &all[h], err));
+    const int n_rot = turned_rows(l), n_part = l->family->flags & FXI_GATED_HEADS ? 2 : 1;
+    const heads_of all[] = {{"attn_q", q, 0, n_rot, &out->q, n_part, 0},
+                            {"attn_k", kv, q.all, n_rot, &out->k, 1, 0},
+                            {"attn_v", kv, q.all + kv.all, 0, &out->v, 1, 0},
+                            {"attn_q", q, 0, 0, &out->gate, 2, 1}};
+    for (int h = 0; h < 2 + n_part; h++) FX_TRY(load_heads(l, i, &all[h], err));
     FX_TRY(load_head_norm(l, "attn_q_norm", i, q, &out->q_norm, err));
     FX_TRY(load_head_norm(l, "attn_k_norm", i, kv, &out->k_norm, err));
     const fxi_part_of sinks = {
@@ -208,6 +212,18 @@ static fx_status load_attention(fxi_loader *l, int i, fxi_layer *out, fx_error *
 
 // ---- short convolutions ------------------------------------------------------------------------
 
+// The file has a row of taps for each channel.
+static fx_status load_taps(fxi_loader *l, const char *name, int i, int n_tap, int n_channel,
+                           fxi_taps *out, fx_error *err)
+{
+    const fxi_part_of taps = {
+        .key = weight_key(name, i), .n_out = n_tap, .n_slice = n_channel, .is_turned = true};
+    const fxi_part_of b = {.key = {.name = name, .layer = i, .is_bias = true}, .n_out = n_channel};
+    out->n_tap = n_tap;
+    FX_TRY(fxi_load_vector(l, &taps, &out->w, err));
+    return fxi_loader_find(l, b.key) ? fxi_load_vector(l, &b, &out->b, err) : FX_OK;
+}
+
 // The rows of in_proj are those of k, then q, then v.
 static fx_status load_conv(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
 {
@@ -216,19 +232,58 @@ static fx_status load_conv(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
     fxi_part_of in = {
         .key = weight_key("shortconv.in_proj", i), .n_in = dim, .n_out = dim, .n_row = 3 * dim};
     const fxi_part_of o = {.key = weight_key("shortconv.out_proj", i), .n_in = dim, .n_out = dim};
-    // The file has a row of taps for each channel.
-    const fxi_part_of taps = {.key = weight_key("shortconv.conv", i),
-                              .n_out = l->keys.n_tap,
-                              .n_slice = dim,
-                              .is_turned = true};
-    const fxi_part_of b = {.key = {"shortconv.conv", i, true}, .n_out = dim};
     for (int part = 0; part < 3; part++, in.row0 += dim)
         FX_TRY(load_affine(l, &in, dst[part], err));
-    out->conv.n_tap = l->keys.n_tap;
-    FX_TRY(fxi_load_vector(l, &taps, &out->conv.w, err));
-    if (fxi_loader_find(l, b.key)) FX_TRY(fxi_load_vector(l, &b, &out->conv.b, err));
+    FX_TRY(load_taps(l, "shortconv.conv", i, l->keys.n_tap, dim, &out->conv, err));
     return load_affine(l, &o, &out->o, err);
 }
+
+// ---- states ------------------------------------------------------------------------------------
+
+// The factor and the decay of heads: a tensor each, or one that has both of each group, one after
+// the other.
+static fx_status load_head_rates(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
+{
+    const fxi_recurrence *r = &l->m->rules.recurrence;
+    const int per = r->n_head / r->n_group;
+    const bool fused = has_weight(l, "ssm_ba", i);
+    fxi_part_of m = {.n_in = l->m->model.shape.dim, .n_out = r->n_head};
+    if (fused) m.n_row = 2 * r->n_head, m.head_dim = per, m.head_step = 2 * per;
+    m.key = weight_key(fused ? "ssm_ba" : "ssm_beta", i);
+    FX_TRY(load_affine(l, &m, &out->v, err));
+    m.key = weight_key(fused ? "ssm_ba" : "ssm_alpha", i);
+    if (fused) m.row0 = per;
+    return load_affine(l, &m, &out->gate, err);
+}
+
+static fx_status load_delta(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
+{
+    const fxi_recurrence *r = &l->m->rules.recurrence;
+    const int dim = l->m->model.shape.dim, n_inner = r->n_head * r->n_value;
+    const fxi_part_of in = {.key = weight_key("attn_qkv", i), .n_in = dim, .n_out = r->n_channel},
+                      z = {.key = weight_key("attn_gate", i), .n_in = dim, .n_out = n_inner},
+                      o = {.key = weight_key("ssm_out", i), .n_in = n_inner, .n_out = dim},
+                      norm = {.key = weight_key("ssm_norm", i), .n_out = r->n_value},
+                      decay = {.key = {.name = "ssm_a", .layer = i, .is_bare = true},
+                               .n_out = r->n_head},
+                      dt = {.key = {.name = "ssm_dt", .layer = i, .is_bias = true},
+                            .n_out = r->n_head};
+    fxi_states *s = &out->states;
+    FX_TRY(load_affine(l, &in, &out->k, err));
+    FX_TRY(load_affine(l, &z, &out->q, err));
+    FX_TRY(load_head_rates(l, i, out, err));
+    FX_TRY(load_taps(l, "ssm_conv1d", i, l->keys.ssm_tap, r->n_channel, &out->conv, err));
+    FX_TRY(fxi_load_vector(l, &decay, &s->decay, err));
+    FX_TRY(fxi_load_vector(l, &dt, &s->dt, err));
+    FX_TRY(load_norm(l, &norm, r->n_value, &s->norm, err));
+    return load_affine(l, &o, &out->o, err);
+}
+
+static fx_status (*const load_mixer[])(fxi_loader *l, int i, fxi_layer *out, fx_error *err) = {
+    [FXI_MIX_ATTENTION] = load_attention,
+    [FXI_MIX_CONV] = load_conv,
+    [FXI_MIX_DELTA] = load_delta,
+};
 
 // ---- experts -----------------------------------------------------------------------------------
 //
@@ -374,8 +429,10 @@ static fx_status keep_numbers(fxi_loader *l, const fxi_part_of *m, const float *
 static fx_status load_head(fxi_loader *l, fx_error *err)
 {
     fxi_model_shape *s = &l->m->model.shape;
-    const fxi_tensor_key dense = {"cls", -1, false}, dense_b = {"cls", -1, true};
-    const fxi_tensor_key out = {"cls.output", -1, false}, out_b = {"cls.output", -1, true};
+    const fxi_tensor_key dense = {.name = "cls", .layer = -1},
+                         dense_b = {.name = "cls", .layer = -1, .is_bias = true};
+    const fxi_tensor_key out = {.name = "cls.output", .layer = -1},
+                         out_b = {.name = "cls.output", .layer = -1, .is_bias = true};
     const fxi_gguf_tensor *t = fxi_loader_find(l, out);
     void *data;
     if (s->pooling != FXI_POOL_RANK && !t) return FX_OK;
@@ -530,7 +587,7 @@ fx_status fxi_layers_load(fxi_loader *l, fx_error *err)
         if (fxi_rules_rotates(l, i))
             out->rope = &m->rope[out->is_windowed && m->rope[1].n_pair ? 1 : 0];
         FX_TRY(load_layer_norms(l, i, out, err));
-        FX_TRY((out->mixer == FXI_MIX_CONV ? load_conv : load_attention)(l, i, out, err));
+        FX_TRY(load_mixer[out->mixer](l, i, out, err));
         FX_TRY(load_feed(l, i, out, err));
         ((int *)windows)[i] = out->is_windowed ? m->rules.window : 0;
     }
@@ -568,6 +625,7 @@ void fxi_work_count(fxi_transformer *m)
         count_linear(s, &l->q.w, 1, &s->layer_mul);
         count_linear(s, &l->k.w, 1, &s->layer_mul);
         count_linear(s, &l->v.w, 1, &s->layer_mul);
+        count_linear(s, &l->gate.w, 1, &s->layer_mul);
         count_linear(s, &l->o.w, 1, n_mul);
         count_ffn(s, &l->ffn, n_mul);
         const fxi_experts *x = l->experts;

@@ -45,6 +45,8 @@ enum { // fxi_family.flags
     // do_layer_norm_before may say that attn_in and ffn_in follow, as with FXI_POST_NORM; and
     // embeddings may be of another width, which project_in.weight and project_out.weight change.
     FXI_SMALL_OPT = 8192,
+    FXI_GATED_HEADS = 16384, // attn_q has the rows of a head's query, then those of its gate
+    FXI_TILED_HEADS = 32768, // of states (fxi_recurrence.is_tiled)
 };
 
 typedef struct fxi_family {
@@ -61,7 +63,9 @@ typedef struct fxi_family {
     int window_every;  // of every so many layers the last has no window; 0: all have
     int no_rope_every; // of every so many layers the last is not rotated; 0: all are
     float window_base; // rope.freq_base of windowed layers, if no key says it; 0: as the others
-    fxi_mixer mixer;   // of layers of which attention.head_count_kv is 0
+    // Of recurrent layers: where attention.head_count_kv is 0 or, of FXI_MIX_DELTA, where
+    // attention.recurrent_layers says so, or all but the last of every full_attention_interval.
+    fxi_mixer mixer;
     int square_layers; // of the one size whose scale is 1 / sqrt(dim / n_head); 0: none
 } fxi_family;
 
@@ -79,7 +83,8 @@ void fxi_family_list(char *out, size_t size_bytes);
 // 0 or false: absent, unless a comment says otherwise. A key KEY of architecture A is "A.KEY".
 typedef struct fxi_keys {
     int n_layer, dim, n_ffn, n_head, n_kv_head, key_length, value_length, n_ctx;
-    int n_tap;                // shortconv.l_cache
+    int n_tap; // shortconv.l_cache
+    int ssm_tap, ssm_inner, ssm_state, ssm_head, ssm_group, attention_every;
     float rms_eps, layer_eps; // negative: absent
 
     int n_rot;
@@ -186,11 +191,12 @@ void fxi_work_count(fxi_transformer *m);
 // FX_EFORMAT, with its name, if the file has a tensor that was not loaded.
 fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err);
 
-// A tensor's name: "NAME.weight" or, if layer >= 0, "blk.LAYER.NAME.weight"; ".bias" if is_bias.
+// A tensor's name: "NAME.weight" or, if layer >= 0, "blk.LAYER.NAME.weight"; ".bias" if is_bias,
+// and nothing if is_bare.
 typedef struct fxi_tensor_key {
     const char *name;
     int layer;
-    bool is_bias;
+    bool is_bias, is_bare;
 } fxi_tensor_key;
 
 // NULL if the file has no such tensor. Does not record it as loaded.
@@ -208,6 +214,8 @@ typedef struct fxi_part_of {
     // Its rows are those of heads of head_dim, and get another order: rows 2i and 2i + 1 below
     // n_rot are those at i and i + n_rot / 2, so that rotation by halves is one by pairs. 0: none.
     int head_dim, n_rot;
+    int head_step; // rows of the file from one head to the next, row0 being in the first; 0:
+                   // head_dim
 } fxi_part_of;
 
 // Loads and packs a matrix of a supported type; those of a tensor of slices go to w[0..n_slice).

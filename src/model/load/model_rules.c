@@ -8,11 +8,12 @@
 #include "model/load/loading.h"
 #include "model/pooling.h"
 
-#define WINDOW_LAYERS "attention.sliding_window_pattern"
-#define KV_HEADS      "attention.head_count_kv"
-#define ROPE_LAYERS   "flexinfer.no_rope_layer_step" // true: a layer rotates
-#define NAME_BYTES    128
-#define ACTIVATION    "flexinfer.activation" // of the project's converter: not the family's
+#define WINDOW_LAYERS    "attention.sliding_window_pattern"
+#define KV_HEADS         "attention.head_count_kv"
+#define RECURRENT_LAYERS "attention.recurrent_layers"
+#define ROPE_LAYERS      "flexinfer.no_rope_layer_step" // true: a layer rotates
+#define NAME_BYTES       128
+#define ACTIVATION       "flexinfer.activation" // of the project's converter: not the family's
 
 typedef enum key_kind {
     KEY_INT,
@@ -79,6 +80,14 @@ static const key_row arch_keys[] = {
     {"do_layer_norm_before", KEY_BOOL, AT(norm_before), false, 0, 1},
     {"attention.causal", KEY_BOOL, AT(is_causal), false, 0, 1},
     {"shortconv.l_cache", KEY_INT, AT(n_tap), false, 0, FXI_MAX_TAP},
+    {"ssm.conv_kernel", KEY_INT, AT(ssm_tap), false, 0, FXI_MAX_TAP},
+    {"ssm.inner_size", KEY_INT, AT(ssm_inner), false, 0, 1 << 17},
+    {"ssm.state_size", KEY_INT, AT(ssm_state), false, 0, FXI_RECUR_MAX_KEY},
+    {"ssm.time_step_rank", KEY_INT, AT(ssm_head), false, 0, 1 << 12},
+    {"ssm.group_count", KEY_INT, AT(ssm_group), false, 0, 1 << 12},
+    {"full_attention_interval", KEY_INT, AT(attention_every), false, 0, 1024},
+    {RECURRENT_LAYERS, KEY_IGNORED, 0, false, 0, 0},          // fxi_rules_mixer
+    {"rope.dimension_sections", KEY_IGNORED, 0, false, 0, 0}, // a text has one position
     {"attention.clamp_kqv", KEY_REAL, AT(clamp_kqv), false, ANY},
     {"attention.max_alibi_bias", KEY_REAL, AT(alibi), false, ANY},
 
@@ -236,6 +245,7 @@ static fx_status read_arch_keys(fxi_loader *l, fx_error *err)
                        : out->alibi != 0   ? "attention.max_alibi_bias"
                                            : NULL;
     if (out->n_tap && l->family->mixer != FXI_MIX_CONV) what = "shortconv.l_cache";
+    if (out->ssm_inner && l->family->mixer != FXI_MIX_DELTA) what = "ssm.inner_size";
     if (!what) return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: %s is not supported", fxi_gguf_name(l->g), what);
 }
@@ -266,7 +276,8 @@ static fx_status read_pooling(const fxi_loader *l, fxi_model_shape *s, fx_error 
     const char *wanted = l->opt->pooling;
     s->has_unit_length = k->normalizes != 0;
     s->pooling = (fxi_pooling)k->pooling;
-    const bool has_head = fxi_loader_find(l, (fxi_tensor_key){"cls.output", -1, false}) != NULL;
+    const bool has_head =
+        fxi_loader_find(l, (fxi_tensor_key){.name = "cls.output", .layer = -1}) != NULL;
     if (k->pooling > FXI_POOL_RANK)
         return fxi_loading_fail(l, "pooling_type is none of 0 to 4 (none, mean, first, last, rank)",
                                 err);
@@ -340,12 +351,47 @@ static fx_status read_activation(const fxi_loader *l, fxi_rules *r, fx_error *er
                     fxi_show_text(name).s);
 }
 
+// The shape of states, and of the rows of their layers.
+static fx_status read_states(const fxi_loader *l, fxi_recurrence *r, fx_error *err)
+{
+    const fxi_keys *k = &l->keys;
+    const struct {
+        const char *key;
+        int value;
+    } must[] = {{"ssm.conv_kernel", k->ssm_tap},
+                {"ssm.inner_size", k->ssm_inner},
+                {"ssm.state_size", k->ssm_state},
+                {"ssm.time_step_rank", k->ssm_head},
+                {"ssm.group_count", k->ssm_group}};
+    for (size_t i = 0; i < sizeof must / sizeof *must; i++)
+        if (!must[i].value) return missing_key(l, must[i].key, err);
+    if (k->ssm_inner % k->ssm_head)
+        return fxi_loading_fail(l, "ssm.inner_size is not a multiple of ssm.time_step_rank", err);
+    if (k->ssm_head % k->ssm_group)
+        return fxi_loading_fail(l, "ssm.time_step_rank is not a multiple of ssm.group_count", err);
+    const int n_keys = k->ssm_group * k->ssm_state;
+    *r = (fxi_recurrence){.row_tok = FXI_KV_STATE_TOK,
+                          .n_head = k->ssm_head,
+                          .n_group = k->ssm_group,
+                          .n_key = k->ssm_state,
+                          .n_value = k->ssm_inner / k->ssm_head,
+                          .is_tiled = l->family->flags & FXI_TILED_HEADS,
+                          .n_channel = 2 * n_keys + k->ssm_inner,
+                          .n_state = k->ssm_inner * k->ssm_state};
+    r->key_at = r->n_channel;
+    r->u_at = r->key_at + n_keys;
+    r->g_at = r->u_at + k->ssm_inner;
+    r->n_row = r->g_at + r->n_head;
+    return FX_OK;
+}
+
 // What recurrent layers keep: a short convolution the rows that its taps reach.
 static fx_status read_recurrence(const fxi_loader *l, fxi_recurrence *r, fx_error *err)
 {
     bool some = false;
     for (int i = 0; i < l->keys.n_layer; i++) some |= fxi_rules_mixer(l, i) != FXI_MIX_ATTENTION;
     if (!some) return FX_OK;
+    if (l->family->mixer == FXI_MIX_DELTA) return read_states(l, r, err);
     if (!l->keys.n_tap) return missing_key(l, "shortconv.l_cache", err);
     *r = (fxi_recurrence){.n_row = l->keys.dim, .row_tok = l->keys.n_tap};
     return FX_OK;
@@ -440,7 +486,13 @@ bool fxi_rules_window(const fxi_loader *l, int layer)
 
 fxi_mixer fxi_rules_mixer(const fxi_loader *l, int layer)
 {
-    const fxi_gguf_kv *kv = find_arch_key(l, KV_HEADS);
+    const bool by_place = l->family->mixer == FXI_MIX_DELTA;
+    const fxi_gguf_kv *kv = find_arch_key(l, by_place ? RECURRENT_LAYERS : KV_HEADS);
+    const int every = l->keys.attention_every ? l->keys.attention_every : 4;
+    if (by_place &&
+        (kv ? fxi_gguf_int_at(kv, (uint64_t)layer) != 0 : all_but_last_of(every, layer)))
+        return l->family->mixer;
+    if (by_place) return FXI_MIX_ATTENTION;
     const bool is_listed = kv && kv->type == FXI_GGUF_ARRAY && (uint64_t)layer < kv->n_elem;
     if (!is_listed || fxi_gguf_int_at(kv, (uint64_t)layer) != 0) return FXI_MIX_ATTENTION;
     return l->family->mixer;
@@ -460,6 +512,7 @@ fx_status fxi_rules_read(fxi_loader *l, fx_error *err)
     FX_TRY(read_arch_keys(l, err));
     FX_TRY(read_sizes(l, &l->m->model.shape, err));
     FX_TRY(check_flags(l, find_arch_key(l, WINDOW_LAYERS), true, err));
+    FX_TRY(check_flags(l, find_arch_key(l, RECURRENT_LAYERS), false, err));
     FX_TRY(check_flags(l, fxi_gguf_find(l->g, ROPE_LAYERS), false, err));
     r->norm = l->family->norm;
     r->eps = r->norm == FXI_NORM_RMS ? l->keys.rms_eps : l->keys.layer_eps;

@@ -117,7 +117,7 @@ static const struct {
 
 static bool has_tensor(const fxi_loader *l, const char *name)
 {
-    return fxi_loader_find(l, (fxi_tensor_key){name, -1, false}) != NULL;
+    return fxi_loader_find(l, (fxi_tensor_key){.name = name, .layer = -1}) != NULL;
 }
 
 static fx_status scale_rope(const rope_read *r, fxi_rope *rope, fx_error *err)

@@ -13,11 +13,11 @@
 
 static const char *key_name(fxi_tensor_key key, char out[NAME_BYTES])
 {
-    const char *kind = key.is_bias ? "bias" : "weight";
+    const char *kind = key.is_bare ? "" : key.is_bias ? ".bias" : ".weight";
     if (key.layer < 0)
-        snprintf(out, NAME_BYTES, "%s.%s", key.name, kind);
+        snprintf(out, NAME_BYTES, "%s%s", key.name, kind);
     else
-        snprintf(out, NAME_BYTES, "blk.%d.%s.%s", key.layer, key.name, kind);
+        snprintf(out, NAME_BYTES, "blk.%d.%s%s", key.layer, key.name, kind);
     return out;
 }
 
@@ -143,10 +143,17 @@ static void count_done(fxi_loader *ld, uint64_t n_bytes)
 // Where row `row` of a part lies among its rows in the file.
 static int source_row(const fxi_part_of *m, int row)
 {
-    if (!m->n_rot) return row;
+    if (!m->n_rot && !m->head_step) return row;
     const int head = row / m->head_dim, d = row % m->head_dim, half = m->n_rot / 2;
     const int from = d >= m->n_rot ? d : d % 2 ? half + d / 2 : d / 2;
-    return head * m->head_dim + from;
+    return head * (m->head_step ? m->head_step : m->head_dim) + from;
+}
+
+// Rows of the file from the first to the last one of a part.
+static int source_span(const fxi_part_of *m)
+{
+    return m->head_step ? m->n_out + (m->n_out / m->head_dim - 1) * (m->head_step - m->head_dim)
+                        : m->n_out;
 }
 
 // A matrix on its way to the device.
@@ -195,10 +202,10 @@ static fx_status pack_matrix(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi
                     .from_bytes = (size_t)m->col0 / block * block_bytes,
                     .cut_bytes = (size_t)m->n_in / block * block_bytes};
     if (ld->is_dry) return FX_OK;
-    if (m->n_rot || m->n_col) {
+    if (m->n_rot || m->n_col || m->head_step) {
         FX_TRY(reserve_rows(ld, (size_t)n_part * job.cut_bytes, err));
         job.rows = ld->rows;
-        FX_TRY(fetch_rows(ld, &job, 0, m->n_out, err));
+        FX_TRY(fetch_rows(ld, &job, 0, source_span(m), err));
     }
     for (; job.first < m->n_out; job.first += n_part) {
         const int rest = m->n_out - job.first, n = rest < n_part ? rest : n_part;

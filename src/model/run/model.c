@@ -50,11 +50,15 @@ static fx_status run_attention(pass *p, int i)
 {
     const fxi_layer *l = &p->m->layer[i];
     const fxi_device_ops *ops = p->dev->ops;
-    const fxi_device_linear job[] = {
-        {&l->q.w, FXI_OPERAND_Q}, {&l->k.w, FXI_OPERAND_K}, {&l->v.w, FXI_OPERAND_V}};
-    FX_TRY(next_norm(p, &l->attn_in, type_bit(&l->q.w) | type_bit(&l->k.w) | type_bit(&l->v.w)));
+    const fxi_device_linear job[] = {{&l->q.w, FXI_OPERAND_Q},
+                                     {&l->k.w, FXI_OPERAND_K},
+                                     {&l->v.w, FXI_OPERAND_V},
+                                     {&l->gate.w, FXI_OPERAND_GATE}};
+    FX_TRY(next_norm(p, &l->attn_in,
+                     type_bit(&l->q.w) | type_bit(&l->k.w) | type_bit(&l->v.w) |
+                         type_bit(&l->gate.w)));
     const bool recurs = l->mixer != FXI_MIX_ATTENTION;
-    FX_TRY(ops->linear(p->dev, FXI_OPERAND_H, job, 3, p->err));
+    FX_TRY(ops->linear(p->dev, FXI_OPERAND_H, job, l->gate.w.data ? 4 : 3, p->err));
     FX_TRY((recurs ? ops->recur_store : ops->rope_store)(p->dev, l, p->err));
     if (i == p->m->model.shape.n_layer - 1) {
         if (!p->n_row) return FX_OK;

@@ -1,5 +1,5 @@
-// test_act.c - e^x, tanh, erf, activations and softcap: ref against double precision; every path
-// against ref, bit by bit.
+// test_act.c - e^x, tanh, erf, softplus, activations and softcap: ref against double precision;
+// every path against ref, bit by bit.
 #include "kernels/ref/mathf.h"
 #include "kernels_test.h"
 #include "suite.h"
@@ -71,6 +71,19 @@ FX_TEST(test_erff_is_near)
     assert_true(signbit(fxi_erff(-0.0f)) && !signbit(fxi_erff(0)));
 }
 
+static double exact_softplus(double x)
+{
+    return log1p(exp(x));
+}
+
+FX_TEST(test_softplusf_is_near)
+{
+    double worst = farthest(fxi_softplusf, exact_softplus, 87);
+    print_message("softplusf: at most %.3f units in the last place off\n", worst);
+    assert_true(worst <= 3);
+    assert_true(fxi_softplusf(1e30f) == 1e30f && fxi_softplusf(-1e30f) == 0);
+}
+
 // ---- activations of rows ------------------------------------------------------------------------
 
 static double exact_silu(double x)
@@ -93,19 +106,26 @@ static double exact_relu(double x)
     return fmax(x, 0);
 }
 
+static double exact_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
 FX_TEST(test_activations_are_near)
 {
-    static exact_fn *const exact[] = {[FXI_ACT_SILU] = exact_silu,
-                                      [FXI_ACT_GELU] = exact_gelu,
-                                      [FXI_ACT_GELU_ERF] = exact_gelu_erf,
-                                      [FXI_ACT_RELU] = exact_relu};
-    for (int a = FXI_ACT_SILU; a <= FXI_ACT_RELU; a++)
+    static exact_fn *const exact[] = {
+        [FXI_ACT_SILU] = exact_silu,         [FXI_ACT_GELU] = exact_gelu,
+        [FXI_ACT_GELU_ERF] = exact_gelu_erf, [FXI_ACT_RELU] = exact_relu,
+        [FXI_ACT_SIGMOID] = exact_sigmoid,   [FXI_ACT_SOFTPLUS] = exact_softplus};
+    for (int a = FXI_ACT_SILU; a <= FXI_ACT_SOFTPLUS; a++)
         for (int i = -4000; i < 4000; i++) {
             float x = (float)i / 100, up = 3, y, gated;
             double want = exact[a]((double)x);
             ref_path()->act[a](&x, 1, &y);
             ref_path()->gate[a](&x, &up, 1, &gated);
-            assert_true(fabs((double)y - want) <= 2e-7 * fmax(fabs((double)x), 1e-30));
+            const double most = a < FXI_ACT_SIGMOID ? fabs((double)x) : want;
+            assert_true(fabs((double)y - want) <=
+                        (a < FXI_ACT_SIGMOID ? 2e-7 : 1e-5) * fmax(most, 1e-30));
             if (x > -1) assert_true(fabs((double)y - want) <= 1e-6 * fabs(want));
             assert_true(gated == y * up);
         }

@@ -56,7 +56,8 @@ bool runner_open_on(runner *r, fxi_device *device, runner_model m, const variant
                           .max_seq = 8,
                           .budget_bytes = 16 << 20, // which a paged cache fills when it opens
                           .n_rank = device && device->ranks ? device->ranks->n : 0};
-    const char *manager = v->kv_manager ? v->kv_manager : fxi_kv_manager_name(0);
+    const bool has_states = fxi_kv_state_bytes(&s->kv) > 0; // which the first manager keeps
+    const char *manager = v->kv_manager && !has_states ? v->kv_manager : fxi_kv_manager_name(0);
     if (fxi_kv_open(manager, &shape, &r->kv, err) != FX_OK) fail_msg("%s", err->text);
     for (int i = 0; i <= v->n_other; i++)
         assert_int_equal(fxi_kv_create(r->kv, &(fxi_kv_expect){0}, &r->seq[i]), FX_OK);

@@ -70,6 +70,19 @@ ALWAYS_INLINE v16 relu_16(v16 x)
     return v16_max(x, v16_zero());
 }
 
+ALWAYS_INLINE v16 sigmoid_16(v16 x)
+{
+    return logistic_16(v16_set1(1), minus_16(x));
+}
+
+ALWAYS_INLINE v16 softplus_16(v16 x)
+{
+    const v16 e = v16_exp(minus_16(v16_abs(x))), s = v16_div(e, v16_add(e, v16_set1(2)));
+    const v16 z = v16_mul(s, s), t = v16_add(s, s);
+    const v16 log = v16_fma(v16_mul(POLY_16(z, FXI_SOFTPLUS_P), z), t, t);
+    return v16_add(log, v16_max(x, v16_zero()));
+}
+
 ALWAYS_INLINE v16 clamped_16(v16 gate, v16 up)
 {
     const v16 most = v16_set1(FXI_SWIGLU_LIMIT), least = v16_set1(-FXI_SWIGLU_LIMIT);
@@ -104,6 +117,8 @@ ACT_ROW(silu)
 ACT_ROW(gelu)
 ACT_ROW(gelu_erf)
 ACT_ROW(relu)
+ACT_ROW(sigmoid)
+ACT_ROW(softplus)
 GATE_ROW(clamped, clamped_16)
 
 #undef ACT_ROW
