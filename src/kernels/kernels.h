@@ -162,6 +162,7 @@ typedef enum fxi_activation {
     FXI_ACT_RELU,     // x > 0 ? x : 0
     FXI_ACT_SIGMOID,  // 1 / (1 + expf(-x))
     FXI_ACT_SOFTPLUS, // softplusf(x)
+    FXI_ACT_RELU2,    // r * r, r = x > 0 ? x : 0
     // Gated only, of gpt-oss: with g = min(gate, LIMIT) and u = up clamped to [-LIMIT, LIMIT],
     // (g / (1 + expf(-(ALPHA * g)))) * (u + 1)
     FXI_ACT_CLAMPED,

@@ -126,6 +126,10 @@ typedef enum fxi_mixer {
     // factor is sigmoid(b), a token's decay A softplus(a + dt), and
     //   att = norm(out) * silu(z)
     FXI_MIX_DELTA,
+    // Mamba-2: x is the values of all heads, then the keys and queries of all groups, and
+    // dt' = softplus(b + dt). The factor is dt', a token's decay A dt', and
+    //   att = norm((out + D values) * silu(z))
+    FXI_MIX_SSM,
 } fxi_mixer;
 
 // The weights of a causal convolution over each channel by itself (kernels.h).
@@ -138,7 +142,8 @@ typedef struct fxi_taps {
 // What the heads of a layer with states have of their own.
 typedef struct fxi_states {
     float *decay, *dt; // [n_head] A, below 0; dt
-    fxi_rownorm norm;  // of each head's result
+    float *skip;       // [n_head] D, of FXI_MIX_SSM
+    fxi_rownorm norm;  // of runs of results; NULL: none
 } fxi_states;
 
 typedef struct fxi_layer {
@@ -152,7 +157,7 @@ typedef struct fxi_layer {
     fxi_affine
         gate;      // dim -> n_head x head_dim: att *= sigmoid(h gate); no data: none. Or a mixer's
     fxi_taps conv; // of recurrent layers
-    fxi_states states; // FXI_MIX_DELTA
+    fxi_states states; // of those with states
     // Where its rows are: group of the cache, layer of that group; of a recurrent layer, which has
     // one plane in a group, the plane. state_group: of its states, at the same plane.
     int kv_group, kv_layer, state_group;
@@ -173,8 +178,10 @@ typedef struct fxi_recurrence {
     // n_head / n_group heads: neighbours or, if is_tiled, every n_group-th.
     int n_head, n_group, n_key, n_value;
     bool is_tiled;
-    // A row: what the convolution reads, the keys of groups, u and g of heads.
+    // A row: what the convolution reads, the keys of groups, u and g of heads. Its channels: the
+    // queries and keys of groups and the values of heads.
     int n_channel, key_at, u_at, g_at;
+    int q_channel, k_channel, v_channel;
 } fxi_recurrence;
 
 // What all layers share.

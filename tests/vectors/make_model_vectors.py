@@ -61,6 +61,10 @@ MOE = dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=16)
 DELTA = dict(num_hidden_layers=3, full_attention_interval=2, linear_num_key_heads=2, linear_num_value_heads=4,
              linear_key_head_dim=10, linear_value_head_dim=6, linear_conv_kernel_dim=4)
 
+GRANITE_HYBRID = dict(num_hidden_layers=3, layer_types=["linear_attention", "full_attention", "linear_attention"],
+                      mamba_n_heads=6, mamba_d_head=10, mamba_d_state=12, mamba_expand=2, embedding_multiplier=6.0,
+                      residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=2.5)
+
 CASES = [
     case("llama", "llama", "llama", num_key_value_heads=3, head_dim=6),
     case("llama-bias", "llama", "llama", attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
@@ -146,6 +150,11 @@ CASES = [
     case("qwen35moe", "qwen3_5_moe_text", "qwen35moe", n_prompt=70, **MOE, **DELTA, head_dim=8, num_attention_heads=4,
          num_key_value_heads=2, shared_expert_intermediate_size=24,
          rope_parameters=rope("default", partial_rotary_factor=0.5), partial_rotary_factor=0.5),
+    case("granitehybrid", "granitemoehybrid", "granitehybrid", n_prompt=150, **GRANITE_HYBRID, num_local_experts=4,
+         num_experts_per_tok=2, intermediate_size=24, shared_intermediate_size=20, mamba_n_groups=2),
+    case("granitehybrid-dense", "granitemoehybrid", "granitehybrid", n_prompt=70, **GRANITE_HYBRID,
+         num_local_experts=0, shared_intermediate_size=40, mamba_n_groups=1, mamba_proj_bias=True,
+         mamba_conv_bias=False, position_embedding_type="rope"),
     case("olmoe", "olmoe", "olmoe", num_experts=5, num_experts_per_tok=3, intermediate_size=16),
     case("granitemoe", "granitemoe", "granitemoe", num_local_experts=4, num_experts_per_tok=2, intermediate_size=24,
          embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=2.5),
@@ -302,7 +311,7 @@ POST["lfm2"] = {"operator_norm": "attn_norm", "feed_forward.w1": "ffn_gate", "fe
                 "feed_forward.w3": "ffn_up", "self_attn.q_layernorm": "attn_q_norm",
                 "self_attn.k_layernorm": "attn_k_norm", "conv.conv": "shortconv.conv",
                 "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj"}
-PAIRS = {"llama", "mistral3", "smollm3", "granite", "granitemoe"}  # q and k rows are stored as pairs
+PAIRS = {"llama", "mistral3", "smollm3", "granite", "granitemoe", "granitehybrid"}  # q and k rows are stored as pairs
 
 
 def to_pairs(w, n_head):
@@ -366,6 +375,25 @@ def experts(c, layer, name, w, out):
         out[f"blk.{layer}.ffn_down_exps.bias"] = w
 
 
+def mamba(config, layer, part, w, out):
+    """A layer of Mamba-2: A and D are columns, the norm has a row for each group."""
+    name = {"in_proj": "ssm_in", "conv1d": "ssm_conv1d", "dt_bias": "ssm_dt.bias", "A_log": "ssm_a", "D": "ssm_d",
+            "norm": "ssm_norm", "out_proj": "ssm_out"}
+    base, kind = re.match(r"(.*?)(\.weight|\.bias)?$", part).groups()
+    if base in ("A_log", "D"):
+        w = (-np.exp(w) if base == "A_log" else w).reshape(-1, 1)
+    if base == "norm":
+        w = w.reshape(config.mamba_n_groups, -1)
+    out[f"blk.{layer}.{name[base]}{kind or ''}"] = w.squeeze() if base == "conv1d" else w
+
+
+def shared_mlp(config, layer, key, w, out):
+    end = "_shexp.weight" if config.num_local_experts else ".weight"
+    names = ["down"] if "output_linear" in key else ["gate", "up"]
+    for name, part in zip(names, np.split(w, len(names))):
+        out[f"blk.{layer}.ffn_{name}{end}"] = part
+
+
 def tile_values(config, part, w):
     """Heads of values in GGUF's order: the first ones of all groups of keys, the second ones, .."""
     n_key, per = config.linear_num_key_heads, config.linear_num_value_heads // config.linear_num_key_heads
@@ -425,6 +453,12 @@ def tensors(c, model, config):
         w = fix_attention(c, config, name, w)
         if "norm" in name and less_1(c["hf"], key):
             w = w + 1
+        if ".mamba." in key:
+            mamba(config, layer, key.split(".mamba.")[1], w, out)
+            continue
+        if ".shared_mlp." in key:
+            shared_mlp(config, layer, key, w, out)
+            continue
         if "linear_attn" in key:
             delta_rule(config, layer, key, w, out)
             continue
@@ -553,6 +587,15 @@ def family_keys(c, config):
     if c["arch"] == "lfm2":
         keys["attention.head_count_kv"] = [config.num_key_value_heads * (t != "conv") for t in config.layer_types]
         keys["shortconv.l_cache"] = config.conv_L_cache
+    if c["arch"] == "granitehybrid":
+        keys.update({"ssm.conv_kernel": config.mamba_d_conv, "ssm.state_size": config.mamba_d_state,
+                     "ssm.group_count": config.mamba_n_groups, "ssm.time_step_rank": config.mamba_n_heads,
+                     "ssm.inner_size": config.mamba_n_heads * config.mamba_d_head,
+                     "rope.scaling.finetuned": config.position_embedding_type == "rope",
+                     "attention.head_count_kv": [config.num_key_value_heads if t == "full_attention" else 0
+                                                 for t in config.layer_types]})
+        if not config.num_local_experts:
+            keys["feed_forward_length"] = config.shared_intermediate_size
     if c["arch"] in DELTAS:
         keys.update({"ssm.conv_kernel": config.linear_conv_kernel_dim, "ssm.state_size": config.linear_key_head_dim,
                      "ssm.group_count": config.linear_num_key_heads, "ssm.time_step_rank": config.linear_num_value_heads,
@@ -575,6 +618,8 @@ def write_gguf(c, model, config, path):
         name = f"{c['arch']}.{k}"
         if isinstance(v, bool):
             w.add_bool(name, v)
+        elif isinstance(v, list):
+            w.add_array(name, v)
         elif isinstance(v, str):
             w.add_string(name, v)
         elif isinstance(v, float):
@@ -592,8 +637,8 @@ def write_gguf(c, model, config, path):
         if c["name"].endswith("mxfp4") and "_exps.weight" in k:
             w.add_tensor(k, to_mxfp4(v), raw_dtype=MXFP4)
             continue
-        wide = (v.ndim == 1 or k.endswith(".bias") or "norm" in k or "conv1d" in k or
-                "shortconv.conv" in k)
+        wide = v.ndim == 1 or k.endswith((".bias", "ssm_a", "ssm_d")) or "norm" in k or "conv1d" in k or \
+            "shortconv.conv" in k
         w.add_tensor(k, np.ascontiguousarray(v, np.float32 if wide else np.float16))
     w.write_header_to_file()
     w.write_kv_data_to_file()

@@ -237,13 +237,30 @@ static const fxi_hf_name qwen3_5_names[] = {
     {.from = NULL},
 };
 
-static const fxi_hf_name granitemoe_names[] = {
-    {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp", FXI_HF_SAME},
-    {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_gate_exps", FXI_HF_HALF_1},
-    {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_up_exps", FXI_HF_HALF_2},
-    {"layers.#.block_sparse_moe.output_linear", "blk.#.ffn_down_exps", FXI_HF_SAME},
+#define GRANITEMOE_NAMES                                                                  \
+    {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp", FXI_HF_SAME},        \
+        {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_gate_exps", FXI_HF_HALF_1}, \
+        {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_up_exps", FXI_HF_HALF_2},   \
+    {                                                                                     \
+        "layers.#.block_sparse_moe.output_linear", "blk.#.ffn_down_exps", FXI_HF_SAME     \
+    }
+
+static const fxi_hf_name granite_hybrid_names[] = {
+    {"layers.#.mamba.in_proj", "blk.#.ssm_in", FXI_HF_SAME},
+    {"layers.#.mamba.conv1d", "blk.#.ssm_conv1d", FXI_HF_CHANNELS},
+    {"layers.#.mamba.A_log", "blk.#.ssm_a", FXI_HF_DECAY},
+    {"layers.#.mamba.D", "blk.#.ssm_d", FXI_HF_SLICES},
+    {"layers.#.mamba.dt_bias", "blk.#.ssm_dt.bias", FXI_HF_HEADS},
+    {"layers.#.mamba.norm", "blk.#.ssm_norm", FXI_HF_SLICES},
+    {"layers.#.mamba.out_proj", "blk.#.ssm_out", FXI_HF_SAME},
+    {"layers.#.shared_mlp.input_linear", "blk.#.ffn_gate_shexp", FXI_HF_HALF_1},
+    {"layers.#.shared_mlp.input_linear", "blk.#.ffn_up_shexp", FXI_HF_HALF_2},
+    {"layers.#.shared_mlp.output_linear", "blk.#.ffn_down_shexp", FXI_HF_SAME},
+    GRANITEMOE_NAMES,
     {.from = NULL},
 };
+
+static const fxi_hf_name granitemoe_names[] = {GRANITEMOE_NAMES, {.from = NULL}};
 
 #define EXPERTS "layers.#.mlp.experts."
 
@@ -289,11 +306,23 @@ static const fxi_hf_key gemma_keys[] = {
     {.from = NULL},
 };
 
-static const fxi_hf_key granite_keys[] = {
-    {"embedding_multiplier", "embedding_scale", FXI_HF_F32},
-    {"residual_multiplier", "residual_scale", FXI_HF_F32},
-    {"attention_multiplier", "attention.scale", FXI_HF_F32},
-    {"logits_scaling", "logit_scale", FXI_HF_F32},
+#define GRANITE_KEYS                                             \
+    {"embedding_multiplier", "embedding_scale", FXI_HF_F32},     \
+        {"residual_multiplier", "residual_scale", FXI_HF_F32},   \
+        {"attention_multiplier", "attention.scale", FXI_HF_F32}, \
+    {                                                            \
+        "logits_scaling", "logit_scale", FXI_HF_F32              \
+    }
+
+static const fxi_hf_key granite_keys[] = {GRANITE_KEYS, {.from = NULL}};
+
+static const fxi_hf_key granite_hybrid_keys[] = {
+    {"mamba_d_conv", "ssm.conv_kernel", FXI_HF_U32},
+    {"mamba_d_state", "ssm.state_size", FXI_HF_U32},
+    {"mamba_n_groups", "ssm.group_count", FXI_HF_U32},
+    {"mamba_n_heads", "ssm.time_step_rank", FXI_HF_U32},
+    {"shared_intermediate_size", "expert_shared_feed_forward_length", FXI_HF_U32},
+    GRANITE_KEYS,
     {.from = NULL},
 };
 
@@ -420,6 +449,10 @@ static const fxi_hf_family families[] = {
      .defaults = EPS_1E6},
     {"granitemoe", "granitemoe", .flags = FXI_HF_PAIRS, .act = "silu", .names = granitemoe_names,
      .keys = granite_keys, .defaults = EPS_1E6},
+    {"granitemoehybrid", "granitehybrid", .flags = FXI_HF_PAIRS | FXI_HF_STATES | FXI_HF_MAMBA,
+     .act = "silu", .names = granite_hybrid_names, .keys = granite_hybrid_keys,
+     .defaults = EPS_1E6 ", \"mamba_d_conv\": 4, \"mamba_expand\": 2, \"mamba_n_groups\": 1, "
+                         "\"mamba_d_state\": 256, \"mamba_n_heads\": 128"},
     {"stablelm", "stablelm", .flags = FXI_HF_LAYER_NORM, .act = "silu", .names = stablelm_names,
      .keys = parallel_keys,
      .defaults = "\"partial_rotary_factor\": 0.25, \"max_position_embeddings\": 4096"},

@@ -44,6 +44,7 @@ typedef enum fxi_hf_how {
     FXI_HF_COLUMNS,
     FXI_HF_HEADS,
     FXI_HF_DECAY,
+    FXI_HF_SLICES,
     FXI_HF_SKIP, // computed, or of no use to an answer
 } fxi_hf_how;
 
@@ -76,10 +77,11 @@ typedef enum fxi_hf_flag {
     FXI_HF_ENCODER = 32, // a token sees all of its text
     // Learned positions begin at 2; max_position_embeddings counts all.
     FXI_HF_FROM_POSITION_2 = 64,
-    FXI_HF_STATES = 128, // recurrent layers with states
-    FXI_HF_TILED = 256,  // and their heads in another order in GGUF (hf_states.c)
-    // Layers are short convolutions, but for those that layer_types calls otherwise.
-    FXI_HF_CONV = 512,
+    FXI_HF_CONV =
+        128, // layers are short convolutions, but for those that layer_types calls otherwise
+    FXI_HF_STATES = 256, // recurrent layers with states (hf_states.c)
+    FXI_HF_MAMBA = 512,  // they are Mamba-2, otherwise the gated delta rule
+    FXI_HF_TILED = 1024, // and their heads are in another order in GGUF
 } fxi_hf_flag;
 
 typedef enum fxi_hf_window { // layers that see a window, where layer_types does not say

@@ -537,6 +537,7 @@ static fx_status write_ffn_length(const fxi_folder *f)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FX_TRY(fxi_members_u32(&f->config, names[i], false, &n));
     FX_TRY(adjust_ffn_length(f, &n));
+    if (!f->n_expert) FX_TRY(fxi_members_u32(&f->config, "shared_intermediate_size", false, &n));
     if (!n && !f->n_expert) return fxi_members_fail(&f->config, names[0], "missing");
     if (n) write_u32(f, "feed_forward_length", n);
     return FX_OK;
@@ -624,7 +625,8 @@ static void write_shape(const fxi_folder *f)
     write_u32(f, "context_length", f->ctx_tok);
     write_u32(f, "embedding_length", f->dim);
     write_u32(f, "attention.head_count", f->n_head);
-    if (!(f->family->flags & FXI_HF_CONV)) write_u32(f, "attention.head_count_kv", f->n_kv_head);
+    if (!(f->family->flags & (FXI_HF_CONV | FXI_HF_MAMBA))) // whose layers differ in it
+        write_u32(f, "attention.head_count_kv", f->n_kv_head);
     if ((uint64_t)f->head_dim * f->n_head == f->dim && !fxi_members_get(&f->config, "head_dim"))
         return;
     write_u32(f, "attention.key_length", f->head_dim);

@@ -53,8 +53,9 @@ fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uin
 // Small tensors that must be exact, as converters to GGUF leave them.
 static bool is_kept_f32(const fxi_recipe *r)
 {
-    static const char *const part[] = {"norm",       "ffn_gate_inp", "position_embd", "token_types",
-                                       "attn_sinks", "ssm_conv1d",   ".bias"};
+    static const char *const part[] = {"norm",        "ffn_gate_inp", "position_embd",
+                                       "token_types", "attn_sinks",   "ssm_conv1d",
+                                       "ssm_a",       "ssm_d",        ".bias"};
     if (r->n_dim == 1) return true;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         if (strstr(r->name, part[i])) return true;
@@ -310,6 +311,7 @@ static plan_fn *const plan_by_how[] = {
     [FXI_HF_COLUMNS] = fxi_hf_plan_states,
     [FXI_HF_HEADS] = fxi_hf_plan_states,
     [FXI_HF_DECAY] = fxi_hf_plan_states,
+    [FXI_HF_SLICES] = fxi_hf_plan_states,
     [FXI_HF_MX] = plan_mx,
     [FXI_HF_MX_EVEN] = plan_mx,
     [FXI_HF_MX_ODD] = plan_mx,
@@ -389,6 +391,13 @@ static bool is_aside(const fxi_folder *f, const fxi_st_tensor *t)
     return false;
 }
 
+// Without experts the shared one is a plain feed-forward block.
+static void drop_shared(fxi_hf_match *m)
+{
+    char *end = strstr(m->to, "_shexp");
+    if (end) memmove(end, end + strlen("_shexp"), strlen(end + strlen("_shexp")) + 1);
+}
+
 static fx_status plan_tensor(fxi_folder *f, const fxi_st_tensor *t)
 {
     fxi_hf_match m[FXI_HF_MAX_MATCH];
@@ -397,6 +406,7 @@ static fx_status plan_tensor(fxi_folder *f, const fxi_st_tensor *t)
     if (!n)
         return fxi_st_fail(f->err, t, "is not part of a model of type %s", f->family->model_type);
     for (int i = 0; i < n; i++) {
+        if (!f->n_expert) drop_shared(&m[i]);
         const bool is_output = !strncmp(m[i].to, "output.", 7);
         if (m[i].how == FXI_HF_SKIP || (is_output && f->tied)) continue;
         FX_TRY(m[i].how == FXI_HF_STACK ? put_part(f, t, &m[i]) : plan_one(f, t, &m[i]));

@@ -134,7 +134,7 @@ void fxi_recipe_make(const fxi_recipe *r, uint64_t row, uint64_t n_row, void *ds
     for (uint64_t i = 0; i < n_row; i++) {
         char *to = (char *)dst + i * row_bytes;
         if (r->values)
-            memcpy(to, r->values, row_bytes);
+            memcpy(to, r->values + (row + i) * r->ne[0], row_bytes);
         else if (r->mxfp4)
             make_mx_row(r, row + i, (uint8_t *)to);
         else

@@ -37,7 +37,7 @@ struct fxi_recipe {
     size_t n_view;
     float plus;    // added to every number
     bool mxfp4;    // sources are gpt-oss's blocks and scales; a unit is a row
-    float *values; // a tensor without sources: its values, [ne[0]]
+    float *values; // of a tensor that is computed: all of them
 };
 
 // The recipe's bytes as they lie in its source; NULL: it must be made.

@@ -2,7 +2,8 @@
 //
 // GGUF has the rows of all queries, then those of all keys, values and gates; folders of Qwen3-Next
 // have the four of each group of heads together. In files of Qwen3.5 the heads of values lie in
-// another order: the first heads of all groups, the second ones, and so on.
+// another order: the first heads of all groups, the second ones, and so on. Of Mamba-2, GGUF has
+// A and D as slices of one number, and the norm as a slice for each group.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,9 +16,27 @@ typedef struct states_shape {
     uint32_t n_key, n_value;
 } states_shape;
 
+static fx_status read_mamba_shape(const fxi_folder *f, states_shape *out)
+{
+    uint32_t n_head, expand;
+    FX_TRY(fxi_members_u32(&f->config, "mamba_n_groups", true, &out->n_group));
+    FX_TRY(fxi_members_u32(&f->config, "mamba_n_heads", true, &n_head));
+    FX_TRY(fxi_members_u32(&f->config, "mamba_d_state", true, &out->n_key));
+    FX_TRY(fxi_members_u32(&f->config, "mamba_expand", true, &expand));
+    const uint64_t n_inner = (uint64_t)expand * f->dim;
+    if (!out->n_group || !n_head || n_head % out->n_group || !n_inner || n_inner % n_head)
+        return fxi_members_fail(&f->config, "mamba_n_heads",
+                                "%u heads for %u groups and %" PRIu64 " numbers", n_head,
+                                out->n_group, n_inner);
+    out->per = n_head / out->n_group;
+    out->n_value = (uint32_t)(n_inner / n_head);
+    return FX_OK;
+}
+
 static fx_status read_shape(const fxi_folder *f, states_shape *out)
 {
     uint32_t n_head;
+    if (f->family->flags & FXI_HF_MAMBA) return read_mamba_shape(f, out);
     FX_TRY(fxi_members_u32(&f->config, "linear_num_key_heads", true, &out->n_group));
     FX_TRY(fxi_members_u32(&f->config, "linear_num_value_heads", true, &n_head));
     FX_TRY(fxi_members_u32(&f->config, "linear_key_head_dim", true, &out->n_key));
@@ -143,6 +162,16 @@ static fx_status plan_decay(const fxi_folder *f, fxi_recipe *r, const states_sha
     return FX_OK;
 }
 
+// Vectors as slices of n numbers.
+static fx_status plan_slices(const fxi_folder *f, fxi_recipe *r, uint64_t n, uint64_t n_slice)
+{
+    FX_TRY(need_rows(f, r, n * n_slice));
+    r->n_dim = 2;
+    r->ne[0] = r->run = n;
+    r->ne[1] = n_slice;
+    return FX_OK;
+}
+
 // [n][1][taps] to [n][taps]
 static void flatten_taps(fxi_recipe *r)
 {
@@ -160,8 +189,12 @@ fx_status fxi_hf_plan_states(const fxi_folder *f, fxi_recipe *r, const fxi_hf_ma
     if (strstr(r->name, "ssm_conv1d")) flatten_taps(r);
     if (m->how == FXI_HF_GROUPED_QKV) return plan_grouped(f, r, &s, false);
     if (m->how == FXI_HF_GROUPED_Z) return plan_grouped(f, r, &s, true);
-    if (m->how == FXI_HF_DECAY) return plan_decay(f, r, &s, tiled);
-    if (!tiled) return FX_OK;
+    if (m->how == FXI_HF_DECAY) FX_TRY(plan_decay(f, r, &s, tiled));
+    if (m->how == FXI_HF_SLICES && strstr(r->name, "ssm_norm"))
+        return plan_slices(f, r, n_values(&s) / s.n_group, s.n_group);
+    if (m->how == FXI_HF_SLICES || (m->how == FXI_HF_DECAY && f->family->flags & FXI_HF_MAMBA))
+        return plan_slices(f, r, 1, s.n_group * s.per);
+    if (!tiled || m->how == FXI_HF_DECAY) return FX_OK;
     if (m->how == FXI_HF_CHANNELS) return plan_channels(f, r, &s);
     if (m->how == FXI_HF_COLUMNS) return plan_columns(f, r, &s);
     return plan_heads(f, r, &s, m->how == FXI_HF_VALUES ? s.n_value : 1);
@@ -171,10 +204,15 @@ fx_status fxi_hf_plan_states(const fxi_folder *f, fxi_recipe *r, const fxi_hf_ma
 
 enum { MAX_LAYER = 1024 };
 
-// The list of layers' types, or an interval.
-static fx_status write_recurrent_layers(const fxi_folder *f)
+// Published folders of Granite 4 name types otherwise than transformers does.
+static bool is_any_type(const char *type, const char *a, const char *b)
 {
-    uint8_t recurs[MAX_LAYER];
+    return type && (!strcmp(type, a) || !strcmp(type, b));
+}
+
+// The list of layers' types, or an interval.
+static fx_status read_recurrent_layers(const fxi_folder *f, uint8_t *recurs)
+{
     uint32_t every = 4;
     const fxi_json *types = fxi_members_get(&f->config, "layer_types");
     FX_TRY(fxi_members_u32(&f->config, "full_attention_interval", false, &every));
@@ -182,20 +220,49 @@ static fx_status write_recurrent_layers(const fxi_folder *f)
         return fxi_members_fail(&f->config, "layer_types", "not a list of %u", f->n_layer);
     for (uint32_t i = 0; i < f->n_layer; i++) {
         const char *type = types ? fxi_json_text(fxi_json_at(types, i)) : NULL;
-        recurs[i] = types ? type && !strcmp(type, "linear_attention") : every && (i + 1) % every;
-        if (types && !recurs[i] && !(type && !strcmp(type, "full_attention")))
+        recurs[i] =
+            types ? is_any_type(type, "linear_attention", "mamba") : every && (i + 1) % every;
+        if (types && !recurs[i] && !is_any_type(type, "full_attention", "attention"))
             return fxi_members_fail(&f->config, "layer_types", "layer %u is of an unknown type", i);
     }
-    fxi_gguf_write_array(f->w, FXI_HF_ARCH_KEY(f, "attention.recurrent_layers"), FXI_GGUF_BOOL,
-                         recurs, f->n_layer);
+    return FX_OK;
+}
+
+// A limit that limits nothing: from 0 to infinity, which JSON spells in several ways.
+static fx_status check_time_step(const fxi_folder *f)
+{
+    const fxi_json *limit = fxi_members_get(&f->config, "time_step_limit");
+    if (!limit || (fxi_json_array_size(limit) == 2 && fxi_json_number(fxi_json_at(limit, 0)) == 0 &&
+                   !fxi_json_is_number(fxi_json_at(limit, 1))))
+        return FX_OK;
+    return fxi_members_fail(&f->config, "time_step_limit", "only 0 to Infinity is supported");
+}
+
+// Mamba-2's layers have no KV heads, and may be beside attention without rotation.
+static fx_status write_mamba(const fxi_folder *f, const uint8_t *recurs)
+{
+    uint32_t heads[MAX_LAYER];
+    fxi_str positions = {0};
+    FX_TRY(check_time_step(f));
+    FX_TRY(fxi_members_str(&f->config, "position_embedding_type", false, &positions));
+    for (uint32_t i = 0; i < f->n_layer; i++) heads[i] = recurs[i] ? 0 : f->n_kv_head;
+    fxi_gguf_write_array(f->w, FXI_HF_ARCH_KEY(f, "attention.head_count_kv"), FXI_GGUF_U32, heads,
+                         f->n_layer);
+    fxi_gguf_write_bool(f->w, FXI_HF_ARCH_KEY(f, "rope.scaling.finetuned"),
+                        fxi_str_is(positions, "rope"));
     return FX_OK;
 }
 
 fx_status fxi_hf_write_states(const fxi_folder *f)
 {
     states_shape s;
+    uint8_t recurs[MAX_LAYER];
     if (!(f->family->flags & FXI_HF_STATES)) return FX_OK;
     FX_TRY(read_shape(f, &s));
+    FX_TRY(read_recurrent_layers(f, recurs));
     fxi_gguf_write_u32(f->w, FXI_HF_ARCH_KEY(f, "ssm.inner_size"), (uint32_t)n_values(&s));
-    return write_recurrent_layers(f);
+    if (f->family->flags & FXI_HF_MAMBA) return write_mamba(f, recurs);
+    fxi_gguf_write_array(f->w, FXI_HF_ARCH_KEY(f, "attention.recurrent_layers"), FXI_GGUF_BOOL,
+                         recurs, f->n_layer);
+    return FX_OK;
 }

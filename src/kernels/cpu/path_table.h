@@ -21,13 +21,15 @@
                 [FXI_ACT_GELU_ERF] = act_gelu_erf,    \
                 [FXI_ACT_RELU] = act_relu,            \
                 [FXI_ACT_SIGMOID] = act_sigmoid,      \
-                [FXI_ACT_SOFTPLUS] = act_softplus},   \
+                [FXI_ACT_SOFTPLUS] = act_softplus,    \
+                [FXI_ACT_RELU2] = act_relu2},         \
         .gate = {[FXI_ACT_SILU] = gate_silu,          \
                  [FXI_ACT_GELU] = gate_gelu,          \
                  [FXI_ACT_GELU_ERF] = gate_gelu_erf,  \
                  [FXI_ACT_RELU] = gate_relu,          \
                  [FXI_ACT_SIGMOID] = gate_sigmoid,    \
                  [FXI_ACT_SOFTPLUS] = gate_softplus,  \
+                 [FXI_ACT_RELU2] = gate_relu2,        \
                  [FXI_ACT_CLAMPED] = gate_clamped},   \
         .rope = rope,                                 \
         .conv = conv_row,                             \

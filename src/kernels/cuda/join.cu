@@ -18,7 +18,8 @@ FXI_DEVICE float activate(int act, float x)
     if (act == FXI_ACT_GELU_ERF) return 0.5f * x * (1 + mathf_erf(x * FXI_SQRT_HALF));
     if (act == FXI_ACT_SIGMOID) return 1 / (1 + mathf_exp(-x));
     if (act == FXI_ACT_SOFTPLUS) return mathf_softplus(x);
-    return x > 0 ? x : 0;
+    const float r = x > 0 ? x : 0;
+    return act == FXI_ACT_RELU2 ? r * r : r;
 }
 
 FXI_KERNEL(join, join, 256)

@@ -54,6 +54,11 @@ static float act_softplus(float x)
     return fxi_softplusf(x);
 }
 
+static float act_relu2(float x)
+{
+    return act_relu(x) * act_relu(x);
+}
+
 static float gate_clamped(float gate, float up)
 {
     const float most = FXI_SWIGLU_LIMIT;
@@ -78,6 +83,7 @@ REF_ACT(gelu_erf)
 REF_ACT(relu)
 REF_ACT(sigmoid)
 REF_ACT(softplus)
+REF_ACT(relu2)
 
 static void ref_gate_clamped(const float *gate, const float *up, int n, float *y)
 {
@@ -509,13 +515,15 @@ const fxi_kernels fxi_kernels_ref = {
             [FXI_ACT_GELU_ERF] = ref_act_gelu_erf,
             [FXI_ACT_RELU] = ref_act_relu,
             [FXI_ACT_SIGMOID] = ref_act_sigmoid,
-            [FXI_ACT_SOFTPLUS] = ref_act_softplus},
+            [FXI_ACT_SOFTPLUS] = ref_act_softplus,
+            [FXI_ACT_RELU2] = ref_act_relu2},
     .gate = {[FXI_ACT_SILU] = ref_gate_silu,
              [FXI_ACT_GELU] = ref_gate_gelu,
              [FXI_ACT_GELU_ERF] = ref_gate_gelu_erf,
              [FXI_ACT_RELU] = ref_gate_relu,
              [FXI_ACT_SIGMOID] = ref_gate_sigmoid,
              [FXI_ACT_SOFTPLUS] = ref_gate_softplus,
+             [FXI_ACT_RELU2] = ref_gate_relu2,
              [FXI_ACT_CLAMPED] = ref_gate_clamped},
     .rope = ref_rope,
     .recur_update = fxi_ref_recur_update,

@@ -63,7 +63,8 @@ static const struct mixer {
     void (*store)(fxi_host *h);
     void (*mix)(fxi_host *h);
 } mixers[] = {[FXI_MIX_CONV] = {store_conv, mix_conv},
-              [FXI_MIX_DELTA] = {fxi_host_states_store, fxi_host_states_mix}};
+              [FXI_MIX_DELTA] = {fxi_host_states_store, fxi_host_states_mix},
+              [FXI_MIX_SSM] = {fxi_host_states_store, fxi_host_states_mix}};
 
 fx_status fxi_host_recur_store(fxi_device *d, const fxi_layer *l, fx_error *err)
 {

@@ -1,4 +1,5 @@
-// host_states.c - recurrent layers with states on the host: the gated delta rule (fxi_mixer).
+// host_states.c - recurrent layers with states on the host: the gated delta rule and Mamba-2
+// (fxi_mixer).
 //
 //   store  each row's input of the convolution, its keys and the logarithm of its decay go to the
 //          cache; then each head walks through its sequence: u of every token, and the state where
@@ -66,6 +67,15 @@ static fxi_recur head_call(const fxi_host *h, const fxi_batch_seq *seq, int head
 static void keep_input(void *arg, int row)
 {
     const fxi_host *h = arg;
+    const fxi_layer *l = h->layer;
+    const struct {
+        const fxi_affine *w;
+        float *y;
+    } all[] = {{&l->q, h->s.q}, {&l->k, h->s.k}, {&l->v, h->s.v}, {&l->gate, h->s.gate}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const int n = all[i].w->w.n_out;
+        if (all[i].w->b) h->compute.k->add(all[i].y + (size_t)row * (size_t)n, all[i].w->b, n);
+    }
     const size_t n = (size_t)recurrence_of(h)->n_channel;
     float *to = cache_row(h, h->s.tok_seq[row], h->s.tok_pos[row]);
     memcpy(to, h->s.k + (size_t)row * n, n * sizeof *to);
@@ -103,32 +113,77 @@ static void prepare_delta(void *arg, int row)
     float *factor = h->s.v + (size_t)row * (size_t)r->n_head;
     float *to = cache_row(h, h->s.tok_seq[row], h->s.tok_pos[row]), *g = to + r->g_at;
     convolve_row(h, row, x);
-    set_lengths(h, x, r->n_group, r->n_key, 1 / sqrtf((float)r->n_key));
-    set_lengths(h, x + n_keys, r->n_group, r->n_key, 1);
-    memcpy(to + r->key_at, x + n_keys, (size_t)n_keys * sizeof *to);
+    set_lengths(h, x + r->q_channel, r->n_group, r->n_key, 1 / sqrtf((float)r->n_key));
+    set_lengths(h, x + r->k_channel, r->n_group, r->n_key, 1);
+    memcpy(to + r->key_at, x + r->k_channel, (size_t)n_keys * sizeof *to);
     k->act[FXI_ACT_SIGMOID](factor, r->n_head, factor);
     memcpy(g, h->s.gate + (size_t)row * (size_t)r->n_head, (size_t)r->n_head * sizeof *g);
     k->add(g, s->dt, r->n_head);
     k->gate[FXI_ACT_SOFTPLUS](g, s->decay, r->n_head, g);
 }
 
-static void finish_delta(void *arg, int row)
+// The values of all heads are known before the state: u is theirs.
+static void prepare_ssm(void *arg, int row)
 {
     const fxi_host *h = arg;
     const fxi_recurrence *r = recurrence_of(h);
     const fxi_kernels *k = h->compute.k;
-    const int n = r->n_head * r->n_value;
+    const fxi_states *s = &h->layer->states;
+    float *x = h->s.k + (size_t)row * (size_t)r->n_channel;
+    float *dt = h->s.v + (size_t)row * (size_t)r->n_head;
+    float *to = cache_row(h, h->s.tok_seq[row], h->s.tok_pos[row]), *u = to + r->u_at;
+    convolve_row(h, row, x);
+    memcpy(to + r->key_at, x + r->k_channel, (size_t)(r->n_group * r->n_key) * sizeof *to);
+    k->add(dt, s->dt, r->n_head);
+    k->act[FXI_ACT_SOFTPLUS](dt, r->n_head, dt);
+    memcpy(to + r->g_at, dt, (size_t)r->n_head * sizeof *to);
+    k->multiply(to + r->g_at, s->decay, r->n_head);
+    memcpy(u, x + r->v_channel, (size_t)(r->n_head * r->n_value) * sizeof *u);
+    for (int i = 0; i < r->n_head; i++) k->scale(u + i * r->n_value, dt[i], r->n_value);
+}
+
+static void norm_results(const fxi_host *h, float *x, int n)
+{
+    const fxi_rownorm *w = &h->layer->states.norm;
+    for (int i = 0; w->w && i < n / w->n; i++)
+        h->compute.k->rms_norm(x + i * w->n, w->w + i * w->step, w->n, h->m->rules.eps,
+                               x + i * w->n);
+}
+
+static void finish_delta(void *arg, int row)
+{
+    const fxi_host *h = arg;
+    const int n = h->layer->o.w.n_in;
     const size_t at = fxi_host_place(h, row) * (size_t)n;
+    norm_results(h, h->s.att + at, n);
+    h->compute.k->gate[FXI_ACT_SILU](h->s.q + at, h->s.att + at, n, h->s.att + at);
+}
+
+static void finish_ssm(void *arg, int row)
+{
+    const fxi_host *h = arg;
+    const fxi_recurrence *r = recurrence_of(h);
+    const fxi_kernels *k = h->compute.k;
+    const int n = h->layer->o.w.n_in;
+    const size_t place = fxi_host_place(h, row), at = place * (size_t)n;
+    const float *value = h->s.k + place * (size_t)r->n_channel + r->v_channel;
     float *att = h->s.att + at;
     for (int i = 0; i < r->n_head; i++)
-        k->rms_norm(att + i * r->n_value, h->layer->states.norm.w, r->n_value, h->m->rules.eps,
-                    att + i * r->n_value);
+        k->add_scaled(att + i * r->n_value, value + i * r->n_value, h->layer->states.skip[i],
+                      r->n_value);
     k->gate[FXI_ACT_SILU](h->s.q + at, att, n, att);
+    norm_results(h, att, n);
 }
+
+static const struct rows_of {
+    fxi_row_fn *prepare, *finish;
+    bool is_delta;
+} rows_of[] = {[FXI_MIX_DELTA] = {prepare_delta, finish_delta, true},
+               [FXI_MIX_SSM] = {prepare_ssm, finish_ssm, false}};
 
 // ---- heads -------------------------------------------------------------------------------------
 
-// A head of one sequence, through the tokens of the batch, block by block. row: of the first token
+// A head of one sequence, through the tokens of the batch, block by block. row: of the first token.
 static void advance_head(const fxi_host *h, const fxi_batch_seq *seq, int row, int head)
 {
     const fxi_recurrence *r = recurrence_of(h);
@@ -142,10 +197,10 @@ static void advance_head(const fxi_host *h, const fxi_batch_seq *seq, int row, i
         float *g = (float *)c.g;
         for (size_t t = (size_t)c.first; t < (size_t)(c.first + n); t++)
             if (t) g[t * c.row_step] += g[(t - 1) * c.row_step];
-        c.x = h->s.k + (size_t)row * c.in_step + 2 * r->n_group * r->n_key + head * r->n_value;
+        c.x = h->s.k + (size_t)row * c.in_step + r->v_channel + head * r->n_value;
         c.b = h->s.v + (size_t)row * (size_t)r->n_head + head;
         c.b_step = (size_t)r->n_head;
-        k->recur_update(&c);
+        if (rows_of[h->layer->mixer].is_delta) k->recur_update(&c);
         if (n == left) k->recur_state(&c, fxi_kv_state_numbers(block_state(h, seq, pos)) + state);
     }
 }
@@ -163,7 +218,7 @@ void fxi_host_states_store(fxi_host *h)
 {
     const fxi_batch *b = h->batch;
     fxi_compute_rows(&h->compute, h->n_row, keep_input, h);
-    fxi_compute_rows(&h->compute, h->n_row, prepare_delta, h);
+    fxi_compute_rows(&h->compute, h->n_row, rows_of[h->layer->mixer].prepare, h);
     fxi_compute_rows(&h->compute, b->n_seq * recurrence_of(h)->n_head, advance_item, h);
     for (int i = 0; i < b->n_seq; i++) { // blocks that end here are complete
         const fxi_batch_seq *seq = &b->seq[i];
@@ -198,7 +253,7 @@ static void read_head(void *arg, int item)
     const int head = item % r->n_head, *run = h->s.run + item / r->n_head;
     const size_t at = fxi_host_place(h, run[0]);
     fxi_recur c = head_call(h, h->s.tok_seq[at], head, h->s.tok_pos[at], run[1] - run[0]);
-    c.x = h->s.k + at * c.in_step + group_of(r, head) * r->n_key;
+    c.x = h->s.k + at * c.in_step + r->q_channel + group_of(r, head) * r->n_key;
     c.out_step = (size_t)(r->n_head * r->n_value);
     c.out = h->s.att + at * c.out_step + head * r->n_value;
     h->compute.k->recur_read(&c);
@@ -207,5 +262,5 @@ static void read_head(void *arg, int item)
 void fxi_host_states_mix(fxi_host *h)
 {
     fxi_compute_rows(&h->compute, list_runs(h) * recurrence_of(h)->n_head, read_head, h);
-    fxi_compute_rows(&h->compute, h->n_row, finish_delta, h);
+    fxi_compute_rows(&h->compute, h->n_row, rows_of[h->layer->mixer].finish, h);
 }

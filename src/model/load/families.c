@@ -35,6 +35,9 @@ static const fxi_family families[] = {
     {"lfm2", .rope = FXI_ROPE_HALVES, .flags = FXI_GATED, PRE, .out_norm = "token_embd_norm",
      .qk_norm = FXI_QK_HEAD, .mixer = FXI_MIX_CONV},
 
+    {"granitehybrid", .rope = FXI_ROPE_PAIRS,
+     .flags = FXI_GATED | FXI_LOGIT_DIVIDED | FXI_SUMS_TO_1 | FXI_ROPE_SWITCH, PRE,
+     .mixer = FXI_MIX_SSM},
     {"qwen3next", QWEN_DELTA, .flags = FXI_GATED | FXI_GATED_HEADS | FXI_SUMS_TO_1},
     {"qwen35", QWEN_DELTA, .flags = FXI_GATED | FXI_GATED_HEADS | FXI_TILED_HEADS},
     {"qwen35moe", QWEN_DELTA,

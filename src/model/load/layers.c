@@ -279,10 +279,49 @@ static fx_status load_delta(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
     return load_affine(l, &o, &out->o, err);
 }
 
+// The rows of ssm_in are those of q, then k, then v. Numbers of heads are slices of one number, and
+// the norm's weights slices of groups.
+static fx_status load_ssm(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
+{
+    const fxi_recurrence *r = &l->m->rules.recurrence;
+    const int dim = l->m->model.shape.dim, n_inner = r->n_head * r->n_value;
+    const struct {
+        fxi_affine *dst;
+        int n;
+    } in[] = {{&out->q, n_inner}, {&out->k, r->n_channel}, {&out->v, r->n_head}};
+    fxi_part_of m = {
+        .key = weight_key("ssm_in", i), .n_in = dim, .n_row = n_inner + r->n_channel + r->n_head};
+    const fxi_part_of o = {.key = weight_key("ssm_out", i), .n_in = n_inner, .n_out = dim},
+                      norm = {.key = weight_key("ssm_norm", i),
+                              .n_out = n_inner / r->n_group,
+                              .n_slice = r->n_group},
+                      decay = {.key = {.name = "ssm_a", .layer = i, .is_bare = true},
+                               .n_out = 1,
+                               .n_slice = r->n_head},
+                      skip = {.key = {.name = "ssm_d", .layer = i, .is_bare = true},
+                              .n_out = 1,
+                              .n_slice = r->n_head},
+                      dt = {.key = {.name = "ssm_dt", .layer = i, .is_bias = true},
+                            .n_out = r->n_head};
+    fxi_states *s = &out->states;
+    for (int p = 0; p < 3; p++, m.row0 += m.n_out) {
+        m.n_out = in[p].n;
+        FX_TRY(load_affine(l, &m, in[p].dst, err));
+    }
+    FX_TRY(load_taps(l, "ssm_conv1d", i, l->keys.ssm_tap, r->n_channel, &out->conv, err));
+    FX_TRY(fxi_load_vector(l, &decay, &s->decay, err));
+    FX_TRY(fxi_load_vector(l, &skip, &s->skip, err));
+    FX_TRY(fxi_load_vector(l, &dt, &s->dt, err));
+    if (has_weight(l, "ssm_norm", i))
+        FX_TRY(load_norm(l, &norm, n_inner / r->n_group, &s->norm, err));
+    return load_affine(l, &o, &out->o, err);
+}
+
 static fx_status (*const load_mixer[])(fxi_loader *l, int i, fxi_layer *out, fx_error *err) = {
     [FXI_MIX_ATTENTION] = load_attention,
     [FXI_MIX_CONV] = load_conv,
     [FXI_MIX_DELTA] = load_delta,
+    [FXI_MIX_SSM] = load_ssm,
 };
 
 // ---- experts -----------------------------------------------------------------------------------

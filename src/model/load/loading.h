@@ -47,6 +47,7 @@ enum { // fxi_family.flags
     FXI_SMALL_OPT = 8192,
     FXI_GATED_HEADS = 16384, // attn_q has the rows of a head's query, then those of its gate
     FXI_TILED_HEADS = 32768, // of states (fxi_recurrence.is_tiled)
+    FXI_ROPE_SWITCH = 65536, // nothing rotates where rope.scaling.finetuned is false
 };
 
 typedef struct fxi_family {
@@ -92,6 +93,7 @@ typedef struct fxi_keys {
     int orig_ctx;
     float beta_fast, beta_slow, ext_factor, log_multiplier;
     int yarn_truncates; // -1: absent
+    int is_finetuned;   // rope.scaling.finetuned; 1 if absent
     fxi_str rope_type;  // "" if absent
 
     int window;

@@ -64,7 +64,7 @@ static const key_row arch_keys[] = {
     {"rope.scaling.yarn_attn_factor", KEY_REAL, AT(attn_factor), false, FROM_0},
     {"rope.scaling.yarn_log_multiplier", KEY_REAL, AT(log_multiplier), false, FROM_0},
     {"rope.scaling.yarn_truncate", KEY_BOOL, AT(yarn_truncates), false, 0, 1},
-    {"rope.scaling.finetuned", KEY_IGNORED, 0, false, 0, 0},
+    {"rope.scaling.finetuned", KEY_BOOL, AT(is_finetuned), false, 0, 1},
 
     {"attention.sliding_window", KEY_INT, AT(window), false, 0, 1 << 30},
     {"attention.sliding_window_pattern", KEY_IGNORED, 0, false, 0, 0}, // fxi_rules_window
@@ -234,6 +234,7 @@ static fx_status read_arch_keys(fxi_loader *l, fx_error *err)
                       .ext_factor = 1,
                       .is_causal = -1,
                       .norm_before = -1,
+                      .is_finetuned = 1,
                       .yarn_truncates = -1,
                       .sums_to_1 = -1,
                       .normalizes = -1};
@@ -245,7 +246,7 @@ static fx_status read_arch_keys(fxi_loader *l, fx_error *err)
                        : out->alibi != 0   ? "attention.max_alibi_bias"
                                            : NULL;
     if (out->n_tap && l->family->mixer != FXI_MIX_CONV) what = "shortconv.l_cache";
-    if (out->ssm_inner && l->family->mixer != FXI_MIX_DELTA) what = "ssm.inner_size";
+    if (out->ssm_inner && l->family->mixer < FXI_MIX_DELTA) what = "ssm.inner_size";
     if (!what) return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: %s is not supported", fxi_gguf_name(l->g), what);
 }
@@ -370,6 +371,7 @@ static fx_status read_states(const fxi_loader *l, fxi_recurrence *r, fx_error *e
     if (k->ssm_head % k->ssm_group)
         return fxi_loading_fail(l, "ssm.time_step_rank is not a multiple of ssm.group_count", err);
     const int n_keys = k->ssm_group * k->ssm_state;
+    const bool is_delta = l->family->mixer == FXI_MIX_DELTA;
     *r = (fxi_recurrence){.row_tok = FXI_KV_STATE_TOK,
                           .n_head = k->ssm_head,
                           .n_group = k->ssm_group,
@@ -378,6 +380,9 @@ static fx_status read_states(const fxi_loader *l, fxi_recurrence *r, fx_error *e
                           .is_tiled = l->family->flags & FXI_TILED_HEADS,
                           .n_channel = 2 * n_keys + k->ssm_inner,
                           .n_state = k->ssm_inner * k->ssm_state};
+    r->q_channel = is_delta ? 0 : k->ssm_inner + n_keys;
+    r->k_channel = is_delta ? n_keys : k->ssm_inner;
+    r->v_channel = is_delta ? 2 * n_keys : 0;
     r->key_at = r->n_channel;
     r->u_at = r->key_at + n_keys;
     r->g_at = r->u_at + k->ssm_inner;
@@ -391,7 +396,7 @@ static fx_status read_recurrence(const fxi_loader *l, fxi_recurrence *r, fx_erro
     bool some = false;
     for (int i = 0; i < l->keys.n_layer; i++) some |= fxi_rules_mixer(l, i) != FXI_MIX_ATTENTION;
     if (!some) return FX_OK;
-    if (l->family->mixer == FXI_MIX_DELTA) return read_states(l, r, err);
+    if (l->family->mixer != FXI_MIX_CONV) return read_states(l, r, err);
     if (!l->keys.n_tap) return missing_key(l, "shortconv.l_cache", err);
     *r = (fxi_recurrence){.n_row = l->keys.dim, .row_tok = l->keys.n_tap};
     return FX_OK;
@@ -502,6 +507,7 @@ bool fxi_rules_rotates(const fxi_loader *l, int layer)
 {
     const fxi_gguf_kv *said = fxi_gguf_find(l->g, ROPE_LAYERS);
     if (l->family->rope == FXI_ROPE_NONE) return false;
+    if (l->family->flags & FXI_ROPE_SWITCH && !l->keys.is_finetuned) return false;
     if (said) return fxi_gguf_int_at(said, (uint64_t)layer) != 0;
     return all_but_last_of(l->family->no_rope_every, layer);
 }

@@ -106,6 +106,11 @@ static double exact_relu(double x)
     return fmax(x, 0);
 }
 
+static double exact_relu2(double x)
+{
+    return fmax(x, 0) * fmax(x, 0);
+}
+
 static double exact_sigmoid(double x)
 {
     return 1 / (1 + exp(-x));
@@ -116,8 +121,9 @@ FX_TEST(test_activations_are_near)
     static exact_fn *const exact[] = {
         [FXI_ACT_SILU] = exact_silu,         [FXI_ACT_GELU] = exact_gelu,
         [FXI_ACT_GELU_ERF] = exact_gelu_erf, [FXI_ACT_RELU] = exact_relu,
-        [FXI_ACT_SIGMOID] = exact_sigmoid,   [FXI_ACT_SOFTPLUS] = exact_softplus};
-    for (int a = FXI_ACT_SILU; a <= FXI_ACT_SOFTPLUS; a++)
+        [FXI_ACT_SIGMOID] = exact_sigmoid,   [FXI_ACT_SOFTPLUS] = exact_softplus,
+        [FXI_ACT_RELU2] = exact_relu2};
+    for (int a = FXI_ACT_SILU; a <= FXI_ACT_RELU2; a++)
         for (int i = -4000; i < 4000; i++) {
             float x = (float)i / 100, up = 3, y, gated;
             double want = exact[a]((double)x);

@@ -47,6 +47,15 @@ static bool load_on(runner *r, fxi_device *device, runner_model m, const variant
     return st == FX_OK;
 }
 
+// Layouts that not all managers keep: with states, or rows of several sizes.
+static bool is_recurrent(const fxi_kv_layout *l)
+{
+    bool differs = false;
+    for (int g = 0; g < l->n_group; g++)
+        differs |= l->group[g].is_state || l->group[g].row_bytes != l->group[0].row_bytes;
+    return differs;
+}
+
 bool runner_open_on(runner *r, fxi_device *device, runner_model m, const variant *v, fx_error *err)
 {
     if (!load_on(r, device, m, v, err)) return false;
@@ -56,9 +65,10 @@ bool runner_open_on(runner *r, fxi_device *device, runner_model m, const variant
                           .max_seq = 8,
                           .budget_bytes = 16 << 20, // which a paged cache fills when it opens
                           .n_rank = device && device->ranks ? device->ranks->n : 0};
-    const bool has_states = fxi_kv_state_bytes(&s->kv) > 0; // which the first manager keeps
-    const char *manager = v->kv_manager && !has_states ? v->kv_manager : fxi_kv_manager_name(0);
-    if (fxi_kv_open(manager, &shape, &r->kv, err) != FX_OK) fail_msg("%s", err->text);
+    const char *first = fxi_kv_manager_name(0), *manager = v->kv_manager ? v->kv_manager : first;
+    fx_status st = fxi_kv_open(manager, &shape, &r->kv, err);
+    if (st == FX_EINVAL && is_recurrent(&s->kv)) st = fxi_kv_open(first, &shape, &r->kv, err);
+    if (st != FX_OK) fail_msg("%s", err->text);
     for (int i = 0; i <= v->n_other; i++)
         assert_int_equal(fxi_kv_create(r->kv, &(fxi_kv_expect){0}, &r->seq[i]), FX_OK);
     r->n_vocab = s->n_vocab;

@@ -83,6 +83,12 @@ ALWAYS_INLINE v16 softplus_16(v16 x)
     return v16_add(log, v16_max(x, v16_zero()));
 }
 
+ALWAYS_INLINE v16 relu2_16(v16 x)
+{
+    const v16 r = relu_16(x);
+    return v16_mul(r, r);
+}
+
 ALWAYS_INLINE v16 clamped_16(v16 gate, v16 up)
 {
     const v16 most = v16_set1(FXI_SWIGLU_LIMIT), least = v16_set1(-FXI_SWIGLU_LIMIT);
@@ -119,6 +125,7 @@ ACT_ROW(gelu_erf)
 ACT_ROW(relu)
 ACT_ROW(sigmoid)
 ACT_ROW(softplus)
+ACT_ROW(relu2)
 GATE_ROW(clamped, clamped_16)
 
 #undef ACT_ROW
