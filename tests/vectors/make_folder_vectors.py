@@ -39,7 +39,19 @@ def nomic_config(c):
             "vocab_size": c["vocab_size"]}
 
 
-PUBLISHED = {"nomic-bert": nomic_config}
+def nemotron_config(c):
+    """A letter for each block, in place of a list."""
+    letters = {"linear_attention": "M", "full_attention": "*", "mlp": "-"}
+    blocks = c.pop("layers_block_type")
+    return {**c, "hybrid_override_pattern": "".join(letters[b] for b in blocks), "num_hidden_layers": len(blocks)}
+
+
+def granite_config(c):
+    names = {"linear_attention": "mamba", "full_attention": "attention"}
+    return {**c, "layer_types": [names[t] for t in c["layer_types"]], "position_embedding_type": "nope"}
+
+
+PUBLISHED = {"nomic-bert": nomic_config, "nemotron-h": nemotron_config, "granitehybrid": granite_config}
 
 
 def small(t):

@@ -81,6 +81,7 @@ typedef enum fxi_hf_flag {
         128, // layers are short convolutions, but for those that layer_types calls otherwise
     FXI_HF_STATES = 256, // recurrent layers with states (hf_states.c)
     FXI_HF_MAMBA = 512,  // they are Mamba-2, otherwise the gated delta rule
+    FXI_HF_SPLIT = 2048, // a block is one branch
     FXI_HF_TILED = 1024, // and their heads are in another order in GGUF
 } fxi_hf_flag;
 
