@@ -19,6 +19,7 @@
 //
 //   feed(h) = (act(h Wgate) * h Wup) Wdown, or act(h Wup) Wdown, or the weighted sum of the experts
 //             that a router chooses
+//   a layer may have no feed-forward block
 //   parallel layers add both branches at their end, so that feed does not see attention's result
 //   post-norm layers: where a norm is read, its result replaces x: x = norm(x), h = x; in some
 //   others the norm of the embeddings does

@@ -39,13 +39,26 @@ def nomic_config(c):
             "vocab_size": c["vocab_size"]}
 
 
+def nemotron_config(c):
+    """A letter for each block, in place of a list."""
+    letters = {"linear_attention": "M", "full_attention": "*", "mlp": "-"}
+    blocks = c.pop("layers_block_type")
+    return {**c, "hybrid_override_pattern": "".join(letters[b] for b in blocks), "num_hidden_layers": len(blocks)}
+
+
+def granite_config(c):
+    names = {"linear_attention": "mamba", "full_attention": "attention"}
+    return {**c, "layer_types": [names[t] for t in c["layer_types"]], "position_embedding_type": "nope"}
+
+
 def hunyuan_config(c):
     """A number for each layer, as Hunyuan-A13B has it."""
     n = c["num_hidden_layers"]
     return {**c, "moe_intermediate_size": [c["intermediate_size"]] * n, "moe_topk": [c["moe_topk"]] * n, "use_cla": False}
 
 
-PUBLISHED = {"nomic-bert": nomic_config, "hunyuan-moe": hunyuan_config}
+PUBLISHED = {"nomic-bert": nomic_config, "hunyuan-moe": hunyuan_config, "nemotron-h": nemotron_config,
+             "granitehybrid": granite_config}
 
 
 def bailing_config(c):

@@ -83,6 +83,8 @@ GRANITE_HYBRID = dict(num_hidden_layers=3, layer_types=["linear_attention", "ful
                       mamba_n_heads=6, mamba_d_head=10, mamba_d_state=12, mamba_expand=2, embedding_multiplier=6.0,
                       residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=2.5)
 
+NEMOTRON_BLOCKS = ["linear_attention", "mlp", "full_attention", "linear_attention", "mlp", "full_attention", "mlp"]
+
 CASES = [
     case("llama", "llama", "llama", num_key_value_heads=3, head_dim=6),
     case("llama-bias", "llama", "llama", attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
@@ -183,6 +185,8 @@ CASES = [
     case("granitehybrid-dense", "granitemoehybrid", "granitehybrid", n_prompt=70, **GRANITE_HYBRID,
          num_local_experts=0, shared_intermediate_size=40, mamba_n_groups=1, mamba_proj_bias=True,
          mamba_conv_bias=False, position_embedding_type="rope"),
+    case("nemotron-h", "nemotron_h", "nemotron_h", n_prompt=150, layer_types=NEMOTRON_BLOCKS, head_dim=8,
+         mamba_num_heads=6, mamba_head_dim=10, ssm_state_size=12, n_groups=3, time_step_min=1e-30),
     case("olmoe", "olmoe", "olmoe", num_experts=5, num_experts_per_tok=3, intermediate_size=16),
     case("granitemoe", "granitemoe", "granitemoe", num_local_experts=4, num_experts_per_tok=2, intermediate_size=24,
          embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=2.5),
@@ -412,6 +416,8 @@ POST["gemma3"] = POST["gemma-embedding"] = POST["gemma2"]
 POST["glm4"] = {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
 POST["exaone4"] = POST["olmo2"]
 POST["seed_oss"] = POST["glm4moe"] = POST["gpt-oss"]
+POST["nemotron_h"] = {"norm": "attn_norm", **{f"mixer.{x}_proj": f"attn_{x}" for x in "qkv"},
+                      "mixer.o_proj": "attn_output", "mixer.up_proj": "ffn_up", "mixer.down_proj": "ffn_down"}
 POST["qwen3next"] = POST["qwen35"] = POST["qwen35moe"] = POST["gpt-oss"]
 TOP.update({"pooler.dense": "cls", "classifier.dense": "cls", "classifier": "cls.output",
             "classifier.out_proj": "cls.output"})
@@ -425,6 +431,7 @@ POST["modern-bert"] = {"attn.Wqkv": "attn_qkv", "attn.Wo": "attn_output", "attn_
                        "mlp.Wi": "ffn_up", "mlp.Wo": "ffn_down"}
 TOP.update({"embeddings.tok_embeddings": "token_embd", "embeddings.norm": "token_embd_norm", "final_norm": "output_norm"})
 POST["nomic-bert"] = {"post_attention_layernorm": "attn_output_norm", "post_mlp_layernorm": "layer_output_norm"}
+TOP.update({"embeddings": "token_embd", "norm_f": "output_norm"})
 TOP["embedding_norm"] = "token_embd_norm"
 POST["lfm2"] = {"operator_norm": "attn_norm", "feed_forward.w1": "ffn_gate", "feed_forward.w2": "ffn_down",
                 "feed_forward.w3": "ffn_up", "self_attn.q_layernorm": "attn_q_norm",
@@ -452,7 +459,7 @@ def heads_of(config, name):
 
 def rename(c, key):
     """(layer or None, GGUF name, kind) of a tensor."""
-    key = re.sub(r"^(model\.language_model|model|gpt_neox|bert|roberta)\.", "", key)
+    key = re.sub(r"^(model\.language_model|model|backbone|gpt_neox|bert|roberta)\.", "", key)
     m = re.match(r"(?:transformer\.h|decoder\.layers|encoder\.layer|layers)\.(\d+)\.(.*)$", key)
     rest = m.group(2) if m else key
     base, kind = re.match(r"(.*?)(?:\.(weight|bias))?$", rest).groups()
@@ -512,7 +519,7 @@ def mamba(config, layer, part, w, out):
     if base in ("A_log", "D"):
         w = (-np.exp(w) if base == "A_log" else w).reshape(-1, 1)
     if base == "norm":
-        w = w.reshape(config.mamba_n_groups, -1)
+        w = w.reshape(first(config, "mamba_n_groups", "n_groups"), -1)
     out[f"blk.{layer}.{name[base]}{kind or ''}"] = w.squeeze() if base == "conv1d" else w
 
 
@@ -586,8 +593,9 @@ def tensors(c, model, config):
         w = fix_attention(c, config, name, w)
         if "norm" in name and less_1(c["hf"], key):
             w = w + 1
-        if ".mamba." in key:
-            mamba(config, layer, key.split(".mamba.")[1], w, out)
+        mixer = re.search(r"\.(?:mamba|mixer)\.(in_proj|conv1d|dt_bias|A_log|D|norm|out_proj)(.*)", key)
+        if mixer:
+            mamba(config, layer, mixer.group(1) + mixer.group(2), w, out)
             continue
         if re.search(r"\.shared_mlp\.(in|out)put_linear", key):
             shared_mlp(config, layer, key, w, out)
@@ -759,6 +767,14 @@ def family_keys(c, config):
     if c["arch"] == "lfm2":
         keys["attention.head_count_kv"] = [config.num_key_value_heads * (t != "conv") for t in config.layer_types]
         keys["shortconv.l_cache"] = config.conv_L_cache
+    if c["arch"] == "nemotron_h":
+        blocks = config.layer_types
+        keys.update({"ssm.conv_kernel": config.conv_kernel, "ssm.state_size": config.ssm_state_size,
+                     "ssm.group_count": config.n_groups, "ssm.time_step_rank": config.mamba_num_heads,
+                     "ssm.inner_size": config.mamba_num_heads * config.mamba_head_dim,
+                     "attention.layer_norm_rms_epsilon": config.layer_norm_epsilon,
+                     "attention.head_count_kv": [config.num_key_value_heads * (t == "full_attention") for t in blocks],
+                     "feed_forward_length": [config.intermediate_size * (t == "mlp") for t in blocks]})
     if c["arch"] == "granitehybrid":
         keys.update({"ssm.conv_kernel": config.mamba_d_conv, "ssm.state_size": config.mamba_d_state,
                      "ssm.group_count": config.mamba_n_groups, "ssm.time_step_rank": config.mamba_n_heads,

@@ -361,6 +361,35 @@ static const fxi_hf_name granite_hybrid_names[] = {
     {.from = NULL},
 };
 
+static const fxi_hf_name nemotron_names[] = {
+    {"embeddings", "token_embd", FXI_HF_SAME},
+    {"norm_f", "output_norm", FXI_HF_SAME},
+    {"layers.#.norm", "blk.#.attn_norm", FXI_HF_SAME},
+    {"layers.#.mixer.in_proj", "blk.#.ssm_in", FXI_HF_SAME},
+    {"layers.#.mixer.conv1d", "blk.#.ssm_conv1d", FXI_HF_CHANNELS},
+    {"layers.#.mixer.A_log", "blk.#.ssm_a", FXI_HF_DECAY},
+    {"layers.#.mixer.D", "blk.#.ssm_d", FXI_HF_SLICES},
+    {"layers.#.mixer.dt_bias", "blk.#.ssm_dt.bias", FXI_HF_HEADS},
+    {"layers.#.mixer.norm", "blk.#.ssm_norm", FXI_HF_SLICES},
+    {"layers.#.mixer.out_proj", "blk.#.ssm_out", FXI_HF_SAME},
+    {"layers.#.mixer.q_proj", "blk.#.attn_q", FXI_HF_SAME},
+    {"layers.#.mixer.k_proj", "blk.#.attn_k", FXI_HF_SAME},
+    {"layers.#.mixer.v_proj", "blk.#.attn_v", FXI_HF_SAME},
+    {"layers.#.mixer.o_proj", "blk.#.attn_output", FXI_HF_SAME},
+    {"layers.#.mixer.up_proj", "blk.#.ffn_up", FXI_HF_SAME},
+    {"layers.#.mixer.down_proj", "blk.#.ffn_down", FXI_HF_SAME},
+    {.from = NULL},
+};
+
+static const fxi_hf_neutral nemotron_neutral[] = {
+    {"mlp_hidden_act", "relu2"}, {"mamba_hidden_act", "silu"}, {.key = NULL}};
+
+static const fxi_hf_key nemotron_keys[] = {{"conv_kernel", "ssm.conv_kernel", FXI_HF_U32},
+                                           {"ssm_state_size", "ssm.state_size", FXI_HF_U32},
+                                           {"n_groups", "ssm.group_count", FXI_HF_U32},
+                                           {"mamba_num_heads", "ssm.time_step_rank", FXI_HF_U32},
+                                           {.from = NULL}};
+
 static const fxi_hf_name granitemoe_names[] = {GRANITEMOE_NAMES, {.from = NULL}};
 
 #define EXPERTS "layers.#.mlp.experts."
@@ -645,6 +674,11 @@ static const fxi_hf_family families[] = {
      .act = "silu", .names = granite_hybrid_names, .keys = granite_hybrid_keys,
      .defaults = EPS_1E6 ", \"mamba_d_conv\": 4, \"mamba_expand\": 2, \"mamba_n_groups\": 1, "
                          "\"mamba_d_state\": 256, \"mamba_n_heads\": 128"},
+    {"nemotron_h", "nemotron_h",
+     .flags = FXI_HF_NO_ROPE | FXI_HF_STATES | FXI_HF_MAMBA | FXI_HF_SPLIT, .names = nemotron_names,
+     .keys = nemotron_keys, .neutral = nemotron_neutral,
+     .defaults = "\"head_dim\": 128, \"conv_kernel\": 4, \"ssm_state_size\": 128, "
+                 "\"n_groups\": 8, \"mamba_num_heads\": 128, \"mamba_head_dim\": 64"},
     {"stablelm", "stablelm", .flags = FXI_HF_LAYER_NORM, .act = "silu", .names = stablelm_names,
      .keys = parallel_keys,
      .defaults = "\"partial_rotary_factor\": 0.25, \"max_position_embeddings\": 4096"},
@@ -804,6 +838,7 @@ int fxi_hf_match_name(const fxi_hf_family *family, const char *name,
                                            "decoder.",
                                            "transformer.",
                                            "gpt_neox.",
+                                           "backbone.",
                                            "bert.",
                                            "roberta.",
                                            "model.",

@@ -88,7 +88,8 @@ typedef enum fxi_hf_flag {
     FXI_HF_CONV = 2048,
     FXI_HF_STATES = 4096, // recurrent layers with states (hf_states.c)
     FXI_HF_MAMBA = 8192,  // they are Mamba-2, otherwise the gated delta rule
-    FXI_HF_TILED = 16384, // and their heads are in another order in GGUF
+    FXI_HF_TILED = 16384, // heads of states are in another order in GGUF
+    FXI_HF_SPLIT = 32768, // a block is one branch
 } fxi_hf_flag;
 
 typedef enum fxi_hf_window { // layers that see a window, where layer_types does not say

@@ -423,7 +423,12 @@ static fx_status read_quantization(fxi_folder *f)
 fx_status fxi_hf_read_numbers(fxi_folder *f)
 {
     FX_TRY(read_quantization(f));
-    for (size_t i = 0; i < sizeof shape_numbers / sizeof *shape_numbers; i++)
+    // Blocks that are listed may be counted by that alone.
+    const size_t n_block = fxi_json_array_size(fxi_members_get(&f->config, "layers_block_type"));
+    const bool is_listed = n_block > 0 && n_block <= shape_numbers[0].max &&
+                           !fxi_members_get(&f->config, shape_numbers[0].names[0]);
+    if (is_listed) f->n_layer = (uint32_t)n_block;
+    for (size_t i = is_listed; i < sizeof shape_numbers / sizeof *shape_numbers; i++)
         FX_TRY(read_shape_number(f, &shape_numbers[i]));
     FX_TRY(check_shape_numbers(f));
     return read_tie(f);
@@ -633,7 +638,7 @@ static fx_status write_ffn_length(const fxi_folder *f)
     FX_TRY(adjust_ffn_length(f, &n));
     if (!f->n_expert) FX_TRY(fxi_members_u32(&f->config, "shared_intermediate_size", false, &n));
     if (!n && !f->n_expert) return fxi_members_fail(&f->config, names[0], "missing");
-    if (n) write_u32(f, "feed_forward_length", n);
+    if (n && !(f->family->flags & FXI_HF_SPLIT)) write_u32(f, "feed_forward_length", n);
     return FX_OK;
 }
 

@@ -56,6 +56,8 @@ static const fxi_family families[] = {
     {"granitehybrid", .rope = FXI_ROPE_PAIRS,
      .flags = FXI_GATED | FXI_LOGIT_DIVIDED | FXI_SUMS_TO_1 | FXI_ROPE_SWITCH, PRE,
      .mixer = FXI_MIX_SSM},
+    {"nemotron_h", .act = FXI_ACT_RELU2, .flags = FXI_SPLIT_BLOCKS, .attn_in = "attn_norm",
+     .mixer = FXI_MIX_SSM},
     {"qwen3next", QWEN_DELTA, .flags = FXI_GATED | FXI_GATED_HEADS | FXI_SUMS_TO_1},
     {"qwen35", QWEN_DELTA, .flags = FXI_GATED | FXI_GATED_HEADS | FXI_TILED_HEADS},
     {"qwen35moe", QWEN_DELTA,

@@ -514,6 +514,16 @@ static fx_status load_feed(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
     return load_experts(l, i, out->experts, err);
 }
 
+// A feed-forward block that is a block of its own in the file, as the end of the layer before it.
+static fx_status load_feed_block(fxi_loader *l, int block, fxi_layer *out, fx_error *err)
+{
+    if (out->ffn_in.w)
+        return fxi_fail(err, FX_EFORMAT, "%s: block %d: two feed-forward blocks, one after another",
+                        fxi_gguf_name(l->g), block);
+    FX_TRY(load_stream_norm(l, l->family->attn_in, block, &out->ffn_in, err));
+    return load_feed(l, block, out, err);
+}
+
 // ---- around the layers -------------------------------------------------------------------------
 
 static fx_status load_positions(fxi_loader *l, fx_error *err)
@@ -778,16 +788,21 @@ fx_status fxi_layers_load(fxi_loader *l, fx_error *err)
     FX_TRY(fxi_load_zeros(l, (size_t)n_layer * sizeof(int), &windows, err));
     m->layer = layers;
     m->model.shape.window_tok = windows;
-    for (int i = 0; i < n_layer; i++) {
-        fxi_layer *out = &m->layer[i];
+    fxi_layer *out = m->layer;
+    for (int i = 0; i < l->keys.n_layer - l->keys.n_nextn; i++) { // blocks of the file
+        if (fxi_rules_feeds(l, i)) {
+            FX_TRY(load_feed_block(l, i, out - 1, err));
+            continue;
+        }
         out->mixer = fxi_rules_mixer(l, i);
         out->is_windowed = fxi_rules_window(l, i);
         if (fxi_rules_rotates(l, i))
             out->rope = &m->rope[out->is_windowed && m->rope[1].n_pair ? 1 : 0];
         FX_TRY(load_layer_norms(l, i, out, err));
         FX_TRY((m->rules.n_lora ? load_latent : load_mixer[out->mixer])(l, i, out, err));
-        FX_TRY(load_feed(l, i, out, err));
-        ((int *)windows)[i] = out->is_windowed ? m->rules.window : 0;
+        if (!(l->family->flags & FXI_SPLIT_BLOCKS)) FX_TRY(load_feed(l, i, out, err));
+        ((int *)windows)[out - m->layer] = out->is_windowed ? m->rules.window : 0;
+        out++;
     }
     lay_out_attention(m);
     lay_out_recurrence(m);

@@ -56,6 +56,9 @@ enum { // fxi_family.flags
     FXI_GATED_HEADS = 1048576,   // attn_q has the rows of a head's query, then those of its gate
     FXI_TILED_HEADS = 2097152,   // of states (fxi_recurrence.is_tiled)
     FXI_ROPE_SWITCH = 4194304,   // nothing rotates where rope.scaling.finetuned is false
+    // A block of the file is one branch: a feed-forward block where feed_forward_length is not 0,
+    // which makes one layer with the block before it.
+    FXI_SPLIT_BLOCKS = 8388608,
 };
 
 typedef struct fxi_family {
@@ -191,6 +194,7 @@ fxi_latent_sizes fxi_rules_latent(const fxi_loader *l);
 bool fxi_rules_window(const fxi_loader *l, int layer); // whether a layer has a window
 bool fxi_rules_rotates(const fxi_loader *l, int layer);
 fxi_mixer fxi_rules_mixer(const fxi_loader *l, int layer);
+bool fxi_rules_feeds(const fxi_loader *l, int block); // whether it is a feed-forward block alone
 
 // rope_read.c: the angles of all layers.
 fx_status fxi_ropes_read(fxi_loader *l, fx_error *err);

@@ -10,6 +10,7 @@
 
 #define WINDOW_LAYERS    "attention.sliding_window_pattern"
 #define KV_HEADS         "attention.head_count_kv"
+#define FFN_LENGTH       "feed_forward_length"
 #define RECURRENT_LAYERS "attention.recurrent_layers"
 #define ROPE_LAYERS      "flexinfer.no_rope_layer_step" // true: a layer rotates
 #define NAME_BYTES       128
@@ -41,7 +42,7 @@ typedef struct key_row {
 static const key_row arch_keys[] = {
     {"block_count", KEY_INT, AT(n_layer), true, 1, 1024},
     {"embedding_length", KEY_INT, AT(dim), true, 1, 1 << 17},
-    {"feed_forward_length", KEY_INT, AT(n_ffn), false, 0, 1 << 20},
+    {FFN_LENGTH, KEY_LAYERS, AT(n_ffn), false, 0, 1 << 20},
     {"attention.head_count", KEY_INT, AT(n_head), true, 1, 4096},
     {KV_HEADS, KEY_LAYERS, AT(n_kv_head), false, 1, 4096},
     {"attention.key_length", KEY_INT, AT(key_length), false, 1, 1024},
@@ -359,8 +360,11 @@ static fx_status read_pooling(const fxi_loader *l, fxi_model_shape *s, fx_error 
 static fx_status read_sizes(fxi_loader *l, fxi_model_shape *s, fx_error *err)
 {
     const fxi_keys *k = &l->keys;
-    s->n_layer = k->n_layer - k->n_nextn;
-    if (s->n_layer < 1) return fxi_loading_fail(l, "nextn_predict_layers: no layer is left", err);
+    const int n_block = k->n_layer - k->n_nextn;
+    if (n_block < 1) return fxi_loading_fail(l, "nextn_predict_layers: no layer is left", err);
+    for (int i = 0; i < n_block; i++) s->n_layer += !fxi_rules_feeds(l, i);
+    if (fxi_rules_feeds(l, 0))
+        return fxi_loading_fail(l, "the first block is a feed-forward block", err);
     s->dim = k->dim;
     s->n_ffn = k->n_ffn ? k->n_ffn : k->n_expert_ffn;
     s->train_ctx_tok = k->n_ctx;
@@ -461,7 +465,8 @@ static fx_status read_states(const fxi_loader *l, fxi_recurrence *r, fx_error *e
 static fx_status read_recurrence(const fxi_loader *l, fxi_recurrence *r, fx_error *err)
 {
     bool some = false;
-    for (int i = 0; i < l->keys.n_layer; i++) some |= fxi_rules_mixer(l, i) != FXI_MIX_ATTENTION;
+    for (int i = 0; i < l->keys.n_layer; i++)
+        some |= !fxi_rules_feeds(l, i) && fxi_rules_mixer(l, i) != FXI_MIX_ATTENTION;
     if (!some) return FX_OK;
     if (l->family->mixer != FXI_MIX_CONV) return read_states(l, r, err);
     if (!l->keys.n_tap) return missing_key(l, "shortconv.l_cache", err);
@@ -599,6 +604,13 @@ fxi_mixer fxi_rules_mixer(const fxi_loader *l, int layer)
     const bool is_listed = kv && kv->type == FXI_GGUF_ARRAY && (uint64_t)layer < kv->n_elem;
     if (!is_listed || fxi_gguf_int_at(kv, (uint64_t)layer) != 0) return FXI_MIX_ATTENTION;
     return l->family->mixer;
+}
+
+bool fxi_rules_feeds(const fxi_loader *l, int block)
+{
+    const fxi_gguf_kv *kv = find_arch_key(l, FFN_LENGTH);
+    return (l->family->flags & FXI_SPLIT_BLOCKS) && kv && kv->type == FXI_GGUF_ARRAY &&
+           (uint64_t)block < kv->n_elem && fxi_gguf_int_at(kv, (uint64_t)block) != 0;
 }
 
 bool fxi_rules_rotates(const fxi_loader *l, int layer)
