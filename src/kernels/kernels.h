@@ -105,8 +105,8 @@ typedef struct fxi_attn {
     int layer;
     int kv_head, n_kv_head, n_head, head_dim, group; // n_head: all query heads of the model
     // 0: a value is a row of its own, of head_dim numbers, in the plane after that of the keys.
-    // Otherwise (latent attention) a layer has one plane, and a value is the first v_dim numbers of
-    // its key; then n_kv_head is 1, and of Q8_0 v_dim is a multiple of 32.
+    // Otherwise (latent attention) a layer has one plane, whose rows have one key for all KV heads,
+    // and a value is the first v_dim numbers of it; of Q8_0 v_dim is a multiple of 32.
     int v_dim;
     int n_tok; // n_tok * n_kv_head is 1 to FXI_ATTN_MAX_TOK
     int pos;   // position of the first token; token i has position p = pos + i
@@ -128,6 +128,12 @@ typedef struct fxi_attn {
 static inline int fxi_attn_value_dim(const fxi_attn *a)
 {
     return a->v_dim ? a->v_dim : a->head_dim;
+}
+
+// Where a KV head's numbers begin in a row.
+static inline int fxi_attn_head_at(const fxi_attn *a, int kv_head)
+{
+    return a->v_dim ? 0 : kv_head * a->head_dim;
 }
 
 // The planes of the layer's keys and values in the view.

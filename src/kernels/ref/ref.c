@@ -287,8 +287,8 @@ static const float *kv_row(const fxi_attn *a, int plane, int pos, int n)
 {
     const char *row = fxi_kv_row(&a->view, plane, pos);
     float *wide = a->scratch;
-    fxi_row_to_f32(a->kv_type, row + fxi_kv_bytes(a->kv_type, a->kv_head * a->head_dim), (size_t)n,
-                   wide);
+    fxi_row_to_f32(a->kv_type, row + fxi_kv_bytes(a->kv_type, fxi_attn_head_at(a, a->kv_head)),
+                   (size_t)n, wide);
     return wide;
 }
 

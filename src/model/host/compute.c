@@ -240,6 +240,7 @@ enum {
     ITEMS_PER_THREAD = 4, // to balance the threads
     MIN_TOK = 8,          // of a block: fewer do not pay for widening keys and values
     MAX_ROW = 256,        // query rows of a block: more do not stay in a cache
+    MIN_SHARE = 16,       // heads of a latent layer: fewer do not pay for widening rows, either
     MAX_LANE = 64,        // of items
 };
 
@@ -247,9 +248,15 @@ enum {
 
 // ---- the plan ----------------------------------------------------------------------------------
 
+// Query heads that read a row of the cache, however they are divided (share_heads).
+static int heads_of_row(const fxi_attn_pass *p)
+{
+    return p->call.v_dim ? p->call.n_head : p->call.group;
+}
+
 static int max_block_tok(const fxi_attn_pass *p)
 {
-    const int n = MAX_ROW / p->call.group;
+    const int n = MAX_ROW / heads_of_row(p);
     return n < 1 ? 1 : n > FXI_ATTN_MAX_TOK ? FXI_ATTN_MAX_TOK : n;
 }
 
@@ -291,9 +298,9 @@ static size_t parts_per_head(const fxi_attn_pass *p, const fxi_attn_block *b)
 // these, within MAX_PART_BYTES; and at least for all KV heads of one sequence.
 static size_t part_capacity(const fxi_compute *c, const fxi_attn_pass *p)
 {
-    const size_t head = (size_t)p->call.group * (size_t)fxi_attn_n_segment(p->ctx_tok),
+    const size_t head = (size_t)heads_of_row(p) * (size_t)fxi_attn_n_segment(p->ctx_tok),
                  head_bytes = head * floats_per_part(p) * sizeof(float),
-                 n_kv = (size_t)p->n_kv_head;
+                 n_kv = p->call.v_dim ? 1 : (size_t)p->n_kv_head;
     size_t n = 2 * (size_t)fxi_pool_n_thread(c->pool);
     if (n > MAX_PART_BYTES / head_bytes) n = MAX_PART_BYTES / head_bytes;
     return (n > n_kv ? n : n_kv) * head;
@@ -318,6 +325,21 @@ static bool plan_items(const planner *pl, fxi_attn_block *b, int n_head)
     return room || !worth;
 }
 
+// The heads of a latent layer all read one row. Where there are fewer segments than threads, they
+// are divided as if they were those of several KV heads, each of which reads the row again.
+static void share_heads(const fxi_compute *c, fxi_attn_pass *p, const fxi_attn_block *block)
+{
+    if (!p->call.v_dim) return;
+    int64_t n_segment = 0;
+    for (int i = 0; i < p->n_block; i++) n_segment += seen_segments(&block[i]);
+    p->n_kv_head = 1;
+    p->call.group = p->call.n_head;
+    for (; n_segment * p->n_kv_head < fxi_pool_n_thread(c->pool) && p->call.group % 2 == 0 &&
+           p->call.group / 2 >= MIN_SHARE;
+         p->n_kv_head *= 2)
+        p->call.group /= 2;
+}
+
 // KV heads of a call for one token.
 static int most_heads(const fxi_attn_pass *p)
 {
@@ -330,8 +352,10 @@ void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_bloc
     int64_t total = 0;
     for (int i = 0; i < p->n_block; i++) {
         block[i].segment0 = fxi_attn_first(block[i].pos, p->call.window) / FXI_ATTN_SEGMENT;
-        total += block_cost(&block[i]) * p->n_kv_head;
+        total += block_cost(&block[i]);
     }
+    share_heads(c, p, block);
+    total *= p->n_kv_head;
     planner pl = {.p = p,
                   .share = total / (ITEMS_PER_THREAD * n_thread) + 1,
                   .cuts = n_thread > 1,
@@ -342,7 +366,8 @@ void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_bloc
         fxi_attn_block *b = &block[i];
         b->item0 = p->n_item;
         b->part0 = pl.used;
-        if (b->n_tok > 1 || !plan_items(&pl, b, most_heads(p))) plan_items(&pl, b, 1);
+        if (b->n_tok > 1 || p->call.v_dim || !plan_items(&pl, b, most_heads(p)))
+            plan_items(&pl, b, 1);
         if (b->n_range > 1) pl.used += parts_per_head(p, b) * (size_t)p->n_kv_head;
         p->is_cut |= b->n_range > 1;
         p->n_item += b->n_range * ((p->n_kv_head + b->n_head - 1) / b->n_head);
@@ -366,8 +391,8 @@ typedef struct attn_job {
 static size_t scratch_per_thread(const fxi_attn_pass *p)
 {
     const fxi_attn *a = &p->call;
-    const int n_tok = max_block_tok(p), n_kv = most_heads(p);
-    const int n_row = (n_tok > n_kv ? n_tok : n_kv) * a->group;
+    const int n_tok = max_block_tok(p), n_kv = a->v_dim ? 1 : most_heads(p);
+    const int n_row = (n_tok > n_kv ? n_tok : n_kv) * heads_of_row(p);
     return (fxi_attn_scratch(n_row, a->head_dim, fxi_attn_value_dim(a)) + 15) / 16 * 16;
 }
 

@@ -92,7 +92,7 @@ typedef struct fxi_attn_pass {
 // How many tokens of a prompt a block should have, in a batch of n_tok. Reads the heads.
 int fxi_compute_attn_block_tok(const fxi_compute *c, const fxi_attn_pass *pass, int n_tok);
 // Divides the blocks' work into items, for all layers of the same window. Reads n_block, the
-// heads, ctx_tok and window.
+// heads, ctx_tok and window; divides the heads of latent layers among KV heads anew.
 void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *pass, fxi_attn_block *block);
 // Reads the heads, their sizes and ctx_tok.
 size_t fxi_compute_attn_scratch(const fxi_compute *c, const fxi_attn_pass *pass);

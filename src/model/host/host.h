@@ -87,7 +87,7 @@ static inline fxi_host *fxi_host_of(fxi_device *d)
     return (fxi_host *)d;
 }
 
-// ---- rows ---------------------------------------------------------------------------------------
+// ---- host_rows.c: rows --------------------------------------------------------------------------
 
 // Where row `row` of those that are computed is in x, q and att.
 static inline size_t fxi_host_place(const fxi_host *h, int row)

@@ -23,29 +23,6 @@ static fxi_act mid_act(const fxi_host *h)
     return (fxi_act){.x = s->mid, .q = s->mid_q, .d = s->mid_d, .sum = s->mid_sum};
 }
 
-void fxi_host_quant_row(const fxi_host *h, const float *x, int n_elem, int row)
-{
-    const fxi_host_buffers *s = &h->s;
-    size_t at = (size_t)row * (size_t)n_elem;
-    h->compute.k->quant_q8(x, n_elem, s->act_q + at, s->act_d + at / FXI_Q8_0_ELEMS,
-                           s->act_sum + at / 16);
-}
-
-void fxi_host_norm_runs(const fxi_host *h, const fxi_rownorm *norm, const float *x, int n_run,
-                        float *y)
-{
-    const fxi_rules *r = &h->m->rules;
-    const fxi_kernels *k = h->compute.k;
-    const float eps = norm->eps > 0 ? norm->eps : r->eps;
-    for (int i = 0; i < n_run; i++) {
-        const size_t at = (size_t)i * (size_t)norm->n, w = (size_t)i * (size_t)norm->step;
-        if (r->norm == FXI_NORM_RMS)
-            k->rms_norm(x + at, norm->w + w, norm->n, eps, y + at);
-        else
-            k->layer_norm(x + at, norm->w + w, norm->b ? norm->b + w : NULL, norm->n, eps, y + at);
-    }
-}
-
 // mid = the first halves of feed-forward blocks over rows of a, as `down` reads it.
 static void feed_parts(fxi_host *h, const fxi_act *a, const fxi_ffn_part *part, int n_part,
                        const fxi_linear *down)

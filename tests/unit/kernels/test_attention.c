@@ -58,7 +58,7 @@ typedef struct cache {
 
 static size_t row_bytes(const setup *s)
 {
-    return fxi_kv_bytes(s->type, s->n_kv_head * s->head_dim);
+    return fxi_kv_bytes(s->type, s->v_dim ? s->head_dim : s->n_kv_head * s->head_dim);
 }
 
 // Rows beyond the sequence's last are NaN in every type.
@@ -94,7 +94,7 @@ static cache cache_lay(const setup *s, layout how)
 
 static void cache_fill(const setup *s, cache *c, spread sp)
 {
-    int n = s->n_kv_head * s->head_dim;
+    int n = s->v_dim ? s->head_dim : s->n_kv_head * s->head_dim;
     float *f = floats((size_t)n);
     for (int p = 0; p < N_PLANE; p++)
         for (int t = 0; t < n_cached(s); t++) {
@@ -127,8 +127,8 @@ static void cache_free(cache *c)
 static void cache_read(const setup *s, const cache *c, int plane, int pos, int kv_head, float *to)
 {
     const char *row = fxi_kv_row(&c->view, plane, pos);
-    fxi_row_to_f32(s->type, row + fxi_kv_bytes(s->type, kv_head * s->head_dim), (size_t)s->head_dim,
-                   to);
+    const int from = s->v_dim ? 0 : kv_head * s->head_dim;
+    fxi_row_to_f32(s->type, row + fxi_kv_bytes(s->type, from), (size_t)s->head_dim, to);
 }
 
 // Numbers of all queries and of all results.
@@ -265,7 +265,7 @@ FX_TEST(test_ref_is_near_double)
                                    {64, 1, 9, 0, FXI_F16, 2, 0, 0, false, 400, 0},
                                    {96, 2, 9, 500, FXI_F32, 2, 130, 1.5f, true, 200, 0},
                                    {576, 16, 2, 300, FXI_F16, 1, 0, 0, false, 0, 512},
-                                   {96, 5, 3, 520, FXI_Q8_0, 1, 0, 0, false, 0, 64},
+                                   {96, 5, 3, 520, FXI_Q8_0, 3, 0, 0, false, 0, 64},
                                    {22, 3, 4, 270, FXI_F32, 1, 40, 2, true, 0, 13}};
     for (size_t i = 0; i < sizeof setups / sizeof setups[0]; i++) {
         const setup *s = &setups[i];
@@ -477,6 +477,7 @@ FX_TEST(test_latent_rows)
         if ((s.head_dim % 32 || s.v_dim % 32) && s.type == FXI_Q8_0) s.type = FXI_BF16;
         if (i % 8 == 3) s.window = 20 + i;
         if (i % 8 == 5) s.softcap = 3;
+        if (i % 3 == 1) s.n_kv_head = 2;   // heads that are divided: both read the same row
         if (group > 20 && i % 4) continue; // ref takes long
         if (suite_takes((size_t)(i + i / 30), 4))
             same_bits(&s, (layout)(i % N_LAYOUT), (spread)(i % N_SPREAD));

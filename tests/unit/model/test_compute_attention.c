@@ -180,4 +180,58 @@ FX_TEST(test_cuts_where_it_helps)
     world_close(&w);
 }
 
+// ---- latent layers -----------------------------------------------------------------------------
+
+enum { L_HEAD = 64, L_DIM = 48, L_VALUE = 32, L_POS = 400 };
+
+// One and two tokens of two sequences, which are the same cache. Returns the plan.
+static fxi_attn_pass attend_latent(int n_thread, const float *q, float *out)
+{
+    fxi_pool *pool;
+    fx_error err;
+    assert_int_equal(fxi_pool_create(n_thread, &pool, &err), FX_OK);
+    const fxi_compute c = {fxi_kernels_get(NULL), pool};
+    const size_t row = L_DIM * sizeof(uint16_t);
+    float *f = numbers(L_POS * L_DIM);
+    uint16_t *cache = malloc(L_POS * row);
+    c.k->store_kv[FXI_F16](f, L_POS * L_DIM, cache);
+    const fxi_kv_view view = {.base = (char *)cache, .tok_stride_bytes = row};
+    fxi_attn_block block[] = {{.view = view, .row = 0, .n_tok = 1, .pos = 99},
+                              {.view = view, .row = 1, .n_tok = 2, .pos = 300}};
+    fxi_attn_pass p = {.n_block = 2,
+                       .n_kv_head = 1,
+                       .ctx_tok = L_POS,
+                       .call = {.kv_type = FXI_F16,
+                                .n_head = L_HEAD,
+                                .head_dim = L_DIM,
+                                .v_dim = L_VALUE,
+                                .group = L_HEAD,
+                                .q = q,
+                                .out = out,
+                                .scale = 0.25f}};
+    p.scratch = malloc(fxi_compute_attn_scratch(&c, &p) * sizeof *p.scratch);
+    fxi_compute_attn_plan(&c, &p, block);
+    fxi_compute_attention(&c, &p);
+    free(p.scratch), free(cache), free(f);
+    fxi_pool_destroy(pool);
+    return p;
+}
+
+// Heads that read one row are divided where there are fewer segments than threads, down to 16.
+FX_TEST(test_latent_heads_are_divided)
+{
+    const size_t n = 3 * L_HEAD * L_VALUE;
+    float *q = numbers(3 * L_HEAD * L_DIM), *one = calloc(n, sizeof *one),
+          *many = calloc(n, sizeof *many);
+    assert_int_equal(attend_latent(1, q, one).n_kv_head, 1);
+    assert_int_equal(attend_latent(5, q, many).n_kv_head, 2);
+    assert_memory_equal(one, many, n * sizeof *one);
+    memset(many, 0, n * sizeof *many);
+    const fxi_attn_pass p = attend_latent(16, q, many);
+    assert_int_equal(p.n_kv_head, 4);
+    assert_int_equal(p.call.group, 16);
+    assert_memory_equal(one, many, n * sizeof *one);
+    free(q), free(one), free(many);
+}
+
 FX_RUN(test_compute_attention)

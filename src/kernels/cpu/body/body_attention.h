@@ -291,7 +291,7 @@ static void walk_head(attn_walk *w, int h, int segment)
 {
     const fxi_attn *a = w->a;
     const size_t n_row = (size_t)w->n_row, row = (size_t)h * n_row, ld = part_floats(w);
-    w->head_bytes = fxi_kv_bytes(a->kv_type, (a->kv_head + h) * a->head_dim);
+    w->head_bytes = fxi_kv_bytes(a->kv_type, fxi_attn_head_at(a, a->kv_head + h));
     w->q = w->q0 + row * (size_t)a->head_dim;
     w->s = w->s0 + row * FXI_ATTN_SEGMENT;
     w->whole = w->whole0 + row * ld;

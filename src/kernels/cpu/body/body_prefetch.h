@@ -50,7 +50,7 @@ typedef struct prefetch_list {
 
 static size_t prefetch_row_bytes(const fxi_attn *a)
 {
-    return fxi_kv_bytes(a->kv_type, a->n_kv_head * a->head_dim);
+    return fxi_kv_bytes(a->kv_type, a->v_dim ? a->head_dim : a->n_kv_head * a->head_dim);
 }
 
 static int prefetch_block_rows(size_t row_bytes)
@@ -99,7 +99,7 @@ static void prefetch_set_part(prefetch_list *l)
     p->stream_rows = (p->n_row + PREFETCH_STREAM - 1) / PREFETCH_STREAM;
     p->row_lines = (int)(bytes + 63) / 64;
     p->row_pieces = (p->row_lines + PREFETCH_PIECE_LINES - 1) / PREFETCH_PIECE_LINES;
-    p->first_byte = fxi_kv_bytes(a->kv_type, a->kv_head * a->head_dim);
+    p->first_byte = fxi_kv_bytes(a->kv_type, fxi_attn_head_at(a, a->kv_head));
 }
 
 // The list of a walk that starts at `segment`. line: room for the largest share (attention_size.c).
