@@ -217,8 +217,8 @@ FX_TEST(test_broken_configs_are_named)
         {CONFIG ", \"quantization_config\": {\"quant_method\": \"gptq\"}}",
          "quantization_config.bits: missing"},
         {CONFIG ", \"hidden_act\": \"tanh\"}", "hidden_act: 'tanh' is not supported"},
-        {CONFIG ", \"rope_scaling\": {\"rope_type\": \"mrope\"}}",
-         "rope_scaling.rope_type: 'mrope' is not supported"},
+        {CONFIG ", \"rope_scaling\": {\"rope_type\": \"xrope\"}}",
+         "rope_scaling.rope_type: 'xrope' is not supported"},
         {CONFIG ", \"rope_scaling\": {\"type\": \"linear\"}}", "rope_scaling.factor: missing"},
         {CONFIG ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": -1}}",
          "rope_scaling.factor: -1 is not positive"},
@@ -231,6 +231,14 @@ FX_TEST(test_broken_configs_are_named)
         {NOMIC ", \"rotary_emb_interleaved\": true}", "rotary_emb_interleaved: only false is"},
         {NOMIC ", \"rotary_emb_scale_base\": 512}", "rotary_emb_scale_base: only null is"},
         {NOMIC ", \"rotary_emb_fraction\": 0}", "cannot be rotated in pairs"},
+        {CONFIG ", \"rotary_dim\": 4}", "rotary_dim: 4 is more than the head size 2"},
+        {CONFIG ", \"rope_scaling\": {\"mrope_section\": [1]}}", "mrope_section: not a list of 3"},
+        {CONFIG ", \"rope_scaling\": {\"type\": \"dynamic\", \"alpha\": -1}}",
+         "alpha: -1 is not positive"},
+        {CONFIG ", \"num_experts\": 2, \"scoring_func\": \"sqrtsoftplus\"}",
+         "scoring_func: 'sqrtsoftplus' is not supported"},
+        {CONFIG ", \"num_experts\": 2, \"moe_topk\": [1, 2]}",
+         "moe_topk: layers that differ in it"},
     };
     empty_scratch();
     write_tensors("model.safetensors", embed, 1);
