@@ -233,6 +233,7 @@ CASES += [
     case("glm4moe", "glm4_moe", "glm4moe", **{**GLM, **NOAUX}, use_qk_norm=True, num_hidden_layers=3),
     case("glm4moe-air", "glm4_moe", "glm4moe", **{**GLM, **NOAUX, "n_group": 1, "topk_group": 1, "n_shared_experts": 1},
          num_hidden_layers=2),
+    case("glm4moe-nextn", "glm4_moe", "glm4moe", **{**GLM, **NOAUX}),
     case("exaone-moe", "exaone_moe", "exaone-moe", n_prompt=60, num_hidden_layers=4, hidden_size=24, head_dim=12,
          num_attention_heads=2, intermediate_size=32, sliding_window=9, num_experts=8, num_experts_per_tok=3,
          moe_intermediate_size=16, num_shared_experts=2, n_group=4, topk_group=2, routed_scaling_factor=1.5,
@@ -801,9 +802,9 @@ def write_gguf(c, model, config, path):
     if c["arch"] == "lfm2":  # the width in the configuration is adjusted
         keys["feed_forward_length"] = model.model.layers[0].feed_forward.w1.out_features
     rope_keys(c, config, keys, extra)
-    if c["name"] == "glm4moe":  # a layer that only drafts, as published files have it
+    if c["name"] == "glm4moe-nextn":  # a layer that only drafts, as published files have it
+        extra[f"blk.{keys['block_count']}.nextn.eh_proj.weight"] = np.ones((4, 4), np.float32)
         keys.update({"nextn_predict_layers": 1, "block_count": keys["block_count"] + 1})
-        extra["blk.3.nextn.eh_proj.weight"] = np.ones((4, 4), np.float32)
     keys.update(c["keys"])
     for k, v in keys.items():
         name = f"{c['arch']}.{k}"

@@ -63,6 +63,7 @@ const fxi_hf_key fxi_hf_common_keys[] = {
     {"topk_group", "expert_group_used_count", FXI_HF_U32},
     {"routed_scaling_factor", "expert_weights_scale", FXI_HF_F32},
     {"n_shared_experts", "expert_shared_count", FXI_HF_U32},
+    {"num_shared_experts", "expert_shared_count", FXI_HF_U32},
     {"moe_num_shared_experts", "expert_shared_count", FXI_HF_U32},
     {"first_k_dense_replace", "leading_dense_block_count", FXI_HF_U32},
     {"moe_intermediate_size", "expert_feed_forward_length", FXI_HF_U32},

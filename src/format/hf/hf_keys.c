@@ -229,6 +229,9 @@ static fx_status read_n_rot(rope_reader *r)
     if (r->p.root) FX_TRY(fxi_members_f64(&r->p, "partial_rotary_factor", false, &part));
     r->n_rot = part > 0 && part <= 1 ? (uint32_t)(r->f->head_dim * part) : 0;
     FX_TRY(fxi_members_u32(&r->f->config, "rotary_dim", false, &r->n_rot));
+    if (r->n_rot > r->f->head_dim)
+        return fxi_members_fail(&r->f->config, "rotary_dim", "%u is more than the head size %u",
+                                r->n_rot, r->f->head_dim);
     if (r->n_rot >= 2 && r->n_rot % 2 == 0) return FX_OK;
     return fxi_members_fail(&r->f->config, "partial_rotary_factor",
                             "%g of %u numbers cannot be rotated in pairs", part, r->f->head_dim);

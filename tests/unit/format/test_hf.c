@@ -243,6 +243,14 @@ FX_TEST(test_broken_configs_are_named)
         {LATENT ", \"rope_interleave\": false}", "rope_interleave: only true is supported"},
         {LATENT ", \"topk_method\": \"greedy\", \"n_group\": 8}",
          "topk_method: greedy, but n_group is 8"},
+        {CONFIG ", \"rotary_dim\": 4}", "rotary_dim: 4 is more than the head size 2"},
+        {CONFIG ", \"rope_scaling\": {\"mrope_section\": [1]}}", "mrope_section: not a list of 3"},
+        {CONFIG ", \"rope_scaling\": {\"type\": \"dynamic\", \"alpha\": -1}}",
+         "alpha: -1 is not positive"},
+        {CONFIG ", \"num_experts\": 2, \"scoring_func\": \"sqrtsoftplus\"}",
+         "scoring_func: 'sqrtsoftplus' is not supported"},
+        {CONFIG ", \"num_experts\": 2, \"moe_topk\": [1, 2]}",
+         "moe_topk: layers that differ in it"},
     };
     empty_scratch();
     write_tensors("model.safetensors", embed, 1);
