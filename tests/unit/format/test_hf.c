@@ -47,8 +47,9 @@ static void check_same_tensor(const char *model, const fxi_gguf *want, const fxi
     if (!t) fail_msg("%s: no tensor %s", model, name);
     if (memcmp(t->ne, w->ne, sizeof t->ne)) fail_msg("%s: shape of %s", model, name);
     float *a = numbers_of(want, w, &n), *b = numbers_of(got, t, &n_got);
+    const bool is_computed = strstr(name, ".ssm_a") != NULL; // by another exponential function
     for (size_t i = 0; i < n; i++)
-        if (a[i] != b[i])
+        if (fabsf(a[i] - b[i]) > (is_computed ? 1e-6f * fabsf(a[i]) : 0))
             fail_msg("%s: %s[%zu] is %g, not %g", model, name, i, (double)b[i], (double)a[i]);
     free(a);
     free(b);
@@ -57,7 +58,8 @@ static void check_same_tensor(const char *model, const fxi_gguf *want, const fxi
 // Keys that say the same in another way, or that the folders have not or the vectors change.
 static bool is_said_otherwise(const char *model, const char *key)
 {
-    return strstr(key, "yarn_log_multiplier") || !strncmp(key, "tokenizer.", 10) ||
+    return strstr(key, "yarn_log_multiplier") || strstr(key, "full_attention_interval") ||
+           !strncmp(key, "tokenizer.", 10) ||
            (!strcmp(model, "llama-dynamic") && strstr(key, "context_length"));
 }
 
