@@ -90,10 +90,8 @@ enum { VT_MAX_GROUP = 8 };
 typedef enum vt_group_kind {
     VT_GROUP_TOKENS = 0, // a row per token: keys, values, scales
     VT_GROUP_STATE,      // a fixed size per sequence: recurrent state, of its whole length
-    // A row per block of window_tok tokens: recurrent state, which is written anew in each block
-    // and stays as it is at the block's end. A token needs the rows of its own block and of the one
-    // before. A tail is a row whose block has fewer tokens so far: it may have seen more tokens
-    // than a sequence that gets a copy of it has, and says so itself, if that matters.
+    // A row per whole block of window_tok tokens: recurrent state, as it is after the block's last
+    // token. A token needs the row of the last whole block before it.
     VT_GROUP_BLOCKS
 } vt_group_kind;
 

@@ -18,20 +18,14 @@
 //
 //   rows     of tokens: what a token gives to those shortly after it. A window, as for attention
 //   states   what a token gives to all those after it. Blocks are FXI_KV_STATE_TOK tokens long and
-//            begin at multiples of that; a row of the group is the state of a block, which each
-//            pass brings up to its last token there. At the end of the block it is complete, and
-//            stays as it is; the next block begins with a copy
+//            begin at multiples of that, whatever a pass computes. A row of the group is the state
+//            after a whole block
 //
-// A state says how many tokens it has seen. A pass that begins at position p takes
-// the state of p's block: if it has seen p tokens it goes on; if it has seen fewer, but the block's
-// first one, the tokens up to p are added first, from their rows; if it has seen more, or none of
-// the block, it is made anew from the state of the block before, which is complete, and the rows of
-// the block. All three give the same bits where a state is made token by token. So a sequence is
-// shortened, forked and matched at any token, by what is in the cache: a state that has seen too
-// much is no state.
-//
-// A sequence keeps the states of its block and of the one before; in between, those that its last
-// pass has made.
+// A token reads the state after the last whole block before it, and the rows of the tokens from
+// there on. So a result depends on the position alone, not on where a pass began; a sequence is
+// shortened, forked and matched at any token, by what is in the cache. The pass that computes the
+// last token of a block writes the state after it. A sequence keeps the state that its next token
+// reads, and those that its last pass has read or written.
 #ifndef FXI_KERNELS_KV_VIEW_H
 #define FXI_KERNELS_KV_VIEW_H
 
@@ -41,10 +35,9 @@
 
 enum {
     FXI_KV_MAX_GROUP = 4,
-    FXI_KV_STATE_TOK = 64,  // tokens of a block of a recurrence
-    FXI_KV_STATE_HEAD = 64, // bytes of a state before its numbers
-    FXI_KV_TILE_TOK = 16,   // rows that a kernel reads at once: no block of a cache may hold fewer
-    FXI_MAX_RANK = 8        // devices that compute one model together
+    FXI_KV_STATE_TOK = 64, // tokens of a block of a recurrence
+    FXI_KV_TILE_TOK = 16,  // rows that a kernel reads at once: no block of a cache may hold fewer
+    FXI_MAX_RANK = 8       // devices that compute one model together
 };
 
 typedef struct fxi_kv_group {
@@ -135,21 +128,11 @@ static inline char *fxi_kv_row(const fxi_kv_view *v, int p, int tok)
     return plane + block * v->block_stride_bytes + in_block * v->tok_stride_bytes;
 }
 
-// A state in the cache: its head; FXI_KV_STATE_HEAD bytes from there its numbers begin.
-typedef struct fxi_kv_state {
-    int32_t n_tok; // tokens of the sequence that it has seen; 0: none, as in new memory
-} fxi_kv_state;
-
-// The state of the block of token `tok`. Managers that keep states have no tables.
-static inline fxi_kv_state *fxi_kv_state_of(const fxi_kv_view *v, int p, int tok)
+// The state after the block of token `tok`, [n_state] numbers. Before the first block a state is
+// all zero, and nowhere. Managers that keep states have no tables.
+static inline float *fxi_kv_state(const fxi_kv_view *v, int p, int tok)
 {
-    return (fxi_kv_state *)(fxi_kv_plane(v, p) +
-                            (size_t)(tok / FXI_KV_STATE_TOK) * v->tok_stride_bytes);
-}
-
-static inline float *fxi_kv_state_numbers(fxi_kv_state *s)
-{
-    return (float *)((char *)s + FXI_KV_STATE_HEAD);
+    return (float *)(fxi_kv_plane(v, p) + (size_t)(tok / FXI_KV_STATE_TOK) * v->tok_stride_bytes);
 }
 
 #endif

@@ -124,10 +124,9 @@ void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunk
 
 // ---- costs -------------------------------------------------------------------------------------
 
-// Of rows that are whole, and the one after them too if it has begun.
 static uint64_t bytes_up_to(const fxi_chunk_shape *c, int len_tok)
 {
-    return (uint64_t)((len_tok + c->row_tok - 1) / c->row_tok) * c->row_bytes;
+    return len_tok > 0 ? (uint64_t)(len_tok / c->row_tok) * c->row_bytes : 0;
 }
 
 static uint64_t chunks_up_to(const fxi_chunk_shape *c, int len_tok)
@@ -138,7 +137,7 @@ static uint64_t chunks_up_to(const fxi_chunk_shape *c, int len_tok)
 // Chunks that tokens [0, len_tok) fill.
 static uint64_t chunks_filled(const fxi_chunk_shape *c, int len_tok)
 {
-    return len_tok > 0 ? bytes_up_to(c, len_tok - len_tok % c->row_tok) / c->slice_bytes : 0;
+    return bytes_up_to(c, len_tok) / c->slice_bytes;
 }
 
 // The first token that a sequence of len_tok tokens still needs.

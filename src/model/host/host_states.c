@@ -29,10 +29,10 @@ static float *cache_row(const fxi_host *h, const fxi_batch_seq *seq, int pos)
 }
 
 // The states of all heads after the block of token `pos`.
-static fxi_kv_state *block_state(const fxi_host *h, const fxi_batch_seq *seq, int pos)
+static float *block_state(const fxi_host *h, const fxi_batch_seq *seq, int pos)
 {
     const fxi_kv_view *view = &seq->views.group[h->layer->state_group];
-    return fxi_kv_state_of(view, h->layer->kv_layer, pos);
+    return fxi_kv_state(view, h->layer->kv_layer, pos);
 }
 
 static int key_group_of(const fxi_recurrence *r, int head)
@@ -48,18 +48,18 @@ static fxi_recur head_call(const fxi_host *h, const fxi_batch_seq *seq, int head
     const int block0 = pos - pos % FXI_RECUR_TOK;
     float *row = cache_row(h, seq, block0);
     const size_t state = (size_t)head * (size_t)r->n_key * (size_t)r->n_value;
-    return (fxi_recur){
-        .n_key = r->n_key,
-        .n_value = r->n_value,
-        .n_column = r->n_value,
-        .first = pos - block0,
-        .n_tok = n_tok,
-        .state = block0 ? fxi_kv_state_numbers(block_state(h, seq, block0 - 1)) + state : NULL,
-        .k = row + r->key_at + key_group_of(r, head) * r->n_key,
-        .u = row + r->u_at + head * r->n_value,
-        .g = row + r->g_at + head,
-        .row_step = seq->views.group[h->layer->kv_group].tok_stride_bytes / sizeof(float),
-        .in_step = (size_t)r->n_channel};
+    return (fxi_recur){.n_key = r->n_key,
+                       .n_value = r->n_value,
+                       .n_column = r->n_value,
+                       .first = pos - block0,
+                       .n_tok = n_tok,
+                       .state = block0 ? block_state(h, seq, block0 - 1) + state : NULL,
+                       .k = row + r->key_at + key_group_of(r, head) * r->n_key,
+                       .u = row + r->u_at + head * r->n_value,
+                       .g = row + r->g_at + head,
+                       .row_step =
+                           seq->views.group[h->layer->kv_group].tok_stride_bytes / sizeof(float),
+                       .in_step = (size_t)r->n_channel};
 }
 
 // ---- rows --------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ static void advance_head(const fxi_host *h, const fxi_batch_seq *seq, int row, i
         c.b = h->s.v + (size_t)row * (size_t)r->n_head + head;
         c.b_step = (size_t)r->n_head;
         if (rows_of[h->layer->mixer].is_delta) k->recur_update(&c);
-        if (n == left) k->recur_state(&c, fxi_kv_state_numbers(block_state(h, seq, pos)) + state);
+        if (n == left) k->recur_state(&c, block_state(h, seq, pos) + state);
     }
 }
 
@@ -220,13 +220,6 @@ void fxi_host_states_store(fxi_host *h)
     fxi_compute_rows(&h->compute, h->n_row, keep_input, h);
     fxi_compute_rows(&h->compute, h->n_row, rows_of[h->layer->mixer].prepare, h);
     fxi_compute_rows(&h->compute, b->n_seq * recurrence_of(h)->n_head, advance_item, h);
-    for (int i = 0; i < b->n_seq; i++) { // blocks that end here are complete
-        const fxi_batch_seq *seq = &b->seq[i];
-        const int end = seq->pos + seq->n_tok;
-        for (int next = seq->pos / FXI_RECUR_TOK * FXI_RECUR_TOK + FXI_RECUR_TOK; next <= end;
-             next += FXI_RECUR_TOK)
-            block_state(h, seq, next - 1)->n_tok = next;
-    }
 }
 
 // ---- results -----------------------------------------------------------------------------------

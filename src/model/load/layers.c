@@ -679,10 +679,9 @@ static void lay_out_recurrence(fxi_transformer *m)
     if (!rows.n_plane) return;
     kv->group[kv->n_group++] = rows;
     if (r->n_state)
-        kv->group[kv->n_group++] =
-            (fxi_kv_group){.n_plane = rows.n_plane,
-                           .row_bytes = FXI_KV_STATE_HEAD + (size_t)r->n_state * sizeof(float),
-                           .is_state = true};
+        kv->group[kv->n_group++] = (fxi_kv_group){.n_plane = rows.n_plane,
+                                                  .row_bytes = (size_t)r->n_state * sizeof(float),
+                                                  .is_state = true};
 }
 
 fx_status fxi_layers_load(fxi_loader *l, fx_error *err)

@@ -35,21 +35,14 @@ static uint32_t class_for(vti_geo *g, const vti_lane_geo *gr)
     return c;
 }
 
-// Rows that len_tok tokens have begun.
-static VTI_HOT uint32_t n_row_of(const vti_lane_geo *gr, uint32_t len_tok)
-{
-    if (!VTI_RARE(gr->row_tok > 1)) return len_tok;
-    return len_tok / gr->row_tok + (len_tok % gr->row_tok > 0);
-}
-
 // The guard is at least a token, so that an access one token out of bounds faults. View 0 begins at
 // a multiple of the slice from the span's address, and the views and guards are whole slices, so
 // that slices of huge pages are aligned.
 static bool lay_out_lane(vti_geo *g, vti_lane_geo *gr)
 {
     size_t all, view, views;
-    if (__builtin_mul_overflow(gr->stride_bytes, gr->is_state ? 1 : n_row_of(gr, g->max_tok),
-                               &all) ||
+    const uint32_t n_row = gr->is_state ? 1 : g->max_tok / gr->row_tok;
+    if (__builtin_mul_overflow(gr->stride_bytes, n_row > 0 ? n_row : 1, &all) ||
         !vti_size_round_up(all, gr->slice_bytes, &view) ||
         view / gr->slice_bytes > UINT32_MAX / 4 ||
         !vti_size_round_up(gr->stride_bytes, gr->slice_bytes, &gr->guard_bytes))
@@ -159,7 +152,8 @@ const vti_lane_geo *vti_geo_group_of(const vti_geo *g, uint32_t plane)
 VTI_HOT size_t vti_group_bytes(const vti_lane_geo *gr, uint32_t len_tok)
 {
     if (gr->is_state) return len_tok > 0 ? gr->stride_bytes : 0;
-    return n_row_of(gr, len_tok) * gr->stride_bytes; // cannot overflow: see lay_out_lane
+    if (VTI_RARE(gr->row_tok > 1)) len_tok /= gr->row_tok; // whole blocks
+    return len_tok * gr->stride_bytes;                     // cannot overflow: see lay_out_lane
 }
 
 VTI_HOT uint32_t vti_group_chunks(const vti_lane_geo *gr, uint32_t len_tok)
@@ -169,14 +163,11 @@ VTI_HOT uint32_t vti_group_chunks(const vti_lane_geo *gr, uint32_t len_tok)
 
 VTI_HOT uint32_t vti_group_whole(const vti_lane_geo *gr, uint32_t len_tok)
 {
-    if (VTI_RARE(gr->row_tok > 1)) len_tok -= len_tok % gr->row_tok;
     return gr->is_state ? 0 : (uint32_t)(vti_group_bytes(gr, len_tok) / gr->slice_bytes);
 }
 
 VTI_HOT size_t vti_group_tail_bytes(const vti_lane_geo *gr, uint32_t len_tok)
 {
-    if (VTI_RARE(gr->row_tok > 1)) // a row that is not whole is a tail, however large
-        return vti_group_bytes(gr, len_tok) - vti_group_whole(gr, len_tok) * gr->slice_bytes;
     return vti_group_bytes(gr, len_tok) % gr->slice_bytes;
 }
 
@@ -184,7 +175,7 @@ uint32_t vti_group_tokens(const vti_lane_geo *gr, uint32_t n_chunk)
 {
     if (gr->is_state) return n_chunk >= gr->n_position ? UINT32_MAX : 0;
     size_t n_tok = n_chunk * gr->slice_bytes / gr->stride_bytes;
-    if (gr->row_tok > 1) n_tok *= gr->row_tok;
+    if (gr->row_tok > 1) n_tok = (n_tok + 1) * gr->row_tok - 1; // up to where the next row is due
     return n_tok < UINT32_MAX ? (uint32_t)n_tok : UINT32_MAX;
 }
 

@@ -154,18 +154,25 @@ static bool is_unused(const vti_radix *t, uint32_t chunk)
     return chunk != VTI_NO_CHUNK && vti_pset_state(t->pset, chunk) == VT_CHUNK_CACHED;
 }
 
+// Where a path that is pushed parts from others: within [begin, end); end 0: it does not.
+typedef struct parting {
+    uint32_t begin, end;
+} parting;
+
 // States of blocks are large beside rows. A path keeps those with which a sequence can begin at its
 // end, and where it parts from others, since more may part there.
-static bool keeps_block(const vti_lane_geo *gr, const vti_push *push, uint32_t position)
+static bool keeps_block(const vti_lane_geo *gr, const vti_push *push, parting part,
+                        uint32_t position)
 {
     if (gr->row_tok <= 1 || position >= vti_group_passed(gr, push->end)) return true;
-    return position >= vti_group_passed(gr, push->part) &&
-           position < vti_group_chunks(gr, push->part_end);
+    return position >= vti_group_passed(gr, part.begin) &&
+           position < vti_group_chunks(gr, part.end);
 }
 
 // The node takes the pushed chunks where it has none, or one that no sequence uses. Tokens from
 // was_end on are new: what it holds there lacks their rows, and goes even if there is no other.
-static void adopt_chunks(vti_radix *t, vti_node *n, const vti_push *push, uint32_t was_end)
+static void adopt_chunks(vti_radix *t, vti_node *n, const vti_push *push, parting part,
+                         uint32_t was_end)
 {
     for (uint32_t g = 0; g < t->geo->n_group; g++) {
         const vti_lane_geo *gr = &t->geo->group[g];
@@ -174,7 +181,7 @@ static void adopt_chunks(vti_radix *t, vti_node *n, const vti_push *push, uint32
         bool skip = gr->is_state && !(push->has_state && vti_node_end(n) == push->end);
         for (uint32_t i = 0; i < h.n && !skip; i++) {
             uint32_t new = push->at[g][h.first + i], old = h.chunk[i];
-            if (!keeps_block(gr, push, h.first + i)) continue;
+            if (!keeps_block(gr, push, part, h.first + i)) continue;
             bool lacks = has_new && !gr->is_state && h.first + i >= vti_group_whole(gr, was_end);
             bool is_better = new != VTI_NO_CHUNK && (old == VTI_NO_CHUNK || is_unused(t, old));
             if (new != old && (lacks || is_better)) vti_node_set_chunk(t, n, &h, i, new);
@@ -235,17 +242,17 @@ static uint32_t block_at(const vti_radix *t, const vti_push *push, uint32_t at)
     return least_of(t->geo->block_tok, push->end - at);
 }
 
-// Where the path leaves others, if the first new node has siblings.
-static void note_parting(vti_push *push, const vti_node *up, uint32_t at, uint32_t n_tok)
+// Where the path leaves others, if its first new node has siblings.
+static parting find_parting(const vti_push *push, const vti_node *up, uint32_t at, uint32_t n_tok)
 {
     uint32_t n_same = 0;
-    if (!vti_child_like(up, push->tok + (at - push->start), n_tok, &n_same)) return;
-    push->part = at;
-    push->part_end = at + n_same;
+    if (!vti_child_like(up, push->tok + (at - push->start), n_tok, &n_same)) return (parting){0};
+    return (parting){at, at + n_same};
 }
 
 // The nodes that a push will need, linked by `child`, so that nothing fails after the first change.
-static vt_status make_nodes(const vti_radix *t, vti_push *push, vti_node **fresh)
+static vt_status make_nodes(const vti_radix *t, const vti_push *push, vti_node **fresh,
+                            parting *part)
 {
     const vti_node *n = push->from;
     vti_node **end = fresh;
@@ -254,7 +261,7 @@ static vt_status make_nodes(const vti_radix *t, vti_push *push, vti_node **fresh
         const vti_node *up = n;
         if (n) n = child_for(t, n, push->tok + (at - push->start), block_at(t, push, at));
         if (n) continue;
-        if (up) note_parting(push, up, at, block_at(t, push, at));
+        if (up) *part = find_parting(push, up, at, block_at(t, push, at));
         *end = vti_node_new(t, at);
         if (!*end) return VT_ENOMEM;
         end = &(*end)->child;
@@ -286,8 +293,8 @@ static void lend_to_parent(vti_radix *t, vti_node *parent, const vti_node *n)
 }
 
 // Makes the block of tokens from `at` on a child of `parent`.
-static vti_node *push_block(vti_radix *t, vti_node *parent, const vti_push *push, uint32_t at,
-                            vti_node **fresh)
+static vti_node *push_block(vti_radix *t, vti_node *parent, const vti_push *push, parting part,
+                            uint32_t at, vti_node **fresh)
 {
     const uint32_t *tok = push->tok + (at - push->start), n_tok = block_at(t, push, at);
     vti_node *n = child_for(t, parent, tok, n_tok);
@@ -306,7 +313,7 @@ static vti_node *push_block(vti_radix *t, vti_node *parent, const vti_push *push
         memcpy(n->room + n->n_tok, tok + n->n_tok, (n_tok - n->n_tok) * sizeof *tok);
         count_tokens(t, n, n_tok - n->n_tok);
     }
-    if (n->n_tok == n_tok) adopt_chunks(t, n, push, was_end);
+    if (n->n_tok == n_tok) adopt_chunks(t, n, push, part, was_end);
     lend_to_parent(t, parent, n);
     vti_priority_settle(t, n);
     if (was_end < at + n_tok)
@@ -348,19 +355,19 @@ static vti_node *cut_to_quota(vti_radix *t, vti_node *n, const vti_node *from)
     return n;
 }
 
-vt_status vti_radix_push(vti_radix *t, const vti_push *wanted, vti_node **out)
+vt_status vti_radix_push(vti_radix *t, const vti_push *push, vti_node **out)
 {
     const uint32_t block = t->geo->block_tok;
-    vti_push own = *wanted, *const push = &own;
+    parting part = {0};
     vti_node *n = push->from, *fresh;
     VT_TRY(vti_priority_reserve(t, n->domain, (push->end - push->start + block - 1) / block));
-    if (make_nodes(t, push, &fresh) != VT_OK) {
+    if (make_nodes(t, push, &fresh, &part) != VT_OK) {
         while (fresh) free(take_fresh(&fresh));
         return VT_ENOMEM;
     }
     t->clock++;
     for (uint32_t at = push->start; at < push->end; at += block)
-        n = push_block(t, n, push, at, &fresh);
+        n = push_block(t, n, push, part, at, &fresh);
     *out = cut_to_quota(t, n, push->from);
     vti_radix_touch(t, *out);
     return VT_OK;

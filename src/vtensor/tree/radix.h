@@ -124,8 +124,6 @@ typedef struct vti_push {
     uint32_t start, end;       // start: where `from` ends
     const uint32_t *const *at; // [n_group][n_position]
     bool has_state;
-    // Set by the push: the path parts from others within [part, part_end); part_end 0: it does not.
-    uint32_t part, part_end;
 } vti_push;
 
 // geo and pset must outlive the tree. n_event: of its ring; 0: it keeps none. Errors: VT_ENOMEM.

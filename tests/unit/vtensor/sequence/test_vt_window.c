@@ -278,8 +278,7 @@ static void count_states(void *ud, uint64_t first, uint64_t n, uint32_t group, v
 }
 
 // Prompts with a common beginning and states of blocks: the first leaves the state of its end; the
-// second, which parts from it, those of that place, too; and the third begins there, with whole
-// chunks, and leaves another state of the block in which they part.
+// second, which parts from it, that of the last whole block before; and the third begins there.
 FX_TEST(test_states_where_they_pay)
 {
     enum { N = 20 * CHUNK_TOK, PART = 11 * CHUNK_TOK + 5, BLOCK = 2 * CHUNK_TOK };
@@ -287,8 +286,8 @@ FX_TEST(test_states_where_they_pay)
         {.n_plane = 1, .row_bytes = ROW_BYTES},
         {.n_plane = 1, .row_bytes = ROW_BYTES, .window_tok = BLOCK},
         {.kind = VT_GROUP_BLOCKS, .n_plane = 1, .row_bytes = 40960, .window_tok = BLOCK}};
-    static const uint32_t want_hit[] = {0, 0, PART - PART % CHUNK_TOK, N};
-    static const uint32_t want_states[] = {1, 4, 6, 6};
+    static const uint32_t want_hit[] = {0, CHUNK_TOK, PART, N};
+    static const uint32_t want_states[] = {1, 3, 4, 4};
     vt_config cfg = vt_config_default();
     cfg.group = with_states, cfg.n_group = 3, cfg.max_tok = N, cfg.max_seq = 2;
     cfg.budget_bytes = 64 << 20, cfg.mapper = VT_MAPPER_OWNER;

@@ -44,8 +44,7 @@ static uint8_t byte_of(uint64_t path, uint32_t plane, size_t i)
     return (uint8_t)(mix(path + plane * 1000003u + i) >> 13) | 1; // never zero
 }
 
-// Of a plane of blocks; 1 for others.
-static uint32_t row_tok(const family *f, uint32_t plane)
+uint32_t family_row_tok(const family *f, uint32_t plane)
 {
     const vt_group *g = &f->of_plane[plane];
     return g->kind == VT_GROUP_BLOCKS ? g->window_tok : 1;
@@ -55,7 +54,7 @@ static uint32_t row_tok(const family *f, uint32_t plane)
 uint8_t *family_row(const family *f, const kin *k, uint32_t plane, uint32_t tok)
 {
     return (uint8_t *)vt_seq_plane(k->s, plane) +
-           tok / row_tok(f, plane) * vt_plane_stride(f->m, plane);
+           tok / family_row_tok(f, plane) * vt_plane_stride(f->m, plane);
 }
 
 static bool is_state(const family *f, uint32_t plane)
@@ -65,7 +64,7 @@ static bool is_state(const family *f, uint32_t plane)
 
 uint32_t family_needed_from(const family *f, const kin *k, uint32_t plane)
 {
-    const uint32_t window = f->of_plane[plane].window_tok, row = row_tok(f, plane);
+    const uint32_t window = f->of_plane[plane].window_tok, row = family_row_tok(f, plane);
     if (row > 1) return k->from_tok < row ? 0 : (k->from_tok / row - 1) * row;
     return window > 0 && k->from_tok > window - 1 ? k->from_tok - (window - 1) : 0;
 }
@@ -96,12 +95,10 @@ static void verify_plane(const family *f, const kin *k, uint32_t plane)
     assert_true(front <= family_needed_from(f, k, plane));
     if (f->setup.backend == ON_FAKE || k->len_tok == 0) return;
     if (is_state(f, plane)) verify_row(f, k, plane, 0, path_of(k, k->len_tok));
-    // Of a block, what its last token has left; of a tail, what is known of it.
-    const uint32_t row = row_tok(f, plane);
+    const uint32_t row = family_row_tok(f, plane);
     for (uint32_t t = 0; t < k->len_tok && !is_state(f, plane); t++) {
         path = mix(path * 31 + k->tok[t] + 1);
-        const bool is_last = (t + 1) % row == 0 || (t + 1 == k->len_tok && t + 1 == k->state_tok);
-        if (t >= front && is_last) verify_row(f, k, plane, t, path);
+        if (t >= front && (t + 1) % row == 0) verify_row(f, k, plane, t, path);
     }
 }
 
@@ -127,26 +124,25 @@ static void write_row(const family *f, uint8_t *row, uint32_t plane, uint64_t pa
         row[i] = byte_of(path, plane, i);
 }
 
-// What was extended, and a state or a block that begins, reads as zero.
+// What was extended, and a state that begins, reads as zero.
 static void verify_zero(const family *f, const kin *k, uint32_t plane, uint32_t first)
 {
-    const uint32_t row = row_tok(f, plane), begin = (first + row - 1) / row * row;
+    const uint32_t row = family_row_tok(f, plane), begin = (first + row) / row * row - 1;
     for (uint32_t t = begin; t < (is_state(f, plane) ? first == 0 : k->len_tok); t += row)
         if (!reads_zero(f, family_row(f, k, plane, t), f->of_plane[plane].row_bytes))
             fail_msg("token %u, plane %u is not zero", t, plane);
 }
 
-static void write_rows(const family *f, kin *k, uint32_t first)
+static void write_rows(const family *f, const kin *k, uint32_t first)
 {
     await_device(f);
     for (uint32_t p = 0; p < f->n_plane; p++) verify_zero(f, k, p, first);
     for (uint32_t p = 0; p < f->n_plane; p++) {
         if (is_state(f, p)) write_row(f, family_row(f, k, p, 0), p, path_of(k, k->len_tok));
         for (uint32_t t = first; t < k->len_tok && !is_state(f, p); t++)
-            if ((t + 1) % row_tok(f, p) == 0 || t + 1 == k->len_tok)
+            if ((t + 1) % family_row_tok(f, p) == 0)
                 write_row(f, family_row(f, k, p, t), p, path_of(k, t + 1));
     }
-    k->state_tok = k->len_tok;
 }
 
 // After a sequence's own chunks there are zeroes, but for what it has cut off itself and what the
@@ -286,7 +282,7 @@ static void born(kin *k, uint32_t domain, uint32_t len_tok)
 {
     k->domain = domain;
     k->len_tok = k->from_tok = len_tok;
-    k->n_pending = k->state_tok = 0;
+    k->n_pending = 0;
     k->is_busy = false;
 }
 
@@ -361,7 +357,6 @@ vt_status family_fork(family *f, uint32_t i, uint32_t child, uint32_t len_tok)
     assert_true((st == VT_OK) == (c->s != NULL));
     if (st != VT_OK) return st;
     born(c, k->domain, len_tok);
-    c->state_tok = k->state_tok;
     memcpy(c->tok, k->tok, sizeof k->tok);
     verify_bytes(f, c);
     return VT_OK;

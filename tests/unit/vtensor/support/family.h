@@ -60,7 +60,6 @@ typedef struct kin {
     uint32_t from_tok;  // tokens from here on may still be computed: their windows are there
     bool is_busy;       // no kernel may read it before it grows
     bool is_moving;     // on its way to the swap or back, when it was last asked
-    uint32_t state_tok; // what the tail of blocks has seen, if the sequence or its parent wrote it
     uint32_t n_pending; // recorded, at the latest when it is released; 0: nothing
     uint32_t tok[FAMILY_MAX_TOK];
 } kin;
@@ -126,6 +125,7 @@ void family_release(family *f, uint32_t i);
 // These tokens can be matched from now on.
 void family_tell(family *f, uint32_t domain, const uint32_t *tok, uint32_t n_tok);
 
+uint32_t family_row_tok(const family *f, uint32_t plane); // tokens of a row: 1, or of a block
 uint32_t family_needed_from(const family *f, const kin *k,
                             uint32_t plane); // the first token that is
 uint8_t *family_row(const family *f, const kin *k, uint32_t plane, uint32_t tok);

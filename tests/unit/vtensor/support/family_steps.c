@@ -507,9 +507,11 @@ static void launch(family *f, const kin *k)
 {
     for (uint32_t p = 0; p < f->n_plane && k->len_tok > 0; p++) {
         uint32_t from = family_needed_from(f, k, p);
+        const uint32_t end = k->len_tok - k->len_tok % family_row_tok(f, p);
+        if (end <= from) continue;
         const uint8_t *first = family_row(f, k, p, from);
         const bool is_state = f->of_plane[p].kind == VT_GROUP_STATE;
-        const uint8_t *last = family_row(f, k, p, is_state ? from : k->len_tok - 1);
+        const uint8_t *last = family_row(f, k, p, is_state ? from : end - 1);
         vt_fake_run(f->inner, (uintptr_t)first, (size_t)(last - first) + f->of_plane[p].row_bytes);
     }
 }
