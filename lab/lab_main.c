@@ -462,7 +462,7 @@ static const fxi_cli_command lab_commands[] = {
     {"replay", REPLAY, 1, 1, false, "TRACE [options]",
      "run a trace of requests in virtual time, with managers of KV memory", replay_note,
      run_replay},
-    {"serve", FXI_CMD_LAB, 1, 1, true, "TRACE -m FILE [options]", "run it on a model in real time",
+    {"serve", FXI_CMD_LAB, 1, 1, true, "TRACE -m MODEL [options]", "run it on a model in real time",
      serve_note, run_serve},
     {"help", HELP, 0, 1, false, "[COMMAND]", "show the commands, or a command's options", NULL,
      NULL},

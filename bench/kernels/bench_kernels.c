@@ -171,7 +171,7 @@ void bench_print_plain(const bench *b, const char *op, const char *type, int n_i
 static const bench_part parts[] = {{"linear", bench_linear}, {"widths", bench_widths},
                                    {"order", bench_order},   {"attention", bench_attention},
                                    {"planes", bench_planes}, {"rows", bench_rows},
-                                   {"pack", bench_pack}};
+                                   {"pack", bench_pack},     {"states", bench_states}};
 
 #define AT(field) offsetof(bench, field)
 
@@ -179,7 +179,7 @@ static const fxi_opt opts[] = {
     {"threads", 't', "N", FXI_OPT_INT, 1, 1024, "2", AT(n_thread), 1, "threads that compute"},
     {"path", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(path), 1, "kernels; default: the fastest"},
     {"only", 0, "PARTS", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
-     "parts to run: linear, widths, order, attention, planes, rows, pack"},
+     "parts to run: linear, widths, order, attention, planes, rows, pack, states"},
     {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, NULL, AT(only_type), 1, "of weights: this one alone"},
     {"tok", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(n_tok), 1, "tokens of a batch; 0: several"},
     {"n-in", 0, "N", FXI_OPT_INT, 32, 1 << 20, "2048", AT(n_in), 1, "a multiple of 32"},

@@ -77,5 +77,6 @@ void bench_pack(bench *b);         //
 void bench_attention(bench *b);    // cache_ops.c
 void bench_planes(bench *b);       //
 void bench_rows(bench *b);         // row_ops.c
+void bench_states(bench *b);       // state_ops.c
 
 #endif

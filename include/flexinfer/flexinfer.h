@@ -226,7 +226,8 @@ fx_status fx_tokenize_max(const fx_engine *eng, const char *text, size_t n_bytes
 
 // Appends the ids of a pair of texts for FX_TASK_SCORE: the first one as with FX_TOKENIZE_EMBED,
 // then the second one and EOS. Between them the vocabularies of BERT have one EOS, others two. The
-// second text begins at id[*n_first]. Errors: those of fx_tokenize_max.
+// second text begins at id[*n_first]. A model with a template for pairs has both texts in it, which
+// never become control tokens, and *n_first is the number of all. Errors: those of fx_tokenize_max.
 fx_status fx_tokenize_pair(const fx_engine *eng, const char *const text[2], const size_t n_bytes[2],
                            size_t max_tok, fx_tokens *out, size_t *n_first, fx_error *err);
 
@@ -463,15 +464,15 @@ typedef enum fx_embd_norm {
     FX_NORM_NONE,      // it is not
 } fx_embd_norm;
 
-// Reasoning that ends in time. It begins with the answer, or after the text `open` among its first
-// tokens. Once it has max_tok tokens without the text `close`, the tokens close_tok come next,
+// Reasoning that ends in time. It begins with the answer, or after a text of `open` among its first
+// tokens. Once it has max_tok tokens without a text of `close`, the tokens close_tok come next,
 // whatever else might be drawn, and the answer goes on after them; they count as its tokens. A
-// grammar must allow them there. Beam searches ignore it.
+// grammar must allow them there. Not for beam searches.
 typedef struct fx_thought {
-    const char *open, *close; // NUL-terminated, not empty
-    bool opened;              // the prompt ends with `open`: reasoning begins with the answer
-    int max_tok;              // 0: it is closed as soon as it has begun
-    const int32_t *close_tok; // [n_close] at least one
+    const char *open[2], *close[2]; // NUL-terminated, not empty; the second: another one, or NULL
+    bool opened;                    // the prompt ends with `open`: reasoning begins with the answer
+    int max_tok;                    // 0: it is closed as soon as it has begun
+    const int32_t *close_tok;       // [n_close] at least one
     size_t n_close;
 } fx_thought;
 

@@ -111,6 +111,8 @@ fxi_cli_options fxi_cli_options_start(void);
 // Calls the command with the path of every model that is given by a name of the hub, or a URL;
 // what is not here is fetched, but not with --check-config. Returns the exit status.
 int fxi_cli_call(const fxi_cli_command *cmd, fxi_cli_options *o, fxi_opt_rest *rest);
+// Prints each name of a fetched model, with `before` in front, that begins with `prefix`.
+void fxi_cli_offer_names(const char *prefix, const char *before);
 
 // ---- cmd_*.c, load.c ----------------------------------------------------------------------------
 

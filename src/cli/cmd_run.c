@@ -300,10 +300,8 @@ static bool read_line(conversation *c, char **line, size_t *cap, size_t *n_bytes
 
 static void warn_of_base_model(const fx_engine *eng, const fxi_cli_options *o)
 {
-    if (fx_engine_info(eng)->has_chat_template || o->engine.chat_template) return;
-    fprintf(stderr,
-            "warning: the model has no chat template: a base model continues a text (-p) and "
-            "was not taught to answer (--chat-template names a form)\n");
+    if (fxi_cli_lacks_template(o, fx_engine_info(eng)))
+        fprintf(stderr, "warning: %s\n", fxi_cli_no_template);
 }
 
 static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
@@ -315,8 +313,6 @@ static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
     fx_error err;
     warn_of_base_model(eng, o);
     setvbuf(stdin, NULL, _IONBF, 0); // poll must see what has not been read yet
-    if (fxi_cli_lacks_template(o, fx_engine_info(eng)))
-        fprintf(stderr, "warning: %s\n", fxi_cli_no_template);
     if (c.terminal) fprintf(stderr, "%s: /help lists the commands\n", fx_engine_info(eng)->name);
     while (!c.over && read_line(&c, &line, &cap, &n)) {
         if (n == 0) continue;

@@ -32,8 +32,10 @@
 #define ONCE_RATE_S    3.0 // for a second snapshot of a busy server
 
 typedef struct top_run {
-    const char *url;
-    char header[300]; // with the key; "": there is none
+    const char *name;   // the server's, as it is shown
+    const char *url;    // where it is asked
+    const char *socket; // NULL, or the file of a Unix socket
+    char header[300];   // with the key; "": there is none
     fxi_http_client *client;
     int stop_fd;   // can be read: a signal or a key has come
     double page_s; // when /metrics is asked for again
@@ -77,6 +79,7 @@ static fx_status get_path(top_run *t, const char *path, double limit_s, fxi_buf 
     if (!fxi_buf_fmt(&url, "%.*s%s", (int)n_base, t->url, path))
         st = fxi_fail(err, FX_ENOMEM, "out of memory");
     const fxi_http_call call = {.url = url.p,
+                                .socket = t->socket,
                                 .header = header,
                                 .n_header = t->header[0] != 0,
                                 .timeout_s = limit_s,
@@ -144,11 +147,11 @@ static fx_status show_once(top_run *t, fx_error *err)
         const fx_status st = ask_server(t, ONCE_WAIT_S, &why);
         const double now_s = fxi_now_s();
         if (fxi_signals_stop()) return fxi_fail(err, FX_EIO, "interrupted");
-        if (st != FX_OK) return fxi_fail(err, FX_EIO, "%.100s: %.300s", t->url, why.text);
+        if (st != FX_OK) return fxi_fail(err, FX_EIO, "%.100s: %.300s", t->name, why.text);
         if (s->n_page && !enough_s) enough_s = now_s + ONCE_RATE_S;
         if (s->n_page && (s->n_rate || !s->stats.n_running || now_s >= enough_s))
             return print_screen(t, err);
-        if (now_s > give_up_s) return fxi_fail(err, FX_EIO, "%.100s: no answer in time", t->url);
+        if (now_s > give_up_s) return fxi_fail(err, FX_EIO, "%.100s: no answer in time", t->name);
         poll(&p, 1, (int)(POLL_S * 1e3));
     }
 }
@@ -204,6 +207,7 @@ static fx_status watch_server(const fxi_cli_options *o, top_run *t, fx_error *er
     }
     if (!o->once && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
         return fxi_fail(err, FX_EINVAL, "there is no terminal: --once prints one screen");
+    if (t->socket && !t->socket[0]) return fxi_fail(err, FX_EINVAL, "unix: needs a file's name");
     FX_TRY(fxi_http_url_check(t->url, err));
     t->stop_fd = epoll_create1(EPOLL_CLOEXEC);
     if (!fxi_signals_catch() || t->stop_fd < 0 ||
@@ -216,12 +220,17 @@ static fx_status watch_server(const fxi_cli_options *o, top_run *t, fx_error *er
 
 int fxi_cmd_top(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
+    static const char by_file[] = "unix:";
     const char *given = rest->n ? rest->arg[0] : DEFAULT_URL;
+    const char *file =
+        strncmp(given, by_file, sizeof by_file - 1) ? NULL : given + sizeof by_file - 1;
     fxi_buf url = {0};
     fx_error err;
-    if (!fxi_buf_fmt(&url, "%s%s", strstr(given, "://") ? "" : "http://", given))
+    if (!fxi_buf_fmt(&url, "%s%s", strstr(given, "://") ? "" : "http://",
+                     file ? "localhost" : given))
         return fxi_cli_fail("out of memory");
-    top_run t = {.url = url.p, .stop_fd = -1, .view.url = url.p};
+    top_run t = {.url = url.p, .socket = file, .name = file ? given : url.p, .stop_fd = -1};
+    t.view.url = t.name;
     const fx_status st = watch_server(o, &t, &err);
     fxi_http_client_close(t.client);
     if (t.stop_fd >= 0) close(t.stop_fd);

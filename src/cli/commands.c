@@ -16,9 +16,10 @@ static const char types_note[] =
     "whose errors cost most get more bits, in _l the most.\n";
 
 static const char top_note[] =
-    "URL: the server's, http://127.0.0.1:8080 if none is given; http:// can be left out. For\n"
-    "another machine, forward a port: ssh -L 8080:127.0.0.1:8080 HOST. A server with keys wants\n"
-    "an admin's. The key ? explains the letters. NO_COLOR turns colours off.\n";
+    "URL: the server's, http://127.0.0.1:8080 if none is given; http:// can be left out.\n"
+    "unix:FILE is a server at a Unix socket. For another machine, forward a port:\n"
+    "ssh -L 8080:127.0.0.1:8080 HOST. A server with keys wants an admin's. The key ? explains\n"
+    "the letters. NO_COLOR turns colours off.\n";
 
 static const char names_note[] =
     "Names:\n\n"

@@ -132,6 +132,28 @@ int fxi_cmd_list(const fxi_cli_options *o, const fxi_opt_rest *rest)
     return st == FX_OK ? 0 : fxi_cli_fail("%s", err.text);
 }
 
+typedef struct name_wish {
+    const char *prefix, *before;
+} name_wish;
+
+static void offer_name(void *ud, const fxi_hub_model *m)
+{
+    const name_wish *w = ud;
+    fxi_buf all = {0};
+    if (fxi_buf_fmt(&all, "%s%s", w->before, m->name) &&
+        !strncmp(all.p, w->prefix, strlen(w->prefix)))
+        printf("%s\n", all.p);
+    fxi_buf_free(&all);
+}
+
+void fxi_cli_offer_names(const char *prefix, const char *before)
+{
+    name_wish wish = {prefix, before};
+    fxi_hub *h;
+    if (open_quiet(&h, NULL) == FX_OK) (void)fxi_hub_list(h, offer_name, &wish, NULL);
+    fxi_hub_close(h);
+}
+
 int fxi_cmd_rm(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
     fx_error err = {0};

@@ -15,9 +15,9 @@ enum {
 
 // clang-format off
 static const fxi_opt rows[] = {
-    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(engine.model_path), ENGINE, "the model: a GGUF file, a Hugging Face folder, or a name like hf:ORG/REPO, which is fetched"},
-    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(engine.model_path), FXI_CMD_TOKENIZE, "the vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
-    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(engine.tokenizer_path), ENGINE, "another vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
+    {"model", 'm', "MODEL", FXI_OPT_STR, 0, 0, NULL, AT(engine.model_path), ENGINE, "the model: a GGUF file, a Hugging Face folder, or a name like hf:ORG/REPO, which is fetched"},
+    {"model", 'm', "MODEL", FXI_OPT_STR, 0, 0, NULL, AT(engine.model_path), FXI_CMD_TOKENIZE, "the vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
+    {"tokenizer", 0, "MODEL", FXI_OPT_STR, 0, 0, NULL, AT(engine.tokenizer_path), ENGINE, "another vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
     {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
     {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
     {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(engine.pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last; rank: a head scores pairs of texts (default: as the model's file says)"},
@@ -116,7 +116,7 @@ static const fxi_opt rows[] = {
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(engine.step_ms), FXI_CMD_SERVE | FXI_CMD_LAB, "most milliseconds of prompt work in a forward pass while others decode (default: 250)"},
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(engine.step_ms), FXI_CMD_BENCH, "most milliseconds of prompt work in a forward pass while others decode (default: no limit)"},
     {"speculate", 0, "off|prompt|prefix|auto", FXI_OPT_CHOICE, 0, 0, "auto", AT(engine.speculate), ENGINE, "draft from the text so far (prompt), from recorded prefixes (prefix) or from both (auto), and verify several tokens in one pass; answers do not change"},
-    {"draft", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(engine.draft_path), ENGINE, "small model with the same vocabulary that drafts where --speculate finds nothing: a GGUF file, a folder or a name"},
+    {"draft", 0, "MODEL", FXI_OPT_STR, 0, 0, NULL, AT(engine.draft_path), ENGINE, "small model with the same vocabulary that drafts where --speculate finds nothing: a GGUF file, a folder or a name"},
     {"draft-tokens", 0, "N", FXI_OPT_INT, 0, FX_MAX_DRAFT, "0", AT(engine.draft_tok), ENGINE, "most tokens drafted for a sequence in a pass (default: 8)"},
     {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(engine.max_queue), FXI_CMD_SERVE, "most sequences that wait (default: 1024)"},
     {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(engine.max_queue_tok), FXI_CMD_SERVE, "most prompt tokens that wait (default: 1048576)"},

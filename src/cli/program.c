@@ -82,6 +82,13 @@ static void offer_commands(const fxi_cli_program *p, const char *prefix)
                    p->command[i].about);
 }
 
+// Models that were fetched, and files.
+static void offer_models(const char *prefix, const char *before)
+{
+    fxi_cli_offer_names(prefix, before);
+    printf(":files\n");
+}
+
 // The values of an option; `before` precedes each of them in the word that is completed.
 static void offer_values(const fxi_opt *o, const char *prefix, const char *before)
 {
@@ -92,6 +99,8 @@ static void offer_values(const fxi_opt *o, const char *prefix, const char *befor
         printf(":folders\n");
     else if (strcmp(o->arg, "FILE") == 0)
         printf(":files\n");
+    else if (strcmp(o->arg, "MODEL") == 0)
+        offer_models(prefix, before);
 }
 
 // The option of cmd that the word names; NULL: none that takes a value.
@@ -115,8 +124,10 @@ static void complete_argument(const fxi_cli_program *p, const fxi_cli_command *c
         offer_values(o, word, name);
     } else if (!cmd->call) {
         offer_commands(p, word);
+    } else if (word[0] != '-' && cmd->bit & (FXI_CMD_PULL | FXI_CMD_RM)) {
+        fxi_cli_offer_names(word, "");
     } else if (word[0] != '-' && (cmd->max_rest || cmd->needs_model)) {
-        printf(":files\n");
+        offer_models(word, "");
     } else {
         for (o = p->options->opt; o < p->options->opt + p->options->n_opt; o++)
             if ((o->commands & cmd->bit) && o->help)
@@ -170,7 +181,7 @@ static int run_command(const fxi_cli_program *p, const fxi_cli_command *cmd, int
     if (fxi_opt_parse(p->options, cmd->bit, argc, argv, o, &rest, &err) == FX_OK && !rest.help &&
         take_model(p, cmd, o, &rest, &err) == FX_OK) {
         if (cmd->needs_model && (!o->engine.model_path || !o->engine.model_path[0]))
-            snprintf(err.text, sizeof err.text, "missing model: -m FILE");
+            snprintf(err.text, sizeof err.text, "missing model: -m MODEL");
         else if (rest.n < cmd->min_rest)
             snprintf(err.text, sizeof err.text, "missing file");
         else if (rest.n > cmd->max_rest)

@@ -163,11 +163,6 @@ class Chat(cli.TestCase):
         text = "".join(line + "\n" for line in lines).encode()
         return self.ok("run", "-m", cli.tiny_model(), "--temperature", "0", "--ignore-eos", *options, stdin=text)
 
-    def test_a_model_without_a_template_is_told(self):
-        told = b"warning: the model has no chat template, as one that was not trained to chat: "
-        self.assertEqual(self.chat("hello", "more").stderr.count(told), 1)
-        self.assertNotIn(told, self.chat("hello", options=("-n", "8", "--chat-template", "plain")).stderr)
-
     def test_each_line_gets_an_answer(self):
         one, two = self.chat("hello").stdout, self.chat("hello", "more").stdout
         self.assertTrue(one.endswith(b"\n"))
@@ -193,8 +188,9 @@ class Chat(cli.TestCase):
             self.assertEqual(self.chat("hello", word, "hello").stdout, one + one, word)
 
     def test_a_base_model_warns(self):
-        warning = b"warning: the model has no chat template: "
-        self.assertEqual(self.chat("hello", "more").stderr.count(warning), 1)
+        warning = b"warning: the model has no chat template, as one that was not trained to chat: "
+        self.assertEqual(self.chat("hello", "more").stderr.count(b"warning: "), 1)
+        self.assertIn(warning, self.chat("hello").stderr)
         self.assertIn(warning, self.ok("run", cli.tiny_model(), "hello", "-n", 4).stderr)
         self.assertNotIn(warning, self.ok("run", cli.tiny_model(), "-p", "hello", "-n", 4).stderr)
         for name in ("plain", "chatml"):  # as was asked for

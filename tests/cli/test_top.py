@@ -274,6 +274,18 @@ class Top(cli.TestCase):
         self.fails(1, "is not trusted", "top", server.url, "--once")
         self.fails(1, "no such file", "top", server.url, "--once", "--ca-file", "no such file")
 
+    def test_a_server_at_a_unix_socket(self):
+        name = f"unix:{cli.scratch('top.sock')}"
+        server = self.serve("--host", name)
+        self.assertEqual(server.url, name)
+        screen = self.ok("top", name, "--once").stdout.decode()
+        self.assertIn(name + "  vtensor", screen)
+        self.assertIn("0 running", screen)
+        server.end()
+        self.fails(1, f"{name}: Connection refused", "top", name, "--once")
+        self.fails(1, f"{name}x: No such file or directory", "top", name + "x", "--once")
+        self.fails(1, "unix: needs a file's name", "top", "unix:", "--once")
+
     def test_errors(self):
         url = f"http://127.0.0.1:{free_port()}"
         self.fails(1, f"{url}: Connection refused", "top", url, "--once")

@@ -34,7 +34,7 @@ class Usage(cli.TestCase):
     def test_help_of_a_command(self):
         for args in (["help", "run"], ["run", "--help"], ["run", "-h"], ["run", "-m", "x", "-h", "--nonsense"]):
             text = self.ok(*args).stdout.decode()
-            for option in ("-m, --model FILE", "-p, --prompt TEXT", "-n, --max-tokens N", "--temperature T",
+            for option in ("-m, --model MODEL", "-p, --prompt TEXT", "-n, --max-tokens N", "--temperature T",
                            "--top-k K", "--top-p P", "--min-p P", "-s, --seed S", "-f, --file FILE", "--ignore-eos", "--threads N", "--ctx N",
                            "--kv-memory SIZE", "--kv-type f16|bf16|f32|q8_0", "--step-tokens N", "FLEXINFER_KV_MEMORY"):
                 self.assertIn(option, text)
@@ -65,8 +65,8 @@ class Usage(cli.TestCase):
                 ("a message, --prompt or --file: one of them", "run", "x", "hi", "-p", "there"),
                 ("a message, --prompt or --file: one of them", "run", "x", "-f", "a", "-p", "there"),
                 ("unexpected argument 'b'", "inspect", "a", "b"), ("missing file", "inspect"),
-                ("-m: missing value (FILE)", "run", "-m"), ("--port: missing value (PORT)", "serve", "--port"),
-                *(("missing model: -m FILE", name, *model) for name in ("serve", "run", "tokenize", "bench")
+                ("-m: missing value (MODEL)", "run", "-m"), ("--port: missing value (PORT)", "serve", "--port"),
+                *(("missing model: -m MODEL", name, *model) for name in ("serve", "run", "tokenize", "bench")
                   for model in ((), ("-m", "")))):
             self.fails(2, text, *args)
 
@@ -116,7 +116,7 @@ class Usage(cli.TestCase):
             self.fails(1, "nowhere.gguf", command, "nowhere.gguf", env={"FLEXINFER_MODEL": "variable.gguf"})
         shown = self.ok("serve", cli.tiny_model(), "--check-config").stdout.decode()
         self.assertIn(f'model = "{cli.tiny_model()}"  # --model\n', shown)
-        self.fails(2, "missing model: -m FILE", "run", "")
+        self.fails(2, "missing model: -m MODEL", "run", "")
 
     def test_former_spellings_name_what_replaces_them(self):
         for name in ("replay", "serve"):

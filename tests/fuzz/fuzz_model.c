@@ -41,15 +41,17 @@ static void no_close(void *ud)
 static bool is_small(const fxi_model *m)
 {
     const fxi_model_shape *s = &m->shape;
-    return s->n_layer <= MAX_LAYER && s->n_vocab <= MAX_VOCAB && s->n_param < 1 << 18 &&
-           m->shape.kv.group[0].row_bytes < MAX_ROW_BYTES;
+    for (int g = 0; g < s->kv.n_group; g++)
+        if (s->kv.group[g].row_bytes >= MAX_ROW_BYTES) return false;
+    return s->n_layer <= MAX_LAYER && s->n_vocab <= MAX_VOCAB && s->n_param < 1 << 18;
 }
 
-// The groups of planes one after the other.
-static fxi_kv_views views_of(char *cache, const fxi_model_shape *s, size_t plane, size_t row)
+// The groups of planes one after the other, each with a row for each token.
+static fxi_kv_views views_of(char *cache, const fxi_model_shape *s)
 {
     fxi_kv_views v = {0};
     for (int g = 0; g < s->kv.n_group; g++) {
+        const size_t row = s->kv.group[g].row_bytes, plane = N_TOK * row;
         v.group[g] =
             (fxi_kv_view){.base = cache, .plane_stride_bytes = plane, .tok_stride_bytes = row};
         cache += (size_t)s->kv.group[g].n_plane * plane;
@@ -60,16 +62,13 @@ static fxi_kv_views views_of(char *cache, const fxi_model_shape *s, size_t plane
 static void run_pass(fxi_model *m)
 {
     const fxi_model_shape *s = &m->shape;
-    const size_t row = m->shape.kv.group[0].row_bytes, plane = N_TOK * row;
     const int32_t tok[N_TOK] = {0, s->n_vocab - 1, s->n_vocab / 2};
-    char *cache = calloc(2 * (size_t)s->n_layer, plane);
+    char *cache = calloc(N_TOK, fxi_kv_tok_bytes(&s->kv) + fxi_kv_state_bytes(&s->kv));
     const int n_out = s->generates ? s->n_vocab : s->dim;
     float *out = malloc((size_t)n_out * sizeof *out);
     FUZZ_CHECK(cache && out);
-    const fxi_batch_seq seq = {.views = views_of(cache, s, plane, row),
-                               .n_tok = N_TOK,
-                               .n_logit = 1,
-                               .embeds = !s->generates};
+    const fxi_batch_seq seq = {
+        .views = views_of(cache, s), .n_tok = N_TOK, .n_logit = 1, .embeds = !s->generates};
     const fxi_batch batch = {.token = tok, .n_tok = N_TOK, .seq = &seq, .n_seq = 1, .rows = out};
     FUZZ_CHECK(fxi_model_forward(m, &batch, out, NULL) == FX_OK);
     for (int i = 0; i < n_out; i++) sink += out[i];
@@ -142,8 +141,9 @@ static void add_head(const char *path, fxi_buf *out)
 bool fuzz_model_seed(unsigned i, fxi_buf *out)
 {
     static const char *const names[] = {
-        "gemma2",     "gpt-oss", "qwen2moe", "phi3-long", "falcon-40b", "stablelm",     "gpt2",
-        "llama-yarn", "smollm3", "olmo3",    "bert",      "nomic-bert", "opt-post-norm"};
+        "gemma2",        "gpt-oss",    "qwen2moe",      "phi3-long", "falcon-40b", "stablelm",
+        "gpt2",          "llama-yarn", "smollm3",       "olmo3",     "bert",       "nomic-bert",
+        "opt-post-norm", "qwen3next",  "granitehybrid", "lfm2",      "nemotron-h"};
     char path[512];
     if (i >= sizeof names / sizeof *names) return false;
     snprintf(path, sizeof path, FX_SOURCE_DIR "/tests/vectors/models/%s.gguf", names[i]);

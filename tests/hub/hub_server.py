@@ -5,13 +5,18 @@ to which large files are redirected, and the faults that a test asks for.
         hub.add("org/repo", {"a.gguf": data})
         ... environment hub.env(cache) ...
         hub.log    what was asked: Request(host, method, path, headers)
+
+A Proxy stands in the way to it, where a test names it.
 """
+import base64
 import collections
 import contextlib
 import functools
 import hashlib
 import http.server
 import json
+import select
+import socket
 import ssl
 import threading
 import urllib.parse
@@ -68,9 +73,57 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send(200, json.dumps(value).encode(), Content_Type="application/json")
 
 
+class ProxyHandler(http.server.BaseHTTPRequestHandler):
+    """Only CONNECT: bytes go to and fro until one side has closed."""
+
+    def log_message(self, *args):
+        pass
+
+    def do_CONNECT(self):
+        proxy = self.server.proxy
+        proxy.log.append(Request("proxy", self.command, self.path, dict(self.headers)))
+        wanted = proxy.login and "Basic " + base64.b64encode(proxy.login.encode()).decode()
+        if proxy.refuses or wanted and self.headers["Proxy-Authorization"] != wanted:
+            self.send_error(proxy.refuses or 407)
+            return
+        host, port = self.path.rsplit(":", 1)
+        with socket.create_connection((host, int(port))) as far:
+            self.send_response(200)
+            self.send_header("ETag", '"the proxy\'s"')
+            self.end_headers()
+            self.close_connection = True
+            with contextlib.suppress(ConnectionError):
+                self.carry(self.connection, far)
+
+    @staticmethod
+    def carry(near, far):
+        other = {near: far, far: near}
+        while True:
+            for ready in select.select(list(other), [], [])[0]:
+                data = ready.recv(65536)
+                if not data:
+                    return
+                other[ready].sendall(data)
+
+
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
+
+
+class Proxy:
+    """A proxy for https; login: "NAME:PASSWORD" that it asks for; refuses: with this status."""
+
+    def __init__(self, login=None, refuses=None):
+        self.log, self.login, self.refuses = [], login, refuses
+        self.server = Server(("127.0.0.1", 0), ProxyHandler)
+        self.server.proxy = self
+        self.address = f"127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
 
 
 class Hub:
@@ -108,7 +161,8 @@ class Hub:
             server.server_close()
 
     def env(self, cache, **more):
-        names = ("HF_ENDPOINT", "HF_TOKEN", "HF_HUB_OFFLINE", "http_proxy", "https_proxy", "SSL_CERT_FILE")
+        names = ("HF_ENDPOINT", "HF_TOKEN", "HF_HUB_OFFLINE", "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
+                 "ALL_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE")
         return {**dict.fromkeys(names, ""), "HF_ENDPOINT": self.url, "HF_HOME": str(cache), "HF_HUB_CACHE": str(cache / "hub"),
                 "XDG_CACHE_HOME": str(cache), "HOME": str(cache), **more}
 

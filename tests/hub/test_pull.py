@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 import cli
-from hub_server import Hub, git_sha1, range_of, sha256
+from hub_server import Hub, Proxy, git_sha1, range_of, sha256
 
 MIB = 1 << 20
 TLS = cli.PROJECT / "tests" / "vectors" / "tls"
@@ -408,6 +408,45 @@ class Https(PullTest):
     def test_a_hub_over_tls(self):
         self.refused("its certificate is not trusted", SSL_CERT_FILE="")
         self.assertEqual(self.pull().read_bytes(), STORY)
+
+    def proxy(self, **how):
+        proxy = Proxy(**how)
+        self.addCleanup(proxy.close)
+        return proxy
+
+    def test_a_proxy(self):
+        """CONNECT, and TLS with the hub inside: the proxy sees neither token nor path."""
+        proxy = self.proxy()
+        self.hub.token = "hf_secret"
+        way = {"HF_TOKEN": "hf_secret", "https_proxy": f"http://{proxy.address}"}
+        self.assertEqual(self.pull(**way).read_bytes(), STORY)
+        hosts = {url.removeprefix("https://") for url in (self.hub.url, self.hub.storage)}
+        self.assertEqual({r.path for r in proxy.log}, hosts)
+        self.assertNotIn("hf_secret", str(proxy.log))
+        self.assertNotIn("Proxy-Authorization", str(self.hub.log))
+
+    def test_a_proxy_that_is_not_for_all(self):
+        proxy = self.proxy()
+        self.pull(https_proxy=f"http://{proxy.address}", no_proxy="localhost,127.0.0.1")
+        self.pull("hf:org/repo:m", all_proxy=f"http://{proxy.address}", no_proxy="*")
+        self.assertEqual(proxy.log, [])
+
+    def test_a_proxy_with_a_password(self):
+        proxy = self.proxy(login="ann:s3cret")
+        self.refused("hf:org/repo: the proxy asks for a password", https_proxy=f"http://{proxy.address}")
+        done = cli.run("pull", "hf:org/repo", env={**self.vars, "https_proxy": f"http://ann:other@{proxy.address}"})
+        self.assertIn(b"the proxy asks for a password", done.stderr)
+        self.assertNotIn(b"other", done.stdout + done.stderr)
+        self.assertEqual(self.pull(https_proxy=f"http://ann:s3cret@{proxy.address}").read_bytes(), STORY)
+        self.assertNotIn("Proxy-Authorization", str(self.hub.log))
+
+    def test_a_proxy_that_is_none(self):
+        """One line that names the variable; what its URL holds stays out of it."""
+        self.refused("Connection refused (https_proxy names a proxy)", https_proxy="http://127.0.0.1:1")
+        self.refused("the proxy refuses (status 403)", https_proxy=f"http://{self.proxy(refuses=403).address}")
+        for wrong in ("http://ann:s3cret@127.0.0.1:99999", "foo://ann:s3cret@127.0.0.1:1", "http://ann:s3cret@[::1"):
+            done = cli.run("pull", "hf:org/repo", env={**self.vars, "https_proxy": wrong})
+            self.assertEqual((done.returncode, done.stderr), (1, b"flexinfer: hf:org/repo: https_proxy is not the URL of a proxy\n"))
 
     def test_no_way_back_to_http(self):
         with Hub() as plain:

@@ -508,6 +508,7 @@ fx_status fx_tokenize_max(const fx_engine *e, const char *text, size_t n, unsign
         ok = add_token(out, eot ? EOT : (unsigned char)text[i]);
         if (eot) i += 4;
     }
+    if (flags & FX_TOKENIZE_EOS && !e->info.generates) ok = ok && add_token(out, EOT);
     return ok ? FX_OK : fxi_fail(err, FX_ENOMEM, "out of memory");
 }
 

@@ -261,6 +261,17 @@ FX_TEST(test_a_model_does_what_it_can)
     fixture_close(&g);
 }
 
+FX_TEST(test_tokens_are_those_that_an_encoder_reads)
+{
+    fixture g = fixture_open((fxi_server_options){0});
+    fixture_expect_in(&g, "/tokenize", "{\"prompt\":\"a\"}", 200, "\"tokens\":[256,97],");
+    fake_engine_abilities(g.eng, false, true);
+    fixture_expect_in(&g, "/tokenize", "{\"prompt\":\"a\"}", 200, "\"tokens\":[256,97,263],");
+    fixture_expect_in(&g, "/tokenize", "{\"prompt\":\"a\",\"add_special_tokens\":false}", 200,
+                      "\"tokens\":[97],");
+    fixture_close(&g);
+}
+
 // ---- for admins ---------------------------------------------------------------------------------
 
 FX_TEST(test_admin_endpoints_need_an_admin)

@@ -30,6 +30,12 @@ static const struct plain_row {
     {"HEAD", "/health", NULL, 200, NULL},
     {"GET", "/", NULL, 200, "POST /v1/chat/completions"},
     {"GET", "/nothing", NULL, 404, "\"type\":\"not_found_error\""},
+    {"GET", "/nothing", NULL, 404, "there is no such path here: /nothing\","},
+    {"POST", "/completion", "{}", 404, "here: /completion; POST /v1/completions completes"},
+    {"POST", "/api/chat", "{}", 404, "here: /api/chat; POST /v1/chat/completions"},
+    {"GET", "/api/tags", NULL, 404, "here: /api/tags; GET /v1/models"},
+    {"POST", "/v1/images/generations", "{}", 404, "this server reads and writes text only"},
+    {"GET", "/v1/responses/resp_1", NULL, 404, "nothing is stored between requests"},
     {"GET", "/%FF%22", NULL, 404, "/\xef\xbf\xbd\\\""},
     {"GET", TEXT, NULL, 405, "invalid_request_error"},
     {"BREW", "/health", NULL, 405, "GET, HEAD"},
@@ -85,6 +91,7 @@ FX_TEST(test_plain)
             http_call(f.port, plain_rows[i].method, plain_rows[i].path, plain_rows[i].body),
             plain_rows[i].status, plain_rows[i].in_body);
     assert_true(fixture_logs(&f, "error=queue_full"));
+    assert_true(fixture_logs(&f, "error=not_found path=/v1/images/generations "));
     assert_false(fixture_log_has(&f, "count")); // never text of prompts
     fixture_close(&f);
 }

@@ -215,6 +215,8 @@ FX_TEST(test_a_budget_of_reasoning)
             fail_msg("%s: %d", c->members, max_tok);
         assert_true(max_tok < 0 || t->n_close == strlen("</think>"));
     }
+    fixture_expect_in(&f, CHAT, "{" HI ",\"thinking_budget\":3,\"use_beam_search\":true,\"n\":2}",
+                      400, "\"param\":\"thinking_budget\"");
     fixture_expect_in(&f, CHAT, "{" HI ",\"reasoning\":{\"max_tokens\":-1}}", 400,
                       "\"param\":\"reasoning.max_tokens\"");
     fixture_expect_in(&f, CHAT,
@@ -236,6 +238,19 @@ FX_TEST(test_an_effort_that_the_template_reads_is_no_budget)
     fixture_expect_in(&g, CHAT, "{" HI ",\"reasoning_effort\":\"none\"}", 200, "a");
     assert_int_equal(fake_engine_last(g.eng)->thought.max_tok, 0);
     assert_true(fake_engine_last(g.eng)->thought.n_close > 0);
+    fixture_close(&g);
+}
+
+// Granite opens and closes reasoning in two ways each.
+FX_TEST(test_a_budget_of_reasoning_with_two_marks)
+{
+    fixture g = fixture_open((fxi_server_options){.reasoning_parser = "granite"});
+    fixture_expect_in(&g, CHAT, "{" HI ",\"thinking_budget\":4}", 200, "a");
+    const fx_thought *t = &fake_engine_last(g.eng)->thought;
+    assert_int_equal(t->max_tok, 4);
+    assert_int_equal(t->n_close, strlen("Here is my response:"));
+    assert_string_equal(t->open[1], "Here's my thought process:");
+    assert_string_equal(t->close[1], "Here's my response:");
     fixture_close(&g);
 }
 
@@ -333,6 +348,21 @@ FX_TEST(test_other_json_is_text)
     expect(SAY(BARE("{}")) "," TOOLS ",\"tool_choice\":\"none\"}", ENDS("stop"));
     expect(SAY(BARE("{}")) "," TOOLS ",\"response_format\":{\"type\":\"json_object\"}}",
            ENDS("stop"));
+}
+
+#define TWO_TOOLS(allowed)                                                                      \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}},"                         \
+    "{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],\"tool_choice\":{\"type\":"         \
+    "\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[{\"type\":\"function\"," \
+    "\"function\":{\"name\":\"" allowed "\"}}]}}"
+
+FX_TEST(test_json_calls_only_tools_that_are_allowed)
+{
+    expect(SAY(FENCED("{\\\"a\\\": 1}")) "," TWO_TOOLS("f") "}",
+           MESSAGE("null") ",\"refusal\":null,\"tool_calls\":[" TOLD(
+               "call_1", "{\\\"a\\\": 1}") "]}," ENDS("tool_calls"));
+    expect(SAY(BARE("{}")) "," TWO_TOOLS("g") "}",
+           MESSAGE("\"" BARE("{}") "\"") ",\"refusal\":null}," ENDS("stop"));
 }
 
 FX_TEST(test_json_that_names_a_tool_is_streamed_as_a_call)

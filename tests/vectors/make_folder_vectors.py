@@ -39,7 +39,19 @@ def nomic_config(c):
             "vocab_size": c["vocab_size"]}
 
 
-PUBLISHED = {"nomic-bert": nomic_config}
+def nemotron_config(c):
+    """A letter for each block, in place of a list."""
+    letters = {"linear_attention": "M", "full_attention": "*", "mlp": "-"}
+    blocks = c.pop("layers_block_type")
+    return {**c, "hybrid_override_pattern": "".join(letters[b] for b in blocks), "num_hidden_layers": len(blocks)}
+
+
+def granite_config(c):
+    names = {"linear_attention": "mamba", "full_attention": "attention"}
+    return {**c, "layer_types": [names[t] for t in c["layer_types"]], "position_embedding_type": "nope"}
+
+
+PUBLISHED = {"nomic-bert": nomic_config, "nemotron-h": nemotron_config, "granitehybrid": granite_config}
 
 
 def small(t):
@@ -86,6 +98,9 @@ def pack(source, name):
     if os.path.exists(os.path.join(source, name, "modules.json")):
         shutil.copy(os.path.join(source, name, "modules.json"), folder)
         shutil.copytree(os.path.join(source, name, "1_Pooling"), os.path.join(folder, "1_Pooling"))
+    for dense in ("2_Dense", "3_Dense"):
+        if os.path.exists(os.path.join(source, name, dense)):
+            shutil.copytree(os.path.join(source, name, dense), os.path.join(folder, dense))
     if name in PUBLISHED:
         publish(name)
 

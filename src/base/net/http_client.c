@@ -126,7 +126,9 @@ static void set_call_options(fxi_http_client *c, const fxi_http_call *call,
     CURL *e = c->easy;
     curl_easy_reset(e);
     curl_easy_setopt(e, CURLOPT_URL, call->url);
+    if (call->socket) curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, call->socket);
     if (!call->by_proxy) curl_easy_setopt(e, CURLOPT_PROXY, "");
+    curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1l); // a proxy's head is not the answer's
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1l);
 #if LIBCURL_VERSION_NUM >= 0x075700
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1l); // an end does not wait for the resolver
@@ -148,7 +150,10 @@ static void set_call_options(fxi_http_client *c, const fxi_http_call *call,
         curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, take_head_line);
         curl_easy_setopt(e, CURLOPT_HEADERDATA, to);
     }
-    if (c->ca_file) curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_file);
+    if (c->ca_file) {
+        curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_file);
+        curl_easy_setopt(e, CURLOPT_PROXY_CAINFO, c->ca_file);
+    }
     if (!call->body) return;
     curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body->n);
     curl_easy_setopt(e, CURLOPT_POSTFIELDS, call->body->p ? call->body->p : "");
@@ -171,20 +176,48 @@ static CURLcode run_transfer(fxi_http_client *c)
     return rc;
 }
 
+// The variable by which libcurl finds a proxy for the call; NULL: none is set.
+static const char *proxy_variable(const fxi_http_call *call)
+{
+    static const char *const names[] = {"https_proxy", "HTTPS_PROXY", "http_proxy", "all_proxy",
+                                        "ALL_PROXY"};
+    const bool is_https = !strncasecmp(call->url, "https:", 6);
+    for (size_t i = 0; call->by_proxy && i < sizeof names / sizeof *names; i++) {
+        const bool is_for_url = i < 2 ? is_https : i > 2 || !is_https;
+        const char *v = is_for_url ? getenv(names[i]) : NULL;
+        if (v && v[0]) return names[i];
+    }
+    return NULL;
+}
+
+// libcurl's words may have the proxy's URL, and that a password.
+static fx_status fail_proxy(const char *variable, const char *reason, long status, fx_error *err)
+{
+    if (status == 407) return fxi_fail(err, FX_EIO, "the proxy asks for a password");
+    if (status >= 300) return fxi_fail(err, FX_EIO, "the proxy refuses (status %ld)", status);
+    if (strchr(getenv(variable), '@') && strstr(reason, getenv(variable)))
+        return fxi_fail(err, FX_EIO, "%s is not the URL of a proxy", variable);
+    return fxi_fail(err, FX_EIO, "%.200s (%s names a proxy)", reason, variable);
+}
+
 static fx_status fail_transfer(fxi_http_client *c, CURLcode rc, const answer_sink *to,
                                fx_error *err)
 {
+    const char *proxy = proxy_variable(to->call);
     const char *reason = c->reason[0] ? c->reason : curl_easy_strerror(rc);
-    long os_errno = 0;
+    long os_errno = 0, proxy_status = 0;
     curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &os_errno);
+    curl_easy_getinfo(c->easy, CURLINFO_HTTP_CONNECTCODE, &proxy_status);
     if (to->has_no_memory || rc == CURLE_OUT_OF_MEMORY)
         return fxi_fail(err, FX_ENOMEM, "out of memory");
     if (to->is_full) return fxi_fail(err, FX_EIO, "its answer is too long");
     if (to->is_refused) return fxi_fail(err, FX_EIO, "its answer is not what was asked for");
     if (rc == CURLE_ABORTED_BY_CALLBACK) return fxi_fail(err, FX_EIO, "given up");
     if (rc == CURLE_OPERATION_TIMEDOUT) return fxi_fail(err, FX_EIO, "no answer in time");
-    if (rc == CURLE_COULDNT_CONNECT && os_errno)
-        return fxi_fail(err, FX_EIO, "%s", strerror((int)os_errno));
+    if (rc == CURLE_COULDNT_CONNECT && os_errno) reason = strerror((int)os_errno);
+    if (proxy &&
+        (proxy_status >= 300 || rc == CURLE_COULDNT_CONNECT || rc == CURLE_COULDNT_RESOLVE_PROXY))
+        return fail_proxy(proxy, reason, proxy_status, err);
     if (rc == CURLE_UNSUPPORTED_PROTOCOL || rc == CURLE_WEIRD_SERVER_REPLY)
         return fxi_fail(err, FX_EIO, "it does not answer in HTTP");
     if (rc == CURLE_GOT_NOTHING) return fxi_fail(err, FX_EIO, "it closed the connection");

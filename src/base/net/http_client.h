@@ -34,6 +34,7 @@ typedef bool fxi_http_body(void *ud, const fxi_http_answer *a, const char *p, si
 
 typedef struct fxi_http_call {
     const char *url;
+    const char *socket; // path of a Unix socket to connect to instead of the URL's host; NULL
     const char *const *header; // [n_header] "Name: value", further ones
     int n_header;
     const fxi_buf *body;    // what to POST; NULL: GET

@@ -12,24 +12,31 @@ enum { OPEN_TOK = 16 }; // tokens of an answer within which its reasoning begins
 bool fxi_thought_make(fxi_live_request *r, const fxi_vocab *vocab)
 {
     const fx_thought *t = r->spec.thought;
-    const char *const marks[] = {t ? t->open : NULL, t ? t->close : NULL};
+    const char *mark[4];
+    size_t n = 0;
     r->vocab = vocab;
-    return !t || fxi_stops_make(&r->thought_marks, marks, 2);
+    for (int i = 0; t && i < 2; i++)
+        if (t->open[i]) mark[n++] = t->open[i];
+    r->n_thought_open = n;
+    for (int i = 0; t && i < 2; i++)
+        if (t->close[i]) mark[n++] = t->close[i];
+    return !t || fxi_stops_make(&r->thought_marks, mark, n);
 }
 
-// Whether the mark occurs in the text of tok[0..n): then *end tokens have been read with it.
-static bool find_thought_mark(const fxi_live_request *r, int mark, const int32_t *tok, int n,
-                              int *end)
+// Whether one of these marks occurs in the text of tok[0..n): then *end tokens have been read with
+// it.
+static bool find_thought_mark(const fxi_stop *mark, size_t n_mark, const fxi_live_request *r,
+                              const int32_t *tok, int n, int *end)
 {
-    const fxi_stop *m = &r->thought_marks.stop[mark];
-    uint32_t matched = 0;
+    uint32_t matched[2] = {0};
     for (int i = 0; i < n; i++) {
         size_t n_bytes;
         const char *bytes = fxi_vocab_control(r->vocab, tok[i])
                                 ? fxi_vocab_piece(r->vocab, tok[i], &n_bytes)
                                 : fxi_vocab_bytes(r->vocab, tok[i], &n_bytes);
         *end = i + 1;
-        if (fxi_stop_match(m, &matched, bytes, n_bytes)) return true;
+        for (size_t k = 0; k < n_mark; k++)
+            if (fxi_stop_match(&mark[k], &matched[k], bytes, n_bytes)) return true;
     }
     return false;
 }
@@ -44,10 +51,13 @@ static int close_thought(const fxi_seq *s, int32_t *out, int max_tok)
     const int n = fxi_seq_n_generated(s), n_first = n < OPEN_TOK ? n : OPEN_TOK;
     int begin = 0, end;
     if (!t || r->beam || n < t->max_tok) return 0;
-    if (!t->opened && !find_thought_mark(r, 0, answer, n_first, &begin)) return 0;
+    const fxi_stop *open = r->thought_marks.stop, *close = open + r->n_thought_open;
+    const size_t n_close = r->thought_marks.n - r->n_thought_open;
+    if (!t->opened && !find_thought_mark(open, r->n_thought_open, r, answer, n_first, &begin))
+        return 0;
     const int64_t n_over = (int64_t)n - begin - t->max_tok; // of them are close_tok
     if (n_over < 0 || n_over >= (int64_t)t->n_close) return 0;
-    if (find_thought_mark(r, 1, answer + begin, n - begin, &end)) return 0;
+    if (find_thought_mark(close, n_close, r, answer + begin, n - begin, &end)) return 0;
     const size_t n_left = t->n_close - (size_t)n_over, n_out = (size_t)max_tok;
     memcpy(out, t->close_tok + n_over, (n_left < n_out ? n_left : n_out) * sizeof *out);
     return (int)(n_left < n_out ? n_left : n_out);

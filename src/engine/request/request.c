@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/pooling.h"
+
 #define PRIORITY_MS 10000 // waiting time that one unit of priority is worth
 
 // ---- copies of what a request points to --------------------------------------------------------
@@ -26,7 +28,7 @@ static void *copy_list(copy_area *a, const void *list, size_t n, size_t elem_byt
 
 static const char *copy_text(copy_area *a, const char *text)
 {
-    return copy_list(a, text, strlen(text) + 1, 1);
+    return copy_list(a, text, text ? strlen(text) + 1 : 0, 1);
 }
 
 static const char *const *copy_texts(copy_area *a, const char *const *text, size_t n)
@@ -82,14 +84,16 @@ static void copy_request(copy_area *a, const fx_request *from, fx_request *to)
     fx_thought *thought = copy_list(a, from->thought, from->thought != NULL, sizeof *thought);
     to->thought = thought;
     if (!from->thought) return;
-    const char *open = copy_text(a, from->thought->open),
-               *close = copy_text(a, from->thought->close);
     const int32_t *tok =
         copy_list(a, from->thought->close_tok, from->thought->n_close, sizeof *tok);
-    if (!thought) return;
-    thought->open = open;
-    thought->close = close;
-    thought->close_tok = tok;
+    for (int i = 0; i < 2; i++) {
+        const char *open = copy_text(a, from->thought->open[i]),
+                   *close = copy_text(a, from->thought->close[i]);
+        if (!thought) continue;
+        thought->open[i] = open;
+        thought->close[i] = close;
+    }
+    if (thought) thought->close_tok = tok;
 }
 
 // ---- making ------------------------------------------------------------------------------------
@@ -108,7 +112,7 @@ static bool make_embedding(const fxi_model_shape *shape, fxi_live_request *r)
     r->is_whole = !shape->is_causal;
     r->spec.no_cache |= r->is_whole;
     r->seq[0].pools_all = shape->pooling != FXI_POOL_LAST;
-    r->seq[0].embd = calloc((size_t)shape->dim, sizeof *r->seq[0].embd);
+    r->seq[0].embd = calloc(fxi_pooling_room(shape), sizeof *r->seq[0].embd);
     return r->seq[0].embd != NULL;
 }
 

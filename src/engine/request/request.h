@@ -172,7 +172,8 @@ struct fxi_live_request {
     int32_t *end;     // [n_end] tokens that end an answer: no rule may choose them before min_tok
     int n_end, n_eot; // the first n_eot are the vocabulary's end-of-text tokens
     fxi_stops stops;  // over spec.stop
-    fxi_stops thought_marks;       // of spec.thought: open, close
+    fxi_stops thought_marks;       // of spec.thought: those that open it,
+    size_t n_thought_open;         // so many, then those that close it
     const struct fxi_vocab *vocab; // the engine's
     int max_tok;                   // clamped to the context
     fxi_decoder begins;            // decoder state where an answer begins; holds no bytes

@@ -139,7 +139,10 @@ static fx_status check_rule_ids(const fxi_service *sv, const fx_sampling *s, fx_
 static fx_status check_thought(const fxi_service *sv, const fx_thought *t, fx_error *err)
 {
     if (!t) return FX_OK;
-    if (t->max_tok < 0 || !t->n_close || !t->open[0] || !t->close[0])
+    bool has_marks = t->open[0] && t->close[0];
+    for (int i = 0; has_marks && i < 2; i++)
+        has_marks = (!t->open[i] || t->open[i][0]) && (!t->close[i] || t->close[i][0]);
+    if (t->max_tok < 0 || !t->n_close || !has_marks)
         return fxi_fail(err, FX_EINVAL, "a thought needs its marks, and at least 0 tokens");
     return check_ids(sv, "closing", t->close_tok, t->n_close, err);
 }

@@ -209,6 +209,33 @@ static const fxi_hf_name nomic_names[] = {
     ENCODER_NAMES,
 };
 
+static const fxi_hf_name jina3_names[] = {
+    {"emb_ln", "token_embd_norm", FXI_HF_SAME},
+    {"encoder.layers.#.mixer.Wqkv", "blk.#.attn_qkv", FXI_HF_SAME},
+    {"encoder.layers.#.mixer.out_proj", "blk.#.attn_output", FXI_HF_SAME},
+    {"encoder.layers.#.norm1", "blk.#.attn_output_norm", FXI_HF_SAME},
+    {"encoder.layers.#.mlp.fc1", "blk.#.ffn_up", FXI_HF_SAME},
+    {"encoder.layers.#.mlp.fc2", "blk.#.ffn_down", FXI_HF_SAME},
+    {"encoder.layers.#.norm2", "blk.#.layer_output_norm", FXI_HF_SAME},
+    ENCODER_NAMES,
+};
+
+static const fxi_hf_name modernbert_names[] = {
+    {"embeddings.tok_embeddings", "token_embd", FXI_HF_SAME},
+    {"embeddings.norm", "token_embd_norm", FXI_HF_SAME},
+    {"layers.#.attn_norm", "blk.#.attn_norm", FXI_HF_SAME},
+    {"layers.#.attn.Wqkv", "blk.#.attn_qkv", FXI_HF_SAME},
+    {"layers.#.attn.Wo", "blk.#.attn_output", FXI_HF_SAME},
+    {"layers.#.mlp_norm", "blk.#.ffn_norm", FXI_HF_SAME},
+    {"layers.#.mlp.Wi", "blk.#.ffn_up", FXI_HF_SAME}, // gate rows, then up rows
+    {"layers.#.mlp.Wo", "blk.#.ffn_down", FXI_HF_SAME},
+    {"final_norm", "output_norm", FXI_HF_SAME},
+    {"head.dense", "", FXI_HF_SKIP}, // for masked words
+    {"head.norm", "", FXI_HF_SKIP},
+    {"decoder", "", FXI_HF_SKIP},
+    {.from = NULL},
+};
+
 // Multi-token prediction (mtp) is not computed.
 #define DELTA_NAMES                                                                  \
     {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME}, \
@@ -259,6 +286,35 @@ static const fxi_hf_name granite_hybrid_names[] = {
     GRANITEMOE_NAMES,
     {.from = NULL},
 };
+
+static const fxi_hf_name nemotron_names[] = {
+    {"embeddings", "token_embd", FXI_HF_SAME},
+    {"norm_f", "output_norm", FXI_HF_SAME},
+    {"layers.#.norm", "blk.#.attn_norm", FXI_HF_SAME},
+    {"layers.#.mixer.in_proj", "blk.#.ssm_in", FXI_HF_SAME},
+    {"layers.#.mixer.conv1d", "blk.#.ssm_conv1d", FXI_HF_CHANNELS},
+    {"layers.#.mixer.A_log", "blk.#.ssm_a", FXI_HF_DECAY},
+    {"layers.#.mixer.D", "blk.#.ssm_d", FXI_HF_SLICES},
+    {"layers.#.mixer.dt_bias", "blk.#.ssm_dt.bias", FXI_HF_HEADS},
+    {"layers.#.mixer.norm", "blk.#.ssm_norm", FXI_HF_SLICES},
+    {"layers.#.mixer.out_proj", "blk.#.ssm_out", FXI_HF_SAME},
+    {"layers.#.mixer.q_proj", "blk.#.attn_q", FXI_HF_SAME},
+    {"layers.#.mixer.k_proj", "blk.#.attn_k", FXI_HF_SAME},
+    {"layers.#.mixer.v_proj", "blk.#.attn_v", FXI_HF_SAME},
+    {"layers.#.mixer.o_proj", "blk.#.attn_output", FXI_HF_SAME},
+    {"layers.#.mixer.up_proj", "blk.#.ffn_up", FXI_HF_SAME},
+    {"layers.#.mixer.down_proj", "blk.#.ffn_down", FXI_HF_SAME},
+    {.from = NULL},
+};
+
+static const fxi_hf_neutral nemotron_neutral[] = {
+    {"mlp_hidden_act", "relu2"}, {"mamba_hidden_act", "silu"}, {.key = NULL}};
+
+static const fxi_hf_key nemotron_keys[] = {{"conv_kernel", "ssm.conv_kernel", FXI_HF_U32},
+                                           {"ssm_state_size", "ssm.state_size", FXI_HF_U32},
+                                           {"n_groups", "ssm.group_count", FXI_HF_U32},
+                                           {"mamba_num_heads", "ssm.time_step_rank", FXI_HF_U32},
+                                           {.from = NULL}};
 
 static const fxi_hf_name granitemoe_names[] = {GRANITEMOE_NAMES, {.from = NULL}};
 
@@ -375,6 +431,10 @@ static const fxi_hf_neutral nomic_neutral[] = {{"activation_function", "swiglu"}
                                                {"rotary_emb_scale_base", "null"},
                                                {"use_rms_norm", "false"},
                                                {.key = NULL}};
+static const fxi_hf_neutral both_ways_neutral[] = {{"use_bidirectional_attention", "true"},
+                                                   {.key = NULL}};
+static const fxi_hf_neutral one_way_neutral[] = {{"use_bidirectional_attention", "false"},
+                                                 {.key = NULL}};
 static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, {.key = NULL}};
 static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, {.key = NULL}};
 static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = NULL}};
@@ -434,8 +494,14 @@ static const fxi_hf_family families[] = {
      .keys = gemma_keys,
      .defaults = GEMMA "\"attn_logit_softcapping\": 50, \"final_logit_softcapping\": 30, "
                        "\"max_position_embeddings\": 8192"},
+    {"gemma3_text", "gemma-embedding", .task = "Gemma3TextModel",
+     .flags = FXI_HF_PLUS_1 | FXI_HF_ENCODER | FXI_HF_DENSE, .window = FXI_HF_PATTERN,
+     .names = gemma_names, .keys = gemma_keys, .neutral = both_ways_neutral,
+     .defaults = GEMMA "\"vocab_size\": 262208, \"rope_theta\": 1000000, "
+                       "\"max_position_embeddings\": 131072, "
+                       "\"use_bidirectional_attention\": false"},
     {"gemma3_text", "gemma3", .flags = FXI_HF_PLUS_1, .window = FXI_HF_PATTERN,
-     .names = gemma_names, .keys = gemma_keys,
+     .names = gemma_names, .keys = gemma_keys, .neutral = one_way_neutral,
      .defaults = GEMMA "\"vocab_size\": 262208, \"rope_theta\": 1000000, "
                        "\"max_position_embeddings\": 131072"},
     {"smollm3", "smollm3", .flags = FXI_HF_PAIRS, .act = "silu", .window = FXI_HF_FROM_LAYER,
@@ -453,6 +519,11 @@ static const fxi_hf_family families[] = {
      .act = "silu", .names = granite_hybrid_names, .keys = granite_hybrid_keys,
      .defaults = EPS_1E6 ", \"mamba_d_conv\": 4, \"mamba_expand\": 2, \"mamba_n_groups\": 1, "
                          "\"mamba_d_state\": 256, \"mamba_n_heads\": 128"},
+    {"nemotron_h", "nemotron_h",
+     .flags = FXI_HF_NO_ROPE | FXI_HF_STATES | FXI_HF_MAMBA | FXI_HF_SPLIT, .names = nemotron_names,
+     .keys = nemotron_keys, .neutral = nemotron_neutral,
+     .defaults = "\"head_dim\": 128, \"conv_kernel\": 4, \"ssm_state_size\": 128, "
+                 "\"n_groups\": 8, \"mamba_num_heads\": 128, \"mamba_head_dim\": 64"},
     {"stablelm", "stablelm", .flags = FXI_HF_LAYER_NORM, .act = "silu", .names = stablelm_names,
      .keys = parallel_keys,
      .defaults = "\"partial_rotary_factor\": 0.25, \"max_position_embeddings\": 4096"},
@@ -471,13 +542,14 @@ static const fxi_hf_family families[] = {
      .neutral = cohere_neutral,
      .defaults = TIED ", \"logit_scale\": 0.0625, \"rope_theta\": 500000, "
                       "\"max_position_embeddings\": 8192"},
-    {"bert", "bert", .task = PAIRS, .flags = BERT, .act = "gelu", .names = bert_pair_names,
-     .neutral = bert_neutral, .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
-    {"roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_FROM_POSITION_2, .act = "gelu",
-     .names = roberta_pair_names, .neutral = bert_neutral,
+    {"bert", "bert", .task = PAIRS, .flags = BERT | FXI_HF_SCORES, .act = "gelu",
+     .names = bert_pair_names, .neutral = bert_neutral,
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
-    {"xlm-roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_FROM_POSITION_2, .act = "gelu",
-     .names = roberta_pair_names, .neutral = bert_neutral,
+    {"roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_SCORES | FXI_HF_FROM_POSITION_2,
+     .act = "gelu", .names = roberta_pair_names, .neutral = bert_neutral,
+     .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
+    {"xlm-roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_SCORES | FXI_HF_FROM_POSITION_2,
+     .act = "gelu", .names = roberta_pair_names, .neutral = bert_neutral,
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
     {"bert", "bert", .flags = BERT, .act = "gelu", .names = bert_names, .neutral = bert_neutral,
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
@@ -489,6 +561,13 @@ static const fxi_hf_family families[] = {
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
     {"nomic_bert", "nomic-bert", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER, .names = nomic_names,
      .neutral = nomic_neutral, .defaults = EPS_1E12 ", \"rotary_emb_base\": 1000"},
+    {"jina_embeddings_v3", "jina-bert-v3", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER,
+     .act = "gelu", .names = jina3_names,
+     .defaults = "\"rope_theta\": 20000, \"max_position_embeddings\": 8194"},
+    {"modernbert", "modern-bert", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER, .act = "gelu",
+     .window = FXI_HF_PATTERN, .names = modernbert_names,
+     .defaults = "\"global_rope_theta\": 160000, \"local_rope_theta\": 10000, "
+                 "\"local_attention\": 128, \"max_position_embeddings\": 8192"},
     {"gpt_oss", "gpt-oss", .window = FXI_HF_PATTERN, .names = gptoss_names, .keys = gptoss_keys,
      .defaults = "\"sliding_window\": 128"},
     {"lfm2", "lfm2", .flags = FXI_HF_CONV, .names = lfm2_names, .keys = lfm2_keys,
@@ -589,6 +668,7 @@ int fxi_hf_match_name(const fxi_hf_family *family, const char *name,
                                            "decoder.",
                                            "transformer.",
                                            "gpt_neox.",
+                                           "backbone.",
                                            "bert.",
                                            "roberta.",
                                            "model.",

@@ -16,14 +16,22 @@ typedef struct states_shape {
     uint32_t n_key, n_value;
 } states_shape;
 
+// A member that Granite and Nemotron-H name differently.
+static fx_status read_either(const fxi_folder *f, const char *granite, const char *nemotron,
+                             uint32_t *out)
+{
+    const bool is_split = f->family->flags & FXI_HF_SPLIT;
+    return fxi_members_u32(&f->config, is_split ? nemotron : granite, true, out);
+}
+
 static fx_status read_mamba_shape(const fxi_folder *f, states_shape *out)
 {
-    uint32_t n_head, expand;
-    FX_TRY(fxi_members_u32(&f->config, "mamba_n_groups", true, &out->n_group));
-    FX_TRY(fxi_members_u32(&f->config, "mamba_n_heads", true, &n_head));
-    FX_TRY(fxi_members_u32(&f->config, "mamba_d_state", true, &out->n_key));
-    FX_TRY(fxi_members_u32(&f->config, "mamba_expand", true, &expand));
-    const uint64_t n_inner = (uint64_t)expand * f->dim;
+    uint32_t n_head, width;
+    FX_TRY(read_either(f, "mamba_n_groups", "n_groups", &out->n_group));
+    FX_TRY(read_either(f, "mamba_n_heads", "mamba_num_heads", &n_head));
+    FX_TRY(read_either(f, "mamba_d_state", "ssm_state_size", &out->n_key));
+    FX_TRY(read_either(f, "mamba_expand", "mamba_head_dim", &width));
+    const uint64_t n_inner = (uint64_t)width * (f->family->flags & FXI_HF_SPLIT ? n_head : f->dim);
     if (!out->n_group || !n_head || n_head % out->n_group || !n_inner || n_inner % n_head)
         return fxi_members_fail(&f->config, "mamba_n_heads",
                                 "%u heads for %u groups and %" PRIu64 " numbers", n_head,
@@ -204,25 +212,48 @@ fx_status fxi_hf_plan_states(const fxi_folder *f, fxi_recipe *r, const fxi_hf_ma
 
 enum { MAX_LAYER = 1024 };
 
-// Published folders of Granite 4 name types otherwise than transformers does.
-static bool is_any_type(const char *type, const char *a, const char *b)
+typedef enum layer_kind { ATTENDS, RECURS, FEEDS } layer_kind;
+
+// Published folders of Granite 4 name types otherwise than transformers does; Nemotron-H has a
+// letter for each.
+static bool find_layer_kind(const char *type, bool is_letter, uint8_t *out)
 {
-    return type && (!strcmp(type, a) || !strcmp(type, b));
+    static const struct {
+        const char *name, *other;
+        char letter;
+    } kinds[] = {[ATTENDS] = {"full_attention", "attention", '*'},
+                 [RECURS] = {"linear_attention", "mamba", 'M'},
+                 [FEEDS] = {"mlp", "mlp", '-'}};
+    for (uint8_t k = 0; type && k < 3; k++)
+        if (is_letter ? *type == kinds[k].letter
+                      : !strcmp(type, kinds[k].name) || !strcmp(type, kinds[k].other)) {
+            *out = k;
+            return true;
+        }
+    return false;
 }
 
-// The list of layers' types, or an interval.
-static fx_status read_recurrent_layers(const fxi_folder *f, uint8_t *recurs)
+// The list of layers' types, a text with a letter for each, or an interval.
+static fx_status read_layer_kinds(const fxi_folder *f, uint8_t *kind)
 {
     uint32_t every = 4;
-    const fxi_json *types = fxi_members_get(&f->config, "layer_types");
+    fxi_str letters = {0};
+    const bool is_split = f->family->flags & FXI_HF_SPLIT;
+    const fxi_json *types =
+        fxi_members_get(&f->config, is_split ? "layers_block_type" : "layer_types");
+    if (is_split && !types)
+        FX_TRY(fxi_members_str(&f->config, "hybrid_override_pattern", true, &letters));
     FX_TRY(fxi_members_u32(&f->config, "full_attention_interval", false, &every));
-    if (f->n_layer > MAX_LAYER || (types && fxi_json_array_size(types) != f->n_layer))
+    if (f->n_layer > MAX_LAYER || (types && fxi_json_array_size(types) != f->n_layer) ||
+        (letters.n && letters.n != f->n_layer))
         return fxi_members_fail(&f->config, "layer_types", "not a list of %u", f->n_layer);
     for (uint32_t i = 0; i < f->n_layer; i++) {
-        const char *type = types ? fxi_json_text(fxi_json_at(types, i)) : NULL;
-        recurs[i] =
-            types ? is_any_type(type, "linear_attention", "mamba") : every && (i + 1) % every;
-        if (types && !recurs[i] && !is_any_type(type, "full_attention", "attention"))
+        const char *type = letters.n ? letters.p + i
+                           : types   ? fxi_json_text(fxi_json_at(types, i))
+                                     : NULL;
+        kind[i] = every && (i + 1) % every ? RECURS : ATTENDS;
+        if ((types || letters.n) &&
+            (!find_layer_kind(type, letters.n > 0, &kind[i]) || (kind[i] == FEEDS && !is_split)))
             return fxi_members_fail(&f->config, "layer_types", "layer %u is of an unknown type", i);
     }
     return FX_OK;
@@ -239,13 +270,20 @@ static fx_status check_time_step(const fxi_folder *f)
 }
 
 // Mamba-2's layers have no KV heads, and may be beside attention without rotation.
-static fx_status write_mamba(const fxi_folder *f, const uint8_t *recurs)
+static fx_status write_mamba(const fxi_folder *f, const uint8_t *kind)
 {
-    uint32_t heads[MAX_LAYER];
+    uint32_t heads[MAX_LAYER], widths[MAX_LAYER], n_ffn = 0;
     fxi_str positions = {0};
     FX_TRY(check_time_step(f));
     FX_TRY(fxi_members_str(&f->config, "position_embedding_type", false, &positions));
-    for (uint32_t i = 0; i < f->n_layer; i++) heads[i] = recurs[i] ? 0 : f->n_kv_head;
+    FX_TRY(fxi_members_u32(&f->config, "intermediate_size", false, &n_ffn));
+    for (uint32_t i = 0; i < f->n_layer; i++) {
+        heads[i] = kind[i] == ATTENDS ? f->n_kv_head : 0;
+        widths[i] = kind[i] == FEEDS ? n_ffn : 0;
+    }
+    if (f->family->flags & FXI_HF_SPLIT)
+        fxi_gguf_write_array(f->w, FXI_HF_ARCH_KEY(f, "feed_forward_length"), FXI_GGUF_U32, widths,
+                             f->n_layer);
     fxi_gguf_write_array(f->w, FXI_HF_ARCH_KEY(f, "attention.head_count_kv"), FXI_GGUF_U32, heads,
                          f->n_layer);
     fxi_gguf_write_bool(f->w, FXI_HF_ARCH_KEY(f, "rope.scaling.finetuned"),
@@ -256,13 +294,13 @@ static fx_status write_mamba(const fxi_folder *f, const uint8_t *recurs)
 fx_status fxi_hf_write_states(const fxi_folder *f)
 {
     states_shape s;
-    uint8_t recurs[MAX_LAYER];
+    uint8_t kind[MAX_LAYER]; // RECURS is true, ATTENDS false
     if (!(f->family->flags & FXI_HF_STATES)) return FX_OK;
     FX_TRY(read_shape(f, &s));
-    FX_TRY(read_recurrent_layers(f, recurs));
+    FX_TRY(read_layer_kinds(f, kind));
     fxi_gguf_write_u32(f->w, FXI_HF_ARCH_KEY(f, "ssm.inner_size"), (uint32_t)n_values(&s));
-    if (f->family->flags & FXI_HF_MAMBA) return write_mamba(f, recurs);
+    if (f->family->flags & FXI_HF_MAMBA) return write_mamba(f, kind);
     fxi_gguf_write_array(f->w, FXI_HF_ARCH_KEY(f, "attention.recurrent_layers"), FXI_GGUF_BOOL,
-                         recurs, f->n_layer);
+                         kind, f->n_layer);
     return FX_OK;
 }

@@ -35,7 +35,7 @@ static float *block_state(const fxi_host *h, const fxi_batch_seq *seq, int pos)
     return fxi_kv_state(view, h->layer->kv_layer, pos);
 }
 
-static int group_of(const fxi_recurrence *r, int head)
+static int key_group_of(const fxi_recurrence *r, int head)
 {
     return r->is_tiled ? head % r->n_group : head / (r->n_head / r->n_group);
 }
@@ -54,7 +54,7 @@ static fxi_recur head_call(const fxi_host *h, const fxi_batch_seq *seq, int head
                        .first = pos - block0,
                        .n_tok = n_tok,
                        .state = block0 ? block_state(h, seq, block0 - 1) + state : NULL,
-                       .k = row + r->key_at + group_of(r, head) * r->n_key,
+                       .k = row + r->key_at + key_group_of(r, head) * r->n_key,
                        .u = row + r->u_at + head * r->n_value,
                        .g = row + r->g_at + head,
                        .row_step =
@@ -246,7 +246,7 @@ static void read_head(void *arg, int item)
     const int head = item % r->n_head, *run = h->s.run + item / r->n_head;
     const size_t at = fxi_host_place(h, run[0]);
     fxi_recur c = head_call(h, h->s.tok_seq[at], head, h->s.tok_pos[at], run[1] - run[0]);
-    c.x = h->s.k + at * c.in_step + r->q_channel + group_of(r, head) * r->n_key;
+    c.x = h->s.k + at * c.in_step + r->q_channel + key_group_of(r, head) * r->n_key;
     c.out_step = (size_t)(r->n_head * r->n_value);
     c.out = h->s.att + at * c.out_step + head * r->n_value;
     h->compute.k->recur_read(&c);

@@ -39,15 +39,21 @@ enum { // fxi_family.flags
     // attn_out and ffn_out name the norms of x after attention's result and the feed-forward
     // block's are added to it; there is no output_norm.
     FXI_POST_NORM = 512,
-    FXI_EMBD_NORM = 1024,   // token_embd_norm of what the first layer reads; with FXI_POST_NORM
+    FXI_EMBD_NORM =
+        1024, // token_embd_norm of the embeddings, which the first layer reads as they are
     FXI_TOKEN_TYPES = 2048, // token_types.weight: of the first and the second text
     FXI_READS_ALL = 4096,   // a token sees all of its text, unless attention.causal says otherwise
     // do_layer_norm_before may say that attn_in and ffn_in follow, as with FXI_POST_NORM; and
     // embeddings may be of another width, which project_in.weight and project_out.weight change.
     FXI_SMALL_OPT = 8192,
-    FXI_GATED_HEADS = 16384, // attn_q has the rows of a head's query, then those of its gate
-    FXI_TILED_HEADS = 32768, // of states (fxi_recurrence.is_tiled)
-    FXI_ROPE_SWITCH = 65536, // nothing rotates where rope.scaling.finetuned is false
+    FXI_DENSE = 32768,        // dense_2.weight and dense_3.weight follow pooling
+    FXI_FULL_FIRST = 16384,   // the first of every window_every layers has no window, not the last
+    FXI_GATED_HEADS = 65536,  // attn_q has the rows of a head's query, then those of its gate
+    FXI_TILED_HEADS = 131072, // of states (fxi_recurrence.is_tiled)
+    FXI_ROPE_SWITCH = 262144, // nothing rotates where rope.scaling.finetuned is false
+    // A block of the file is one branch: a feed-forward block where feed_forward_length is not 0,
+    // which makes one layer with the block before it.
+    FXI_SPLIT_BLOCKS = 524288,
 };
 
 typedef struct fxi_family {
@@ -173,6 +179,7 @@ fxi_head_range fxi_rules_kv_heads(const fxi_loader *l);
 bool fxi_rules_window(const fxi_loader *l, int layer); // whether a layer has a window
 bool fxi_rules_rotates(const fxi_loader *l, int layer);
 fxi_mixer fxi_rules_mixer(const fxi_loader *l, int layer);
+bool fxi_rules_feeds(const fxi_loader *l, int block); // whether it is a feed-forward block alone
 
 // rope_read.c: the angles of all layers.
 fx_status fxi_ropes_read(fxi_loader *l, fx_error *err);

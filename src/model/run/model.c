@@ -76,6 +76,7 @@ static fx_status run_feed(pass *p, int i)
     const fxi_experts *e = l->experts;
     const fxi_ffn *f = e ? &e->shared : &l->ffn;
     uint64_t read_by = type_bit(&f->up.w) | type_bit(&f->gate.w);
+    if (!e && !f->up.w.data) return FX_OK; // a layer without one: its other branch ends later
     if (e)
         read_by |= type_bit(&e->router.w) | type_bit(e->up.w) | type_bit(e->gate.w) |
                    type_bit(&e->sh_gate);

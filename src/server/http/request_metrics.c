@@ -11,7 +11,8 @@
 #include "server/http/http.h"
 #include "server/log/log.h"
 
-#define MAX_BODY_BYTES 16384 // of a request's body in the log
+#define MAX_BODY_BYTES 16384 // of a request's body in the log,
+#define MAX_PATH_BYTES 200   // and of a path that is not served
 
 // The tokens of a prompt, which come with prompt_logprobs, are not counted as answers.
 void fxi_account_event(fxi_job_part *part, const fx_event *ev)
@@ -138,6 +139,8 @@ static fxi_line make_line_locked(const fxi_http_job *job, int status, const char
         fxi_line_int(&l, "generated_tokens", use.n_generated);
     }
     if (code) fxi_line_str(&l, "error", code);
+    const char *path = job->route || !job->conn ? NULL : job->conn->head.path;
+    if (path) fxi_line_text(&l, "path", path, (size_t)fxi_utf8_within(path, MAX_PATH_BYTES));
     if (job->ignored[0]) fxi_line_str(&l, "ignored", job->ignored);
     for (int i = 0; i < job->n_part; i++) {
         const fxi_job_part *p = &job->part[i];

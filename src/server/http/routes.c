@@ -259,6 +259,43 @@ static bool answer_index(fxi_http_job *job, fxi_buf *b, fxi_http_error *err)
     return fxi_endpoint_end(ok, err);
 }
 
+// Paths of other servers, and what does their work here. One that ends in / stands for all below.
+static const struct foreign_path {
+    const char *path[8]; // up to NULL
+    const char *here;
+} foreign_paths[] = {
+    {{"/completion", "/completions", "/api/generate", "/generate"},
+     "POST /v1/completions completes texts"},
+    {{"/chat/completions", "/api/chat"}, "POST /v1/chat/completions answers conversations"},
+    {{"/infill"}, "POST /v1/completions fills in before a 'suffix'"},
+    {{"/responses"}, "POST /v1/responses"},
+    {{"/messages"}, "POST /v1/messages"},
+    {{"/embedding", "/embeddings", "/api/embed", "/api/embeddings", "/embed"},
+     "POST /v1/embeddings turns texts into vectors"},
+    {{"/reranking", "/v1/reranking"}, "POST /v1/rerank orders documents"},
+    {{"/models", "/api/tags", "/api/ps", "/api/show"}, "GET /v1/models shows the model"},
+    {{"/api/version"}, "GET /version"},
+    {{"/api/pull", "/api/create", "/api/copy", "/api/delete"},
+     "models are kept by 'flexinfer pull', 'list' and 'rm'"},
+    {{"/v1/responses/", "/v1/conversations", "/v1/conversations/", "/v1/files", "/v1/batches",
+      "/v1/assistants", "/v1/threads"},
+     "nothing is stored between requests, so each one brings its whole conversation"},
+    {{"/v1/images/", "/v1/audio/", "/v1/videos", "/v1/realtime"},
+     "this server reads and writes text only"},
+};
+
+// NULL: the path is nobody's.
+static const char *foreign_hint(const char *path)
+{
+    for (size_t i = 0; i < sizeof foreign_paths / sizeof foreign_paths[0]; i++)
+        for (const char *const *p = foreign_paths[i].path; *p; p++) {
+            const size_t n = strlen(*p);
+            if ((*p)[n - 1] == '/' ? !strncmp(path, *p, n) : !strcmp(path, *p))
+                return foreign_paths[i].here;
+        }
+    return NULL;
+}
+
 const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
                                 fxi_http_error *err)
 {
@@ -274,10 +311,11 @@ const fxi_route *fxi_route_find(const char *method, const char *path, char *allo
         const size_t n = strlen(allow);
         snprintf(allow + n, cap - n, "%s%s", n ? ", " : "", is_get ? "GET, HEAD" : r->method);
     }
+    const char *hint = foreign_hint(path);
     if (allow[0])
         fxi_http_fail(err, 405, "method_not_allowed", NULL, "this path allows %s only", allow);
     else
-        fxi_http_fail(err, 404, "not_found", NULL, "there is no such path here: %.*s",
-                      FXI_UTF8_HEAD(path, 200));
+        fxi_http_fail(err, 404, "not_found", NULL, "there is no such path here: %.*s%s%s",
+                      FXI_UTF8_HEAD(path, 200), hint ? "; " : "", hint ? hint : "");
     return NULL;
 }

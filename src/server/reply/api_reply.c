@@ -35,16 +35,17 @@ static const fxi_writer *writer_of(const fxi_reply *r)
 static bool keep_values(fxi_reply *r)
 {
     static const fxi_json_rules any = {.nul_texts = true};
-    const fxi_json **const values[] = {&r->spec.stop, &r->spec.stop_token_id, &r->spec.tools,
+    const fxi_json **const values[] = {&r->spec.tools, &r->spec.stop, &r->spec.stop_token_id,
                                        &r->spec.documents};
     const size_t n = sizeof values / sizeof *values;
     fxi_buf b = {0};
-    bool ok = true;
-    for (size_t i = 0; ok && i < n; i++)
-        ok = fxi_buf_str(&b, i ? "," : "[") && fxi_json_value(&b, *values[i]);
+    bool ok = fxi_buf_str(&b, "[") && fxi_tools_write(&b, r->spec.tools, r->spec.only_tools);
+    for (size_t i = 1; ok && i < n; i++)
+        ok = fxi_buf_str(&b, ",") && fxi_json_value(&b, *values[i]);
     ok = ok && fxi_buf_str(&b, "]") &&
          fxi_json_parse(&r->kept, (fxi_str){b.p, b.n}, &any, NULL) == FX_OK;
     for (size_t i = 0; i < n; i++) *values[i] = fxi_json_at(r->kept.root, i);
+    r->spec.only_tools = NULL;
     fxi_buf_free(&b);
     return ok;
 }

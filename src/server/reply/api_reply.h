@@ -132,7 +132,8 @@ typedef struct fxi_reply_spec {
     bool forced_calls;                    // a grammar makes the answer calls
     bool unmarked_calls;                  // JSON in the text that names a tool is a call
     bool one_call;                        // the first call ends an answer: the rest is dropped
-    const fxi_json *tools;                // the request's, or NULL
+    const fxi_json *tools;                // the request's, or NULL; of them are kept
+    const fxi_json *only_tools;           // those that this list names; NULL: all
     bool is_pairs;                        // of scores: a prompt is a pair of texts; otherwise
     int n_query;                          // the first so many are compared with the others
     int top_n;                            // results of a rerank; 0: all
@@ -262,8 +263,16 @@ bool fxi_content_is_full(const fxi_reply *r, int k);
 size_t fxi_content_bytes(const fxi_choice *c); // of memory
 void fxi_content_free(fxi_choice *c);
 
-// ---- tool_fit.c: for fxi_output_spec; ud: the request's tools -----------------------------------
+// ---- tool_fit.c ---------------------------------------------------------------------------------
 
+// The name of a tool, in the spelling of chats or of responses; NULL: it has none.
+const char *fxi_tool_name(const fxi_json *tool);
+// Whether a tool of the list has this name.
+bool fxi_tools_include(const fxi_json *list, const char *name);
+// Appends the tools as a list; only: those that it names, NULL: all. False: no memory.
+bool fxi_tools_write(fxi_buf *b, const fxi_json *tools, const fxi_json *only);
+
+// For fxi_output_spec; ud: the request's tools.
 bool fxi_tools_has(void *ud, const char *name, size_t n);
 fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char *param,
                                size_t n_param);

@@ -10,6 +10,32 @@
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
+const char *fxi_tool_name(const fxi_json *tool)
+{
+    const fxi_json *function = fxi_json_get(tool, "function");
+    return fxi_json_text(fxi_json_get(function ? function : tool, "name"));
+}
+
+bool fxi_tools_include(const fxi_json *list, const char *name)
+{
+    size_t i = 0;
+    while (i < fxi_json_array_size(list) && strcmp(fxi_tool_name(fxi_json_at(list, i)), name) != 0)
+        i++;
+    return i < fxi_json_array_size(list);
+}
+
+bool fxi_tools_write(fxi_buf *b, const fxi_json *tools, const fxi_json *only)
+{
+    bool ok = fxi_buf_str(b, "["), has_some = false;
+    for (size_t i = 0; ok && i < fxi_json_array_size(tools); i++) {
+        const fxi_json *tool = fxi_json_at(tools, i);
+        if (only && !fxi_tools_include(only, fxi_tool_name(tool))) continue;
+        ok = fxi_buf_str(b, has_some ? "," : "") && fxi_json_value(b, tool);
+        has_some = true;
+    }
+    return ok && fxi_buf_str(b, "]");
+}
+
 static const fxi_json *find_function(const fxi_json *tools, const char *name, size_t n)
 {
     for (fxi_json_iter it = fxi_json_items(tools); fxi_json_next(&it);) {

@@ -132,6 +132,7 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
     spec.forced_calls = par->must_call;
     spec.unmarked_calls = fxi_params_unmarked(par);
     spec.tools = spec.calls || spec.unmarked_calls ? par->tools : NULL;
+    spec.only_tools = par->allowed_tools;
     spec.documents = par->return_documents && par->api == FXI_API_RERANK ? par->second_texts : NULL;
     spec.mirror = par->mirror.p;
     spec.n_prompt = (int)par->n_prompt;
@@ -152,9 +153,11 @@ static bool only_reads(const fxi_params *par)
     return par->api == FXI_API_EMBEDDINGS || fxi_api_is_score(par->api);
 }
 
-static unsigned flags_of(const fxi_params *par)
+// /tokenize shows what an encoder reads: its tokens around a text, too.
+static unsigned flags_of(const fxi_params *par, const fx_engine *eng)
 {
-    const unsigned around = only_reads(par) ? FX_TOKENIZE_EMBED : FX_TOKENIZE_PROMPT;
+    const bool reads = only_reads(par) || !fx_engine_info(eng)->generates;
+    const unsigned around = reads ? FX_TOKENIZE_EMBED : FX_TOKENIZE_PROMPT;
     const bool control = par->parse_special && !only_reads(par);
     return (par->add_special ? around : 0) | (control ? FX_TOKENIZE_CONTROL : 0);
 }
@@ -171,7 +174,7 @@ static fx_status encode_around(const fxi_params *par, const fx_engine *eng, cons
                                size_t max_tok, fx_tokens *out, fx_error *err)
 {
     enum { MARK = FX_TOKENIZE_CONTROL | FX_TOKENIZE_INNER };
-    const unsigned flags = flags_of(par), text = flags & FX_TOKENIZE_CONTROL;
+    const unsigned flags = flags_of(par, eng), text = flags & FX_TOKENIZE_CONTROL;
     const char *suffix = fxi_json_text(par->suffix);
     const size_t n_suffix = fxi_json_string(par->suffix).n;
     const struct {
@@ -208,7 +211,8 @@ static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_
         const size_t n_bytes[] = {p->n_bytes, p->n_second_bytes};
         return fx_tokenize_pair(eng, text, n_bytes, max_tok, out, &par->prompt[i].n_first, err);
     }
-    if (p->text) return fx_tokenize_max(eng, p->text, p->n_bytes, flags_of(par), max_tok, out, err);
+    if (p->text)
+        return fx_tokenize_max(eng, p->text, p->n_bytes, flags_of(par, eng), max_tok, out, err);
     out->id = malloc(p->ids.n * sizeof *out->id);
     if (!out->id) return fxi_fail(err, FX_ENOMEM, "out of memory");
     memcpy(out->id, p->ids.id, p->ids.n * sizeof *out->id);
@@ -347,19 +351,22 @@ static int64_t thinking_tokens(const fxi_params *par)
     return -1;
 }
 
-// Formats that close reasoning in several ways are left alone: the engine looks for one.
+// No format opens or closes reasoning in more than two ways.
 static bool make_thought(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     fx_error e = {0};
     const fxi_reason_format *r = par->formats ? par->formats->reasoning : NULL;
-    const int64_t n_tok =
-        r && fxi_api_is_chat(par->api) && !r->close[1] ? thinking_tokens(par) : -1;
+    const int64_t n_tok = r && fxi_api_is_chat(par->api) && !par->beam ? thinking_tokens(par) : -1;
     if (n_tok < 0) return true;
     if (fx_tokenize(eng, r->spelled_close, strlen(r->spelled_close),
                     FX_TOKENIZE_CONTROL | FX_TOKENIZE_INNER, &par->close_tok, &e) != FX_OK)
         return fxi_http_fail_fx(err, &e, par->input);
-    par->thought = (fx_thought){.open = r->channels ? r->spelled_open : r->open[0],
-                                .close = r->channels ? "<|end|>" : r->close[0],
+    const char *in_channel[] = {r->spelled_open, NULL}, *at_end[] = {"<|end|>", NULL};
+    const char *const *open = r->channels ? in_channel : r->open, *const *close = r->channels
+                                                                                      ? at_end
+                                                                                      : r->close;
+    par->thought = (fx_thought){.open = {open[0], open[1]},
+                                .close = {close[0], close[1]},
                                 .max_tok = n_tok < INT32_MAX ? (int)n_tok : INT32_MAX,
                                 .close_tok = par->close_tok.id,
                                 .n_close = par->close_tok.n};

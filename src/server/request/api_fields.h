@@ -100,8 +100,8 @@ bool fxi_no_memory(fxi_parse *p);                                               
 // Charges a list before it is allocated. False: *p->err says why not.
 bool fxi_charge_list(fxi_parse *p, size_t n_bytes);
 // 400 unsupported_parameter, which every other error outranks: kept in par->unsupported until all
-// fields have been checked. Returns true, so that reading goes on.
-bool fxi_not_supported(fxi_parse *p, const char *param);
+// fields have been checked. Returns true, so that reading goes on. why: "not supported: reason".
+bool fxi_not_supported(fxi_parse *p, const char *param, const char *why);
 bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type); // of a message
 
 // ---- json_in.c: text to JSON, within limits ---------------------------------------------------
@@ -123,9 +123,5 @@ bool fxi_tool_is_sayable(const fxi_call_format *calls, const fxi_json *tool, boo
 // ---- api_tools.c ------------------------------------------------------------------------------
 
 bool fxi_tool_is_strict(const fxi_json *tool);
-// The name of a tool, in the spelling of chats or of responses; NULL: it has none.
-const char *fxi_tool_name(const fxi_json *tool);
-// Whether a tool of the list has this name.
-bool fxi_tools_include(const fxi_json *list, const char *name);
 
 #endif

@@ -43,9 +43,11 @@ static bool note_unsupported(fxi_parse *p, const char *param, const char *what)
     return true;
 }
 
-bool fxi_not_supported(fxi_parse *p, const char *param)
+bool fxi_not_supported(fxi_parse *p, const char *param, const char *why)
 {
-    return note_unsupported(p, param, "is not supported (with this value)");
+    char what[160];
+    snprintf(what, sizeof what, "is %s", why);
+    return note_unsupported(p, param, what);
 }
 
 bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type)

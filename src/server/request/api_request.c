@@ -202,6 +202,8 @@ static bool check_combinations(fxi_parse *p)
          "'stream_options' needs 'stream'"},
         {par->reply.stream && par->best_of > par->n, "best_of", "'best_of' cannot be streamed"},
         {par->reply.stream && par->beam, "use_beam_search", "a beam search cannot be streamed"},
+        {par->beam && par->thinking_tok >= 0, "thinking_budget",
+         "a beam search has no budget of reasoning"},
         {par->reply.stream && par->n_prompt_logprob >= 0, "prompt_logprobs",
          "'prompt_logprobs' cannot be streamed"},
         {par->best_of >= 0 && par->best_of < par->n, "best_of", "'best_of' must be at least 'n'"},

@@ -88,7 +88,8 @@ bool fxi_set_suffix(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     if (!fxi_json_string(v).n) return true;
     p->par->suffix = v;
-    return p->lim->infill || fxi_not_supported(p, f->name);
+    return p->lim->infill ||
+           fxi_not_supported(p, f->name, "not supported: this model has no tokens for it");
 }
 
 // ---- fields that are not supported -------------------------------------------------------------
@@ -97,19 +98,20 @@ bool fxi_set_suffix(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 bool fxi_only_neutral(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     return fxi_json_is_false(v) || (fxi_json_is_number(v) && fxi_json_number(v) == 0) ||
-           (fxi_json_is_array(v) && !fxi_json_array_size(v)) || fxi_not_supported(p, f->name);
+           (fxi_json_is_array(v) && !fxi_json_array_size(v)) ||
+           fxi_not_supported(p, f->name, f->about);
 }
 
 bool fxi_only_absent(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     (void)v;
-    return fxi_not_supported(p, f->name);
+    return fxi_not_supported(p, f->name, f->about);
 }
 
 bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     return (fxi_json_is_string(v) && strcmp(fxi_json_text(v), "required") != 0) ||
-           fxi_not_supported(p, f->name);
+           fxi_not_supported(p, f->name, f->about);
 }
 
 // ---- token ids --------------------------------------------------------------------------------

@@ -6,20 +6,6 @@
 
 #include <string.h>
 
-const char *fxi_tool_name(const fxi_json *tool)
-{
-    const fxi_json *function = fxi_json_get(tool, "function");
-    return fxi_json_text(fxi_json_get(function ? function : tool, "name"));
-}
-
-bool fxi_tools_include(const fxi_json *list, const char *name)
-{
-    size_t i = 0;
-    while (i < fxi_json_array_size(list) && strcmp(fxi_tool_name(fxi_json_at(list, i)), name) != 0)
-        i++;
-    return i < fxi_json_array_size(list);
-}
-
 bool fxi_tool_is_wanted(const fxi_params *par, const fxi_json *tool)
 {
     const char *name = fxi_tool_name(tool);
@@ -39,8 +25,7 @@ static bool may_call_tools(const fxi_params *par)
 
 bool fxi_params_unmarked(const fxi_params *par)
 {
-    return may_call_tools(par) && !par->marked_calls_only && !par->must_call &&
-           !par->allowed_tools && !par->form.field;
+    return may_call_tools(par) && !par->marked_calls_only && !par->must_call && !par->form.field;
 }
 
 const fxi_call_format *fxi_params_calls(const fxi_params *par)

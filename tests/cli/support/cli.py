@@ -82,7 +82,7 @@ def tiny_model(ctx=256, weights="f32"):
 # ---- servers -----------------------------------------------------------------------------------
 
 class Server:
-    """A running `flexinfer serve`: the lines before the one that says that it listens, and its URL."""
+    """A running `flexinfer serve`: the lines before the one that says that it listens, and its URL, or unix:FILE."""
 
     def __init__(self, *options, model=None, env=None, port=0):
         self.process = start("serve", "-m", model or tiny_model(), "--port", port, *options, env=env)
@@ -90,9 +90,9 @@ class Server:
         for raw in self.process.stderr:
             line = raw.decode().rstrip("\n")
             if "listening on" in line:
-                self.url = re.search(r"https?://[^\s\"]+", line).group(0)
+                self.url = re.search(r"(https?://|unix:)[^\s\"]+", line).group(0)
                 self.ready = line
-                self.port = int(self.url.rsplit(":", 1)[1])
+                self.port = 0 if self.url.startswith("unix:") else int(self.url.rsplit(":", 1)[1])
                 return
             self.lines.append(line)
         raise AssertionError(f"the server has ended: {self.lines}")

@@ -37,8 +37,8 @@ static int close_once(void **state)
 
 static fx_thought thought_of(int max_tok)
 {
-    return (fx_thought){.open = "no such mark",
-                        .close = close_text,
+    return (fx_thought){.open = {"no such mark", "nor this"},
+                        .close = {close_text},
                         .opened = true,
                         .max_tok = max_tok,
                         .close_tok = close_tok,
@@ -94,7 +94,7 @@ FX_TEST(test_reasoning_that_the_answer_opens)
     t.opened = false;
     client_choice timed = answer_with(&t, NULL, 0, N_ANSWER);
     assert_memory_equal(timed.tok, free_one.tok, N_ANSWER * sizeof *timed.tok);
-    t.open = open;
+    t.open[1] = open;
     timed = answer_with(&t, NULL, 0, N_ANSWER);
     const char *first = fx_token_text(eng, free_one.tok[0], &n);
     const int begin = memmem(first, n, open, strlen(open)) ? 1 : 2;
@@ -110,7 +110,7 @@ FX_TEST(test_reasoning_that_closed_itself_is_left_alone)
     fx_thought t = thought_of(BUDGET);
     snprintf(closed, sizeof closed, "%.*s", (int)n, third);
     assert_true(closed[0]);
-    t.close = closed;
+    t.close[1] = closed;
     const client_choice timed = answer_with(&t, NULL, 0, N_ANSWER);
     assert_memory_equal(timed.tok, free_one.tok, N_ANSWER * sizeof *timed.tok);
 }
@@ -120,12 +120,15 @@ FX_TEST(test_a_thought_without_marks_is_refused)
     static client c;
     fx_error err = {0};
     const prompt p = make_prompt(3);
-    fx_thought bad[] = {thought_of(-1), thought_of(1), thought_of(1), thought_of(1)};
+    fx_thought bad[] = {thought_of(-1), thought_of(1), thought_of(1),
+                        thought_of(1),  thought_of(1), thought_of(1)};
     static const int32_t outside = 1 << 30;
     bad[1].n_close = 0;
-    bad[2].close = "";
+    bad[2].close[0] = NULL;
     bad[3].close_tok = &outside;
     bad[3].n_close = 1;
+    bad[4].open[1] = "";
+    bad[5].close[0] = "";
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         client_init(&c, eng, p.tok, p.n, 4);
         c.req.thought = &bad[i];

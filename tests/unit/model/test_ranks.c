@@ -93,7 +93,11 @@ static bool check_model(runner_model m, bool in_every_way)
     fx_error err = {0};
     float *whole = run_plain(m, N_TOK, &n_out);
     float *one = host_ranks_run(m, 1, &at_once, N_TOK, &n_out, &err);
-    assert_non_null(one);
+    if (!one) { // refused by name
+        if (!strstr(err.text, "recurrent layers")) fail_msg("%s", err.text);
+        free(whole);
+        return false;
+    }
     check_same(m.path, one, whole, n_out);
     free(one);
     const bool is_shared =

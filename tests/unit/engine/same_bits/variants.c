@@ -84,8 +84,8 @@ static void name_variant(const rig *r, const variant *v, char out[256])
 
 // Closed after three tokens, as if it had been drawn so.
 static const int32_t closing[] = {7, 8};
-static const fx_thought thought = {.open = "?",
-                                   .close = "no such mark",
+static const fx_thought thought = {.open = {"?"},
+                                   .close = {"no such mark"},
                                    .opened = true,
                                    .max_tok = 3,
                                    .close_tok = closing,
