@@ -130,8 +130,8 @@ static inline char *fxi_kv_row(const fxi_kv_view *v, int p, int tok)
     return plane + block * v->block_stride_bytes + in_block * v->tok_stride_bytes;
 }
 
-// The state after the block of token `tok`, [n_state] numbers. Before the first block a state is all
-// zero, and nowhere. Managers that keep states have no tables.
+// The state after the block of token `tok`, [n_state] numbers. Before the first block a state is
+// all zero, and nowhere. Managers that keep states have no tables.
 static inline float *fxi_kv_state(const fxi_kv_view *v, int p, int tok)
 {
     return (float *)(fxi_kv_plane(v, p) + (size_t)(tok / FXI_KV_STATE_TOK) * v->tok_stride_bytes);

@@ -198,9 +198,10 @@ typedef struct fxi_device_ops {
     fx_status (*attention)(fxi_device *d, const fxi_layer *l, fx_error *err);
 
     // The two steps of a recurrent layer, by l->mixer. recur_store completes what all rows give to
-    // later tokens and stores it in the cache: their rows, and the states after the blocks that end here
-    // (kv_view.h). recur: att = the recurrence's result for the rows of the pass, in the form that
-    // l->o reads. Both NULL: the device has none; loading refuses a model that has such layers.
+    // later tokens and stores it in the cache: their rows, and the states after the blocks that end
+    // here (kv_view.h). recur: att = the recurrence's result for the rows of the pass, in the form
+    // that l->o reads. Both NULL: the device has none; loading refuses a model that has such
+    // layers.
     fx_status (*recur_store)(fxi_device *d, const fxi_layer *l, fx_error *err);
     fx_status (*recur)(fxi_device *d, const fxi_layer *l, fx_error *err);
 

@@ -698,7 +698,8 @@ def shape_keys(c, config):
     rot = c["config"].get("partial_rotary_factor", c["config"].get("rotary_pct"))
     if rot:
         keys["rope.dimension_count"] = int(head * rot)
-    rms = first(config, "rms_norm_eps", *(["norm_eps"] if c["arch"] == "lfm2" else []))
+    own_name = {"lfm2": ["norm_eps"], "nemotron_h": ["layer_norm_epsilon"]}
+    rms = first(config, "rms_norm_eps", *own_name.get(c["arch"], []))
     if rms is not None:
         keys["attention.layer_norm_rms_epsilon"] = float(rms)
     else:
@@ -752,7 +753,7 @@ def family_keys(c, config):
         keys["logit_scale"] = config.logit_scale
     if c["arch"] in ("gptneox", "stablelm"):
         keys["use_parallel_residual"] = config.use_parallel_residual
-    n_expert = first(config, "num_local_experts", "num_experts", "n_routed_experts")
+    n_expert = c["arch"] != "nemotron_h" and first(config, "num_local_experts", "num_experts", "n_routed_experts")
     if n_expert:
         keys["expert_count"], keys["expert_used_count"] = n_expert, config.num_experts_per_tok
         width = first(config, "moe_intermediate_size", "intermediate_size")
@@ -773,7 +774,6 @@ def family_keys(c, config):
         keys.update({"ssm.conv_kernel": config.conv_kernel, "ssm.state_size": config.ssm_state_size,
                      "ssm.group_count": config.n_groups, "ssm.time_step_rank": config.mamba_num_heads,
                      "ssm.inner_size": config.mamba_num_heads * config.mamba_head_dim,
-                     "attention.layer_norm_rms_epsilon": config.layer_norm_epsilon,
                      "attention.head_count_kv": [config.num_key_value_heads * (t == "full_attention") for t in blocks],
                      "feed_forward_length": [config.intermediate_size * (t == "mlp") for t in blocks]})
     if c["arch"] == "granitehybrid":

@@ -579,4 +579,22 @@ EACH_MANAGER(test_shared_memory_is_swapped)
     kv_world_close(&world);
 }
 
+// A manager keeps states, or says who does.
+EACH_MANAGER(test_states_are_kept_or_refused)
+{
+    fx_error err;
+    fxi_kv *kv;
+    fxi_kv_shape shape = kv_world_shape(4 * BUDGET, true);
+    kv_world_add_states(&shape);
+    const fx_status st = kv_world_open_kv(manager, &shape, &kv, &err);
+    if (kv_world_can(manager, FXI_KV_STATES)) {
+        assert_int_equal(st, FX_OK);
+        fxi_kv_close(kv);
+        return;
+    }
+    assert_int_equal(st, FX_EINVAL);
+    assert_non_null(strstr(err.text, manager));
+    assert_non_null(strstr(err.text, fxi_kv_manager_name(0)));
+}
+
 FX_RUN(test_kv_contract)

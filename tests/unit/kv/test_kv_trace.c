@@ -199,6 +199,7 @@ static const struct step_row {
 static void run_trace(uint64_t seed, int n_step)
 {
     fxi_kv_shape shape = kv_world_shape(t.budget_bytes, t.windows);
+    if (t.windows) kv_world_add_states(&shape);
     shape.block_tok = t.block_tok;
     shape.single_thread = !t.threaded;
     t.rng = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;

@@ -6,6 +6,7 @@
 #include "unit/cmocka_all.h"
 
 #include "format/gguf_write.h"
+#include "model/device.h"
 #include "model/model.h"
 #include "unit/model/small_model.h"
 
@@ -163,6 +164,30 @@ FX_TEST(test_types_we_do_not_run)
         assert_null(strchr(err.text, '\n'));
     }
     unlink(path);
+}
+
+// As on a GPU.
+FX_TEST(test_device_without_recurrent_layers)
+{
+    fx_error err;
+    fxi_gguf *g;
+    fxi_pool *pool;
+    fxi_model *m;
+    fxi_device *d;
+    assert_int_equal(fxi_pool_create(1, &pool, &err), FX_OK);
+    assert_int_equal(fxi_host_device_open(pool, NULL, &d, &err), FX_OK);
+    assert_int_equal(fxi_gguf_open(FX_SOURCE_DIR "/tests/vectors/models/lfm2.gguf", &g, &err),
+                     FX_OK);
+    fxi_device_ops ops = *d->ops;
+    ops.recur_store = ops.recur = NULL;
+    d->ops = &ops;
+    const fxi_model_options opt = {
+        .pool = pool, .device = d, .max_batch_tok = 1, .max_batch_logit = 1};
+    assert_int_equal(fxi_model_load(g, &opt, &m, &err), FX_EINVAL);
+    assert_non_null(strstr(err.text, "lfm2.gguf: cpu computes no recurrent layers"));
+    d->ops->close(d);
+    fxi_gguf_close(g);
+    fxi_pool_destroy(pool);
 }
 
 FX_RUN(test_load)

@@ -11,7 +11,7 @@
 
 #define FOLDER FX_SOURCE_DIR "/tests/vectors/models"
 
-enum { N_PROMPT = 60, N_GEN = 5 };
+enum { N_PROMPT = 60, N_LONG_PROMPT = 200, N_GEN = 5 };
 
 static bool is_model(const char *name)
 {
@@ -42,6 +42,20 @@ FX_TEST(test_every_family)
         if (is_model(e->d_name)) n += check_model(e->d_name, n);
     closedir(d);
     assert_true(n >= 30);
+}
+
+// Prompts over several blocks of a recurrence: their states are shared, forked, swapped and made
+// again.
+FX_TEST(test_states_over_blocks)
+{
+    static const char *const models[] = {"qwen3next", "granitehybrid", "lfm2"};
+    for (int i = 0; i < 3; i++) {
+        char path[512];
+        snprintf(path, sizeof path, FOLDER "/%s.gguf", models[i]);
+        rig *r = rig_open_file(path, N_LONG_PROMPT, N_GEN);
+        rig_compare_some_pairs(r, 3, 3, i);
+        rig_close(r);
+    }
 }
 
 FX_RUN(test_same_bits_families)

@@ -144,9 +144,9 @@ enum { N_SLOT = 1 << 16 };
 
 struct bits_ledger {
     fxi_kv_layout layout;
-    int n_rank; // devices that have a part of each row
-    size_t tok_bytes;
-    char *row; // [cap][tok_bytes] the planes of a token, group after group
+    int n_rank;       // devices that have a part of each row
+    size_t tok_bytes; // and those of a state, which is complete with every so many tokens
+    char *row;        // [cap][tok_bytes] the planes of a token, group after group
     size_t n, cap;
     struct slot {
         uint64_t key; // of the tokens up to the row's; 0: free
@@ -161,7 +161,7 @@ bits_ledger *bits_ledger_make(const fx_engine *eng)
     assert_non_null(l);
     l->layout = eng->model->shape.kv;
     l->n_rank = eng->device->ranks ? eng->device->ranks->n : 1;
-    l->tok_bytes = fxi_kv_tok_bytes(&l->layout);
+    l->tok_bytes = fxi_kv_tok_bytes(&l->layout) + fxi_kv_state_bytes(&l->layout);
     return l;
 }
 
@@ -209,9 +209,10 @@ static bool same_planes(const bits_ledger *l, int group, bool is_first, char *se
 {
     const fxi_kv_group *g = &l->layout.group[group];
     const size_t n = g->row_bytes / (size_t)l->n_rank;
+    const int row = g->is_state ? position / FXI_KV_STATE_TOK : position;
     for (int i = 0; i < g->n_plane * l->n_rank; i++, seen += n) {
         const int p = i / l->n_rank;
-        const char *part = part_of_row(v, group, i % l->n_rank, p, position);
+        const char *part = part_of_row(v, group, i % l->n_rank, p, row);
         if (is_first) memcpy(seen, part, n);
         if (memcmp(seen, part, n) == 0) continue;
         *diff = (bits_diff){position, diff->layer + p / 2, p % 2};
@@ -227,8 +228,8 @@ static bool same_rows(bits_ledger *l, struct slot *of, const fxi_kv_views *v, in
     diff->layer = 0; // counted group after group
     for (int g = 0; g < l->layout.n_group; g++) {
         const fxi_kv_group *gr = &l->layout.group[g];
-        if (gr->is_state) continue;
-        const bool is_there = position >= v->group[g].first_tok;
+        const bool is_row = !gr->is_state || (position + 1) % FXI_KV_STATE_TOK == 0;
+        const bool is_there = is_row && position >= v->group[g].first_tok;
         const bool is_first = !(of->groups & 1u << g);
         if (is_there && !same_planes(l, g, is_first, seen, v, position, diff)) return false;
         if (is_there) of->groups |= 1u << g;

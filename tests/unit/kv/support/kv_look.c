@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { N_PLACE = 16384, MAX_GROUP = 8, MAX_AT = 1024 };
+enum { N_PLACE = 16384, MAX_GROUP = 12, MAX_AT = 1024 };
 
 typedef struct seen_chunk {
     uint64_t name;
@@ -147,9 +147,16 @@ static void verify_positions(int i, int n_device)
     for (int k = 0; k < look.n_group; k++) {
         const int g = k % look.w->layout.n_group;
         const fxi_kv_group *of = &look.w->layout.group[g];
-        const uint64_t tok_bytes = (uint64_t)of->n_plane * of->row_bytes / (uint64_t)n_device;
-        const uint64_t from = (uint64_t)v.group[g].first_tok * tok_bytes / look.chunk_bytes[k];
-        const uint64_t end = (uint64_t)s->len_tok * tok_bytes;
+        // States are padded: what lies between two says how much room one has.
+        const fxi_kv_view *view = &v.group[g];
+        const bool is_packed = view->plane_stride_bytes < view->tok_stride_bytes;
+        const int row_tok = of->is_state ? FXI_KV_STATE_TOK : 1;
+        const uint64_t row_bytes =
+            of->is_state ? view->tok_stride_bytes * (uint64_t)(is_packed ? 1 : of->n_plane)
+                         : (uint64_t)of->n_plane * of->row_bytes / (uint64_t)n_device;
+        const uint64_t first = (uint64_t)(v.group[g].first_tok / row_tok);
+        const uint64_t from = first * row_bytes / look.chunk_bytes[k];
+        const uint64_t end = (uint64_t)(s->len_tok / row_tok) * row_bytes;
         for (uint64_t at = from; at * look.chunk_bytes[k] < end; at++)
             if (!look.has[i][k][at])
                 fail_msg("sequence %d of %d tokens: nothing at %d of group %d", i, s->len_tok,

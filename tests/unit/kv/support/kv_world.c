@@ -32,6 +32,13 @@ static int n_device(void)
     return kv_world_n_rank ? kv_world_n_rank : 1;
 }
 
+// Whether a group has a row that is complete with token t; *row: which.
+static bool has_row(const fxi_kv_group *g, int t, int *row)
+{
+    *row = g->is_state ? t / FXI_KV_STATE_TOK : t;
+    return !g->is_state || (t + 1) % FXI_KV_STATE_TOK == 0;
+}
+
 // What a device has of it.
 static size_t part_bytes(void)
 {
@@ -61,9 +68,10 @@ static void write_rows(kv_world *w, const kv_world_seq *s, int from)
     uint64_t state = 1;
     for (int t = 0; t < s->len_tok; t++) {
         state = next_state(state, s->tok[t]);
-        for (int g = 0; t >= from && g < w->layout.n_group; g++)
+        for (int g = 0, n; t >= from && g < w->layout.n_group; g++)
             for (int p = 0; p < w->layout.group[g].n_plane * n_device(); p++) {
-                char *row = part_of_row(&v, p % n_device(), g, p / n_device(), t);
+                if (!has_row(&w->layout.group[g], t, &n)) continue;
+                char *row = part_of_row(&v, p % n_device(), g, p / n_device(), n);
                 if (fxi_kv_can(w->kv, FXI_KV_ZEROED) && t >= s->dirty_tok)
                     assert_true(is_filled(row, 0));
                 const uint64_t word = row_word(state, g, p);
@@ -80,15 +88,18 @@ static void verify_rows(kv_world *w, int i)
     uint64_t state = 1;
     for (int t = 0; t < s->len_tok; t++) {
         state = next_state(state, s->tok[t]);
-        for (int g = 0; g < w->layout.n_group; g++) {
+        for (int g = 0, n; g < w->layout.n_group; g++) {
             const fxi_kv_group *gr = &w->layout.group[g];
+            if (!has_row(gr, t, &n)) continue;
             if (t < v.group[g].first_tok) {
-                // A token of a windowed group is not needed once window_tok - 1 others have come.
-                assert_false(!gr->window_tok || t > s->len_tok - gr->window_tok);
+                // A token of a windowed group is not needed once window_tok - 1 others have come, a
+                // state once the next one is complete.
+                const int tok = gr->is_state ? FXI_KV_STATE_TOK : gr->window_tok;
+                assert_false(!tok || t > s->len_tok - tok);
                 continue;
             }
             for (int p = 0; p < gr->n_plane * n_device(); p++)
-                if (!is_filled(part_of_row(&v, p % n_device(), g, p / n_device(), t),
+                if (!is_filled(part_of_row(&v, p % n_device(), g, p / n_device(), n),
                                row_word(state, g, p)))
                     fail_msg("%s: sequence %d: token %d in plane %d of group %d is not its own",
                              w->kv->ops->name, i, t, p / n_device(), g);
@@ -128,6 +139,12 @@ fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows)
     return s;
 }
 
+void kv_world_add_states(fxi_kv_shape *s)
+{
+    s->layout.group[s->layout.n_group++] =
+        (fxi_kv_group){.n_plane = 2, .row_bytes = ROW_BYTES, .is_state = true};
+}
+
 fx_status kv_world_open_kv(const char *manager, const fxi_kv_shape *shape, fxi_kv **out,
                            fx_error *err)
 {
@@ -150,6 +167,7 @@ void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape)
     fx_error err = {0};
     fxi_kv_shape s = *shape;
     memset(w, 0, sizeof *w);
+    if (fxi_kv_state_bytes(&s.layout) && !kv_world_can(manager, FXI_KV_STATES)) s.layout.n_group--;
     s.n_rank = kv_world_n_rank;
     for (int k = 0; k < s.n_rank; k++) s.rank_vmm[k] = open_memory();
     if (s.n_rank)

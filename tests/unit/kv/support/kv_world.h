@@ -49,6 +49,9 @@ typedef struct kv_world {
 // Planes of one kind; with `windows` others, of which a token reads the last 40 rows.
 fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows);
 
+// Adds planes of states; kv_world_open leaves them out for managers that keep none.
+void kv_world_add_states(fxi_kv_shape *shape);
+
 // Granularity of the memory of managers that are opened; 0, and at first: the host's.
 extern size_t kv_world_page_bytes;
 
