@@ -89,8 +89,8 @@ typedef struct fxi_draft_result {
     double us; // time that drafting took
 } fxi_draft_result;
 
-// Whether drafts whose tokens take cost_us each could be worth it if all of them were accepted; true
-// while it is unknown.
+// Whether drafts whose tokens take cost_us each could be worth it if all of them were accepted;
+// true while it is unknown.
 bool fxi_draft_may_pay(const fxi_draft_control *c, const fxi_draft_pass *pass, double cost_us);
 // Sets n_proposed of each offer, at most max_row of them together. cost_us: what each of their
 // tokens takes where the drafts have yet to be made. Returns what they are expected to save, in us;

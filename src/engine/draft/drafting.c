@@ -169,8 +169,9 @@ static void choose_wish(fxi_drafting *x, fxi_draft_wish *w, double *credit_us)
     if (w->may_read) *credit_us -= needs_us;
 }
 
-// The draft model is asked where it is likely to pay: never one that is too slow at its best. What it reads before, the prompt of a sequence or what others drafted meanwhile, is
-// beyond that: it has a credit of its own, of what its drafts have saved and 1 % of the time.
+// The draft model is asked where it is likely to pay: never one that is too slow at its best. What
+// it reads before, the prompt of a sequence or what others drafted meanwhile, is beyond that: it
+// has a credit of its own, of what its drafts have saved and 1 % of the time.
 static void offer_model_drafts(fxi_drafting *x)
 {
     const bool takes_all = x->hooks->takes_all;
