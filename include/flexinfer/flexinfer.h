@@ -226,7 +226,8 @@ fx_status fx_tokenize_max(const fx_engine *eng, const char *text, size_t n_bytes
 
 // Appends the ids of a pair of texts for FX_TASK_SCORE: the first one as with FX_TOKENIZE_EMBED,
 // then the second one and EOS. Between them the vocabularies of BERT have one EOS, others two. The
-// second text begins at id[*n_first]. Errors: those of fx_tokenize_max.
+// second text begins at id[*n_first]. A model with a template for pairs has both texts in it, which
+// never become control tokens, and *n_first is the number of all. Errors: those of fx_tokenize_max.
 fx_status fx_tokenize_pair(const fx_engine *eng, const char *const text[2], const size_t n_bytes[2],
                            size_t max_tok, fx_tokens *out, size_t *n_first, fx_error *err);
 

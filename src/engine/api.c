@@ -1,5 +1,6 @@
 // api.c - the small public calls: defaults, requests, statistics, tokens, conversations, grammars,
 // machine limits, what the model is.
+#include "base/json/json.h" // defines: fxi_json_fmt
 #include "base/system/clock.h"
 #include "engine/engine.h"
 #include "format/gguf.h"
@@ -199,12 +200,34 @@ fx_status fx_tokenize_max(const fx_engine *eng, const char *text, size_t n_bytes
     return st;
 }
 
+static fx_status render_pair(const fx_engine *eng, const char *const text[2],
+                             const size_t n_bytes[2], size_t max_tok, fx_tokens *out, fx_error *err)
+{
+    static const fxi_chat_msg nothing = {.role = "user"}; // a conversation has a message
+    fxi_buf values = {0};
+    fx_status st = fxi_json_fmt(&values, "{'query':%t,'document':%t}",
+                                (fxi_str){text[0], n_bytes[0]}, (fxi_str){text[1], n_bytes[1]})
+                       ? FX_OK
+                       : fxi_fail_memory(err);
+    const fxi_conversation q = {.plain = &nothing, .n_plain = 1, .kwargs = {values.p, values.n}};
+    fxi_ids ids = ids_of(out, max_tok);
+    if (st == FX_OK) st = fxi_chat_encode(eng->pair_chat, eng->vocab, &q, &ids, err);
+    fxi_buf_free(&values);
+    return_ids(out, &ids);
+    return st;
+}
+
 fx_status fx_tokenize_pair(const fx_engine *eng, const char *const text[2], const size_t n_bytes[2],
                            size_t max_tok, fx_tokens *out, size_t *n_first, fx_error *err)
 {
     const fxi_vocab *v = eng->vocab;
     const size_t n_before = out->n;
     const bool doubles = fxi_vocab_adds_eos(v) && !fxi_vocab_has_words(v);
+    if (eng->pair_chat) {
+        FX_TRY(render_pair(eng, text, n_bytes, max_tok, out, err));
+        *n_first = out->n - n_before;
+        return FX_OK;
+    }
     fx_status st = fx_tokenize_max(eng, text[0], n_bytes[0], FX_TOKENIZE_EMBED, max_tok, out, err);
     fxi_ids ids = ids_of(out, 0);
     if (st == FX_OK && doubles && !fxi_ids_add(&ids, fxi_vocab_eos(v)))

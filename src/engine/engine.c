@@ -304,6 +304,34 @@ static fx_status load_vocab(fx_engine *eng, const fxi_gguf *g, fxi_buf *template
     return fxi_vocab_load(g, &eng->vocab, err);
 }
 
+// What a model that generates is asked about a pair of texts: its text with {query} and {document}.
+// As Jinja's, with their values for variables, these may not become control tokens.
+static fx_status load_pair_template(fx_engine *eng, const fxi_gguf *g, fx_error *err)
+{
+    static const char *const places[] = {"{query}", "{document}"};
+    fxi_str rest = {0};
+    fxi_buf jinja = {0};
+    FX_TRY(fxi_gguf_str(g, "tokenizer.chat_template.rerank", false, &rest, err));
+    if (!rest.n) return FX_OK;
+    bool ok = true;
+    while (ok && rest.n) {
+        size_t n = 1;
+        const char *place = NULL;
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+            if (rest.n >= strlen(places[i]) && !memcmp(rest.p, places[i], strlen(places[i])))
+                n = strlen(place = places[i]);
+        ok = place ? fxi_buf_fmt(&jinja, "{%s}", place) : fxi_buf_add(&jinja, rest.p, 1);
+        rest = (fxi_str){rest.p + n, rest.n - n};
+    }
+    // Jinja drops a line feed at the end.
+    ok = ok && fxi_buf_str(&jinja, "{{ '' }}");
+    const fxi_chat_source s = {.tokenizer = {jinja.p, jinja.n}};
+    const fx_status st =
+        ok ? fxi_chat_open(&s, eng->vocab, &eng->pair_chat, err) : fxi_fail_memory(err);
+    fxi_buf_free(&jinja);
+    return st;
+}
+
 static fx_status load_text(fx_engine *eng, const fxi_gguf *g, fx_error *err)
 {
     fxi_buf template = {0};
@@ -311,6 +339,7 @@ static fx_status load_text(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     const fxi_chat_source s = {g, {template.p, template.n}, eng->opt.chat_template};
     if (st == FX_OK) st = fxi_chat_open(&s, eng->vocab, &eng->chat, err);
     fxi_buf_free(&template);
+    if (st == FX_OK) st = load_pair_template(eng, g, err);
     return st;
 }
 
@@ -412,6 +441,7 @@ void fxi_engine_unload(fx_engine *eng)
     if (eng->device) eng->device->ops->close(eng->device);
     fxi_pool_destroy(eng->pool);
     fxi_chat_free(eng->chat);
+    fxi_chat_free(eng->pair_chat);
     fxi_vocab_free(eng->vocab);
     fxi_grammars_free(&eng->grammars);
     fx_snapshot_unref(eng->snapshots.newest);

@@ -70,7 +70,7 @@ struct fx_engine {
     fxi_hooks hooks;
     fxi_draft_hooks draft_hooks;
     fxi_vocab *vocab;
-    fxi_chat *chat;
+    fxi_chat *chat, *pair_chat; // pair_chat NULL: pairs of texts follow each other
     fxi_pool *pool;
     struct fxi_device *device; // of model, kv and what passes return
     bool is_on_host;           // its memory is the host's

@@ -91,7 +91,7 @@ static fxi_cuda_add_norm_args stream_args(fxi_gpu *g, fxi_cuda_stream kind,
         .embd_scale = 1,
         .residual_scale = 1,
         .norm = norm_of(g, next->norm),
-        .is_post = m->rules.is_post_norm,
+        .is_post = next->norm->replaces,
         .out = forms_read(g, &g->s.h, next->read_by),
     };
 }

@@ -168,6 +168,8 @@ static fx_status name_others(const fxi_hub_listing *l, size_t chosen, fxi_hub_ch
 static bool is_read(const char *name)
 {
     if (!strcmp(name, "1_Pooling/config.json")) return true;
+    if (name[0] >= '0' && name[0] <= '9' && !strncmp(name + 1, "_Dense/", 7)) // of an embedding
+        return !strcmp(name + 8, "config.json") || !strcmp(name + 8, SINGLE_NAME);
     if (strchr(name, '/')) return false;
     for (size_t i = 0; i < sizeof read_ends / sizeof *read_ends; i++)
         if (fxi_str_ends_in(fxi_str_of(name), read_ends[i])) return true;

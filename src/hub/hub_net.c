@@ -112,9 +112,8 @@ static const struct refusal {
     const char *code, *text;
 } refusals[] = {
     {0, "GatedRepo",
-     "its owner asks for consent: accept the terms on the model's page, and set HF_TOKEN to a "
-     "token "
-     "of that account"},
+     "its owner asks for consent: accept the terms on the model's page, and set HF_TOKEN to that "
+     "account's token"},
     {0, "RevisionNotFound", "there is no such revision"},
     {0, "EntryNotFound", "there is no such file"},
     {401, NULL, "there is no such model, or it needs a token that may read it (HF_TOKEN)"},

@@ -76,8 +76,8 @@ typedef struct fxi_device_linear {
     fxi_operand y;
 } fxi_device_linear;
 
-// What follows the end of a branch, or the embedding: h = norm(x), or in post-norm models x =
-// norm(x) and h = x. Without a norm h = x.
+// What follows the end of a branch, or the embedding: h = norm(x), or where the norm replaces x,
+// x = norm(x) and h = x. Without a norm h = x.
 typedef struct fxi_next_norm {
     const fxi_rownorm *norm; // norm->w may be NULL: none
     uint64_t read_by;        // bit t: a layer with weights of fxi_dtype t reads h next; 0: none

@@ -23,11 +23,13 @@ typedef enum fxi_pooling { // the numbers of GGUF's key pooling_type
     FXI_POOL_MEAN,
     FXI_POOL_FIRST,
     FXI_POOL_LAST,
-    FXI_POOL_RANK // the first row goes through a head: the score of a pair of texts
+    // The first row, or the last where tokens see only those before them, goes through a head: the
+    // score of a pair of texts.
+    FXI_POOL_RANK
 } fxi_pooling;
 
-// What makes a score of the row of a pair's first token: tanh(row dense + dense_b) . out + out_b,
-// or the sigmoid of that. It is so small that the host computes it, whatever the device.
+// What makes a score of a row: tanh(row dense + dense_b) . out + out_b, or the sigmoid of that. It
+// is so small that the host computes it, whatever the device.
 typedef struct fxi_score_head {
     const float *dense;         // [dim][dim] NULL: the row itself, without tanh
     const float *dense_b, *out; // [dim]
@@ -45,6 +47,7 @@ typedef struct fxi_model_shape {
     fxi_pooling pooling;
     bool has_unit_length;       // embeddings are divided by their length
     const fxi_score_head *head; // NULL: none
+    const float *dense;         // [dim][dim] what pooled rows are multiplied with; NULL: nothing
     uint64_t n_param;
     uint64_t layer_mul, output_mul; // multiply-adds of linear layers per token, per row of logits
     uint64_t pass_bytes;            // of weights that one pass reads, whatever the batch

@@ -11,7 +11,8 @@
 //   feed(h) = (act(h Wgate) * h Wup) Wdown, or act(h Wup) Wdown, or the weighted sum of the experts
 //             that a router chooses
 //   parallel layers add both branches at their end, so that feed does not see attention's result
-//   post-norm layers: where a norm is read, its result replaces x: x = norm(x), h = x
+//   post-norm layers: where a norm is read, its result replaces x: x = norm(x), h = x; in some
+//   others the norm of the embeddings does
 //
 // Every norm, bias and scale may be absent: load/loading.h says which family has what. A norm
 // before a branch that is absent copies; a norm after a branch that is absent does nothing.
@@ -84,6 +85,7 @@ typedef struct fxi_rownorm {
     float *w; // NULL: no norm
     float *b; // NULL: none
     int n, step;
+    bool replaces; // its result is x from there on
 } fxi_rownorm;
 
 // y = x w + b

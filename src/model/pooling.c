@@ -28,9 +28,14 @@ fx_status fxi_pooling_find(const char *name, fxi_pooling *out, fx_error *err)
     return fxi_fail(err, FX_EINVAL, "pooling '%s' is none of mean, first, last, rank", name);
 }
 
+static bool takes_last(const fxi_model_shape *s)
+{
+    return s->pooling == FXI_POOL_LAST || (s->pooling == FXI_POOL_RANK && s->is_causal);
+}
+
 int fxi_pooling_rows(const fxi_model_shape *s, int n_tok, bool is_last)
 {
-    return s->pooling == FXI_POOL_LAST ? is_last : n_tok;
+    return takes_last(s) ? is_last : n_tok;
 }
 
 void fxi_pooling_add(const fxi_model_shape *s, const float *rows, int n, int end, float *sum)
@@ -38,10 +43,15 @@ void fxi_pooling_add(const fxi_model_shape *s, const float *rows, int n, int end
     const size_t dim = (size_t)s->dim;
     if (s->pooling == FXI_POOL_MEAN)
         for (size_t i = 0; i < (size_t)n * dim; i++) sum[i % dim] += rows[i];
-    else if (s->pooling == FXI_POOL_LAST && n)
+    else if (takes_last(s) && n)
         memcpy(sum, rows + (size_t)(n - 1) * dim, dim * sizeof *sum);
-    else if (s->pooling != FXI_POOL_LAST && end == n)
+    else if (!takes_last(s) && end == n)
         memcpy(sum, rows, dim * sizeof *sum);
+}
+
+size_t fxi_pooling_room(const fxi_model_shape *s)
+{
+    return (size_t)s->dim * (s->dense ? 2 : 1);
 }
 
 static void divide_by_length(float *x, int n)
@@ -51,21 +61,25 @@ static void divide_by_length(float *x, int n)
     for (int i = 0; squares > 0 && i < n; i++) x[i] = (float)((double)x[i] / sqrt(squares));
 }
 
-bool fxi_pooling_finish(const fxi_model_shape *s, int n_tok, int n_dim, bool is_unit, float *sum)
-{
-    for (int i = 0; i < n_dim; i++) {
-        if (s->pooling == FXI_POOL_MEAN) sum[i] /= (float)n_tok;
-        if (!isfinite(sum[i])) return false;
-    }
-    if (is_unit) divide_by_length(sum, n_dim);
-    return true;
-}
-
 static double dot_product(const float *a, const float *b, int n)
 {
     double sum = 0;
     for (int i = 0; i < n; i++) sum += (double)a[i] * (double)b[i];
     return sum;
+}
+
+bool fxi_pooling_finish(const fxi_model_shape *s, int n_tok, int n_dim, bool is_unit, float *sum)
+{
+    const size_t dim = (size_t)s->dim;
+    float *pooled = sum + dim; // with dense
+    for (size_t i = 0; s->pooling == FXI_POOL_MEAN && i < dim; i++) sum[i] /= (float)n_tok;
+    if (s->dense) memcpy(pooled, sum, dim * sizeof *sum);
+    for (int i = 0; i < n_dim; i++) {
+        if (s->dense) sum[i] = (float)dot_product(s->dense + (size_t)i * dim, pooled, s->dim);
+        if (!isfinite(sum[i])) return false;
+    }
+    if (is_unit) divide_by_length(sum, n_dim);
+    return true;
 }
 
 bool fxi_pooling_score(const fxi_model_shape *s, float *sum)

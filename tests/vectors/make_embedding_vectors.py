@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """make_embedding_vectors.py - texts and their vectors, by encoders with vocabularies of their own.
 
-Gives folders/bert, bert-mean, nomic-bert, xlm-roberta and those for pairs a small tokenizer.json. Writes
-models/texts.json: texts, the ids that `tokenizers` gives them, and what `transformers` and PyTorch make of
-these, pooled as the folder says and divided by the
-vector's length; and models/pairs.json: pairs of texts, their ids and score. tests/unit/engine/test_embedding.c and
-test_score.c compare.
+Gives the folders of encoders a small tokenizer.json. Writes models/texts.json: texts, the ids that `tokenizers` gives
+them, and what `transformers` and PyTorch make of these, pooled as the folder says and divided by the vector's length;
+and models/pairs.json: pairs of texts, their ids and score. tests/unit/engine/test_embedding.c and test_score.c
+compare.
 
 Needs torch, transformers and tokenizers (PyPI; tried with 2.15, 5.23 and 0.23). Run it after make_folder_vectors.py.
 """
+import glob
 import json
 import os
 
 import torch
+from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoModel, AutoModelForSequenceClassification
 
@@ -63,6 +64,8 @@ def pooled(folder, model, ids):
     with torch.no_grad():
         rows = model(torch.tensor([ids])).last_hidden_state[0]
     v = rows[0] if first else rows.mean(0)
+    for dense in sorted(glob.glob(os.path.join(folder, "?_Dense", "model.safetensors"))):
+        v = load_file(dense)["linear.weight"] @ v
     return [float(f"{x:.7g}") for x in (v / v.norm()).tolist()]
 
 
@@ -98,7 +101,8 @@ def make_folder(name, tok):
             yield {"folder": name, "text": text, "ids": ids, "embedding": pooled(folder, model, ids)}
 
 
-cases = [c for name, tok in (("bert", wordpiece()), ("bert-mean", wordpiece()), ("nomic-bert", wordpiece()), ("xlm-roberta", unigram()))
+cases = [c for name, tok in (("bert", wordpiece()), ("bert-mean", wordpiece()), ("nomic-bert", wordpiece()), ("xlm-roberta", unigram()),
+                           ("jina-v3", unigram()), ("modern-bert", wordpiece()), ("gemma-embedding", unigram()))
          for c in make_folder(name, tok)]
 pairs = [c for name, tok in (("bert-rank", wordpiece()), ("xlm-roberta-rank", unigram())) for c in make_pairs(name, tok)]
 for name, all_cases in (("texts", cases), ("pairs", pairs)):

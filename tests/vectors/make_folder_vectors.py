@@ -86,6 +86,9 @@ def pack(source, name):
     if os.path.exists(os.path.join(source, name, "modules.json")):
         shutil.copy(os.path.join(source, name, "modules.json"), folder)
         shutil.copytree(os.path.join(source, name, "1_Pooling"), os.path.join(folder, "1_Pooling"))
+    for dense in ("2_Dense", "3_Dense"):
+        if os.path.exists(os.path.join(source, name, dense)):
+            shutil.copytree(os.path.join(source, name, dense), os.path.join(folder, dense))
     if name in PUBLISHED:
         publish(name)
 

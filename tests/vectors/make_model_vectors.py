@@ -21,10 +21,12 @@ import re
 import gguf
 import numpy as np
 import torch
+from safetensors.numpy import save_file
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification, CONFIG_MAPPING
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 VOCAB = 48
+YES_NO = [30, 14]  # a reranker's tokens
 N_GREEDY = 12
 MIN_GAP = 2e-3  # between the two largest logits of a greedy step, relative to the largest
 
@@ -55,6 +57,10 @@ PHI3 = dict(hidden_size=32, num_attention_heads=2, num_key_value_heads=1, max_po
             partial_rotary_factor=0.5)
 ENCODER = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=3, intermediate_size=28,
                max_position_embeddings=300, type_vocab_size=2)
+MODERN_BERT = dict(hidden_size=24, num_attention_heads=3, num_key_value_heads=3, intermediate_size=28,
+                   num_hidden_layers=5, pad_token_id=0, local_attention=20, max_position_embeddings=300,
+                   attention_bias=True, cls_token_id=1, sep_token_id=2,
+                   rope_parameters={"full_attention": rope("default", 3000.0), "sliding_attention": rope("default", 50.0)})
 MOE = dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=16)
 
 CASES = [
@@ -78,8 +84,18 @@ CASES = [
          keys={"pooling_type": 4, "attention.causal": False}),
     case("nomic-bert", "nomic_bert", "nomic-bert", n_prompt=150, **ENCODER,
          rope_parameters=rope("default", 1000.0), keys={"pooling_type": 1, "attention.causal": False}),
+    case("jina-v3", "jina_embeddings_v3", "jina-bert-v3", n_prompt=70,
+         **{**ENCODER, "type_vocab_size": 1, "pad_token_id": 1}, rope_parameters=rope("default", 2000.0),
+         keys={"pooling_type": 1, "attention.causal": False}),
+    case("modern-bert", "modernbert", "modern-bert", n_prompt=180, **MODERN_BERT,
+         keys={"pooling_type": 2, "attention.causal": False}),
+    case("gemma-embedding", "gemma3_text", "gemma-embedding", n_prompt=120, head_dim=10, num_attention_heads=3,
+         num_key_value_heads=1, num_hidden_layers=7, hidden_size=24, intermediate_size=32, sliding_window=16,
+         query_pre_attn_scalar=14, use_bidirectional_attention=True,
+         rope_parameters={"sliding_attention": rope("default", 1000.0), "full_attention": rope("default", 50000.0)}, keys={"pooling_type": 1, "attention.causal": False}),
     case("qwen3-embedding", "qwen3", "qwen3", num_hidden_layers=1, hidden_size=28, head_dim=6, num_attention_heads=4,
          num_key_value_heads=2, keys={"pooling_type": 3}),
+    case("qwen3-reranker", "qwen3", "qwen3", num_hidden_layers=2, head_dim=6, keys={"pooling_type": 4}),
     case("llama-yarn", "llama", "llama", n_prompt=150, num_hidden_layers=1, rope_parameters=YARN),
     case("llama-long", "llama", "llama", n_prompt=700, max_position_embeddings=1024, num_hidden_layers=1),
     case("mistral-window", "mistral", "llama", sliding_window=9),
@@ -146,7 +162,7 @@ CASES = [
          rope_parameters=rope("default", 15000.0)),
 ]
 MXFP4 = gguf.GGMLQuantizationType.MXFP4
-ENCODERS = ("bert", "nomic-bert")  # they embed texts and have no logits
+ENCODERS = ("bert", "nomic-bert", "jina-bert-v3", "modern-bert", "gemma-embedding")  # they embed texts and have no logits
 
 
 def ranks(c):
@@ -195,7 +211,7 @@ def round_experts(model):
 def make_model(c, seed):
     torch.manual_seed(seed)
     config = CONFIG_MAPPING[c["hf"]](**c["config"])
-    auto = (AutoModelForSequenceClassification if ranks(c) else AutoModel if c["arch"] in ENCODERS
+    auto = (AutoModelForSequenceClassification if ranks(c) and c["arch"] in ENCODERS else AutoModel if c["arch"] in ENCODERS
             else AutoModelForCausalLM)
     model = auto.from_config(config, dtype=torch.float32, attn_implementation="eager",
                              experts_implementation="eager").eval()
@@ -206,6 +222,15 @@ def make_model(c, seed):
     return model, config
 
 
+def dense_layers(c, config):
+    """What Sentence Transformers puts after the pooling of some models."""
+    if c["arch"] != "gemma-embedding":
+        return {}
+    rng, dim = np.random.default_rng(7), config.hidden_size
+    return {f"dense_{i}": rng.normal(0, 0.3, shape).astype(np.float16).astype(np.float32)
+            for i, shape in ((2, (2 * dim, dim)), (3, (dim, 2 * dim)))}
+
+
 def embedding(c, model, prompt):
     """What the rows of the prompt are pooled to, divided by its length."""
     n = len(prompt)
@@ -213,6 +238,8 @@ def embedding(c, model, prompt):
     with torch.no_grad():
         rows = getattr(model, "model", model)(torch.tensor([prompt]), **both).last_hidden_state[0]
     v = {1: rows.mean(0), 2: rows[0], 3: rows[-1]}[c["keys"]["pooling_type"]]
+    for w in dense_layers(c, model.config).values():
+        v = torch.from_numpy(w) @ v
     return numbers(v / v.norm())
 
 
@@ -264,7 +291,7 @@ POST = {  # families whose names of norms mean something else
     "olmo2": {"post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm"},
     "gpt-oss": {"post_attention_layernorm": "post_attention_norm"},
 }
-POST["gemma3"] = POST["gemma2"]
+POST["gemma3"] = POST["gemma-embedding"] = POST["gemma2"]
 TOP.update({"pooler.dense": "cls", "classifier.dense": "cls", "classifier": "cls.output",
             "classifier.out_proj": "cls.output"})
 TOP.update({"embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd",
@@ -272,6 +299,10 @@ TOP.update({"embeddings.word_embeddings": "token_embd", "embeddings.position_emb
 POST["bert"] = {"attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v",
                 "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm",
                 "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm"}
+POST["jina-bert-v3"] = {"post_attention_layernorm": "attn_output_norm", "post_mlp_layernorm": "layer_output_norm"}
+POST["modern-bert"] = {"attn.Wqkv": "attn_qkv", "attn.Wo": "attn_output", "attn_norm": "attn_norm", "mlp_norm": "ffn_norm",
+                       "mlp.Wi": "ffn_up", "mlp.Wo": "ffn_down"}
+TOP.update({"embeddings.tok_embeddings": "token_embd", "embeddings.norm": "token_embd_norm", "final_norm": "output_norm"})
 POST["nomic-bert"] = {"post_attention_layernorm": "attn_output_norm", "post_mlp_layernorm": "layer_output_norm"}
 PAIRS = {"llama", "mistral3", "smollm3", "granite", "granitemoe"}  # q and k rows are stored as pairs
 
@@ -340,7 +371,9 @@ def experts(c, layer, name, w, out):
 def fuse_qkv(out, n_layer):
     """One tensor of a layer's queries, keys and values, as published models have it and transformers does not."""
     for i in range(n_layer):
-        out[f"blk.{i}.attn_qkv.weight"] = np.concatenate([out.pop(f"blk.{i}.attn_{x}.weight") for x in "qkv"])
+        for kind in ("weight", "bias"):
+            if f"blk.{i}.attn_q.{kind}" in out:
+                out[f"blk.{i}.attn_qkv.{kind}"] = np.concatenate([out.pop(f"blk.{i}.attn_{x}.{kind}") for x in "qkv"])
 
 
 def tensors(c, model, config):
@@ -369,7 +402,9 @@ def tensors(c, model, config):
             w = w.reshape(-1)
         out[(f"blk.{layer}." if layer is not None else "") + f"{name}.{kind}"] = w
     out.update({k: np.stack(v) for k, v in stacked.items()})
-    if c["arch"] == "nomic-bert":
+    if ranks(c) and c["arch"] not in ENCODERS:
+        out["cls.output.weight"] = out.pop("output.weight")[YES_NO]
+    if c["arch"] in ("nomic-bert", "jina-bert-v3"):
         fuse_qkv(out, config.num_hidden_layers)
     return out
 
@@ -396,7 +431,7 @@ def rope_keys(c, config, keys, extra):
     p = dict(getattr(config, "rope_parameters", None) or {})
     if "full_attention" in p:
         sliding, p = dict(p["sliding_attention"]), dict(p["full_attention"])
-        if c["arch"] == "gemma3":
+        if c["arch"] in ("gemma3", "gemma-embedding", "modern-bert"):
             keys["rope.freq_base_swa"] = float(sliding["rope_theta"])
     if not p or c["arch"] in ("gpt2", "opt", "bert"):
         return
@@ -452,7 +487,7 @@ def shape_keys(c, config):
         keys["attention.layer_norm_rms_epsilon"] = float(rms)
     else:
         keys["attention.layer_norm_epsilon"] = float(
-            first(config, "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon", default=1e-5))
+            first(config, "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon", "norm_eps", default=1e-5))
     return keys
 
 
@@ -461,6 +496,10 @@ def family_keys(c, config):
     window = getattr(config, "sliding_window", None)
     if window and c["config"].get("sliding_window"):
         keys["attention.sliding_window"] = window
+    if c["arch"] == "modern-bert":
+        keys["attention.sliding_window"] = config.local_attention
+    if c["arch"] == "gemma-embedding":  # transformers halves what the file says
+        keys["attention.sliding_window"] = c["config"]["sliding_window"]
     if c["arch"].startswith("gemma"):
         keys["attention.scale"] = config.query_pre_attn_scalar ** -0.5
     if c["arch"] == "gemma2":
@@ -511,6 +550,9 @@ def write_gguf(c, model, config, path):
     w.add_token_list(words)
     w.add_token_scores([-float(i) for i in range(VOCAB)])
     w.add_token_types([2, 3, 3] + [1] * (VOCAB - 3))
+    if ranks(c) and c["arch"] not in ENCODERS:
+        w.add_string("tokenizer.chat_template.rerank", "<s>Q{query}</s>D{document}:<s>{0}\n\n")
+    extra.update({f"{k}.weight": v for k, v in dense_layers(c, config).items()})
     for k, v in {**tensors(c, model, config), **extra}.items():
         if c["name"].endswith("mxfp4") and "_exps.weight" in k:
             w.add_tensor(k, to_mxfp4(v), raw_dtype=MXFP4)
@@ -534,9 +576,21 @@ def embeds_only(c):
     return c["arch"] in ENCODERS or not c["keys"].get("attention.causal", True)
 
 
-def write_modules(folder, keys):
+def write_dense(folder, layers):
+    for i, w in enumerate(layers.values(), 2):
+        os.makedirs(os.path.join(folder, f"{i}_Dense"), exist_ok=True)
+        save_file({"linear.weight": w}, os.path.join(folder, f"{i}_Dense", "model.safetensors"))
+        with open(os.path.join(folder, f"{i}_Dense", "config.json"), "w") as f:
+            json.dump({"in_features": w.shape[1], "out_features": w.shape[0], "bias": False,
+                       "activation_function": "torch.nn.modules.linear.Identity"}, f, indent=1)
+            f.write("\n")
+
+
+def write_modules(folder, c, config):
     """How Sentence Transformers says what is done with a model's rows."""
-    kinds = ["Transformer", "Pooling", "Normalize"]
+    keys, layers = c["keys"], dense_layers(c, config)
+    write_dense(folder, layers)
+    kinds = ["Transformer", "Pooling", *["Dense"] * len(layers), "Normalize"]
     modules = [dict(idx=i, name=str(i), path=f"{i}_{k}" if i else "", type=f"sentence_transformers.models.{k}")
                for i, k in enumerate(kinds)]
     os.makedirs(os.path.join(folder, "1_Pooling"), exist_ok=True)
@@ -549,14 +603,21 @@ def write_modules(folder, keys):
         f.write("\n")
 
 
+def score_logit(c, model, config, prompt, n_first):
+    with torch.no_grad():
+        if c["arch"] not in ENCODERS:  # of "yes", less that of "no"
+            logits = model(torch.tensor([prompt])).logits[0, -1]
+            return logits[YES_NO[0]] - logits[YES_NO[1]]
+        types = [[int(i >= n_first and config.type_vocab_size > 1) for i in range(len(prompt))]]
+        return model(torch.tensor([prompt]), token_type_ids=torch.tensor(types)).logits[0, 0]
+
+
 def make_score(c, model, config, prompt, folders):
     write_gguf(c, model, config, os.path.join(HERE, c["file"] + ".gguf"))
-    if folders:
+    if folders and c["arch"] in ENCODERS:
         model.save_pretrained(os.path.join(folders, c["name"]))
     n_first = len(prompt) // 3
-    types = [[int(i >= n_first and config.type_vocab_size > 1) for i in range(len(prompt))]]
-    with torch.no_grad():
-        logit = model(torch.tensor([prompt]), token_type_ids=torch.tensor(types)).logits[0, 0]
+    logit = score_logit(c, model, config, prompt, n_first)
     print(f"{c['name']}: a score of {float(logit):.3f}")
     return {"score": float(torch.sigmoid(logit.double())), "n_first": n_first, "name": c["name"], "file": c["file"] + ".gguf",
             "ctx": c["ctx"], "prompt": prompt}
@@ -565,8 +626,16 @@ def make_score(c, model, config, prompt, folders):
 def make_embedding(c, model, config, prompt, folders):
     write_gguf(c, model, config, os.path.join(HERE, c["file"] + ".gguf"))
     if folders and c["arch"] in ENCODERS:
-        model.save_pretrained(os.path.join(folders, c["name"]))
-        write_modules(os.path.join(folders, c["name"]), c["keys"])
+        folder = os.path.join(folders, c["name"])
+        model.save_pretrained(folder)
+        write_modules(folder, c, config)
+        if c["arch"] == "gemma-embedding":  # transformers halves what a file says, and saves that
+            with open(os.path.join(folder, "config.json")) as f:
+                saved = json.load(f)
+            saved["sliding_window"] = c["config"]["sliding_window"]
+            with open(os.path.join(folder, "config.json"), "w") as f:
+                json.dump(saved, f, indent=2)
+                f.write("\n")
     print(f"{c['name']}: an embedding")
     return {"embedding": embedding(c, model, prompt), "name": c["name"], "file": c["file"] + ".gguf", "ctx": c["ctx"],
             "prompt": prompt}

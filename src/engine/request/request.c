@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/pooling.h"
+
 #define PRIORITY_MS 10000 // waiting time that one unit of priority is worth
 
 // ---- copies of what a request points to --------------------------------------------------------
@@ -110,7 +112,7 @@ static bool make_embedding(const fxi_model_shape *shape, fxi_live_request *r)
     r->is_whole = !shape->is_causal;
     r->spec.no_cache |= r->is_whole;
     r->seq[0].pools_all = shape->pooling != FXI_POOL_LAST;
-    r->seq[0].embd = calloc((size_t)shape->dim, sizeof *r->seq[0].embd);
+    r->seq[0].embd = calloc(fxi_pooling_room(shape), sizeof *r->seq[0].embd);
     return r->seq[0].embd != NULL;
 }
 

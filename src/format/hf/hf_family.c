@@ -209,6 +209,33 @@ static const fxi_hf_name nomic_names[] = {
     ENCODER_NAMES,
 };
 
+static const fxi_hf_name jina3_names[] = {
+    {"emb_ln", "token_embd_norm", FXI_HF_SAME},
+    {"encoder.layers.#.mixer.Wqkv", "blk.#.attn_qkv", FXI_HF_SAME},
+    {"encoder.layers.#.mixer.out_proj", "blk.#.attn_output", FXI_HF_SAME},
+    {"encoder.layers.#.norm1", "blk.#.attn_output_norm", FXI_HF_SAME},
+    {"encoder.layers.#.mlp.fc1", "blk.#.ffn_up", FXI_HF_SAME},
+    {"encoder.layers.#.mlp.fc2", "blk.#.ffn_down", FXI_HF_SAME},
+    {"encoder.layers.#.norm2", "blk.#.layer_output_norm", FXI_HF_SAME},
+    ENCODER_NAMES,
+};
+
+static const fxi_hf_name modernbert_names[] = {
+    {"embeddings.tok_embeddings", "token_embd", FXI_HF_SAME},
+    {"embeddings.norm", "token_embd_norm", FXI_HF_SAME},
+    {"layers.#.attn_norm", "blk.#.attn_norm", FXI_HF_SAME},
+    {"layers.#.attn.Wqkv", "blk.#.attn_qkv", FXI_HF_SAME},
+    {"layers.#.attn.Wo", "blk.#.attn_output", FXI_HF_SAME},
+    {"layers.#.mlp_norm", "blk.#.ffn_norm", FXI_HF_SAME},
+    {"layers.#.mlp.Wi", "blk.#.ffn_up", FXI_HF_SAME}, // gate rows, then up rows
+    {"layers.#.mlp.Wo", "blk.#.ffn_down", FXI_HF_SAME},
+    {"final_norm", "output_norm", FXI_HF_SAME},
+    {"head.dense", "", FXI_HF_SKIP}, // for masked words
+    {"head.norm", "", FXI_HF_SKIP},
+    {"decoder", "", FXI_HF_SKIP},
+    {.from = NULL},
+};
+
 static const fxi_hf_name granitemoe_names[] = {
     {"layers.#.block_sparse_moe.router.layer", "blk.#.ffn_gate_inp", FXI_HF_SAME},
     {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_gate_exps", FXI_HF_HALF_1},
@@ -289,6 +316,10 @@ static const fxi_hf_neutral nomic_neutral[] = {{"activation_function", "swiglu"}
                                                {"rotary_emb_scale_base", "null"},
                                                {"use_rms_norm", "false"},
                                                {.key = NULL}};
+static const fxi_hf_neutral both_ways_neutral[] = {{"use_bidirectional_attention", "true"},
+                                                   {.key = NULL}};
+static const fxi_hf_neutral one_way_neutral[] = {{"use_bidirectional_attention", "false"},
+                                                 {.key = NULL}};
 static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, {.key = NULL}};
 static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, {.key = NULL}};
 static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = NULL}};
@@ -337,8 +368,14 @@ static const fxi_hf_family families[] = {
      .keys = gemma_keys,
      .defaults = GEMMA "\"attn_logit_softcapping\": 50, \"final_logit_softcapping\": 30, "
                        "\"max_position_embeddings\": 8192"},
+    {"gemma3_text", "gemma-embedding", .task = "Gemma3TextModel",
+     .flags = FXI_HF_PLUS_1 | FXI_HF_ENCODER | FXI_HF_DENSE, .window = FXI_HF_PATTERN,
+     .names = gemma_names, .keys = gemma_keys, .neutral = both_ways_neutral,
+     .defaults = GEMMA "\"vocab_size\": 262208, \"rope_theta\": 1000000, "
+                       "\"max_position_embeddings\": 131072, "
+                       "\"use_bidirectional_attention\": false"},
     {"gemma3_text", "gemma3", .flags = FXI_HF_PLUS_1, .window = FXI_HF_PATTERN,
-     .names = gemma_names, .keys = gemma_keys,
+     .names = gemma_names, .keys = gemma_keys, .neutral = one_way_neutral,
      .defaults = GEMMA "\"vocab_size\": 262208, \"rope_theta\": 1000000, "
                        "\"max_position_embeddings\": 131072"},
     {"smollm3", "smollm3", .flags = FXI_HF_PAIRS, .act = "silu", .window = FXI_HF_FROM_LAYER,
@@ -370,13 +407,14 @@ static const fxi_hf_family families[] = {
      .neutral = cohere_neutral,
      .defaults = TIED ", \"logit_scale\": 0.0625, \"rope_theta\": 500000, "
                       "\"max_position_embeddings\": 8192"},
-    {"bert", "bert", .task = PAIRS, .flags = BERT, .act = "gelu", .names = bert_pair_names,
-     .neutral = bert_neutral, .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
-    {"roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_FROM_POSITION_2, .act = "gelu",
-     .names = roberta_pair_names, .neutral = bert_neutral,
+    {"bert", "bert", .task = PAIRS, .flags = BERT | FXI_HF_SCORES, .act = "gelu",
+     .names = bert_pair_names, .neutral = bert_neutral,
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
-    {"xlm-roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_FROM_POSITION_2, .act = "gelu",
-     .names = roberta_pair_names, .neutral = bert_neutral,
+    {"roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_SCORES | FXI_HF_FROM_POSITION_2,
+     .act = "gelu", .names = roberta_pair_names, .neutral = bert_neutral,
+     .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
+    {"xlm-roberta", "bert", .task = PAIRS, .flags = BERT | FXI_HF_SCORES | FXI_HF_FROM_POSITION_2,
+     .act = "gelu", .names = roberta_pair_names, .neutral = bert_neutral,
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
     {"bert", "bert", .flags = BERT, .act = "gelu", .names = bert_names, .neutral = bert_neutral,
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
@@ -388,6 +426,13 @@ static const fxi_hf_family families[] = {
      .defaults = EPS_1E12 ", \"max_position_embeddings\": 512"},
     {"nomic_bert", "nomic-bert", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER, .names = nomic_names,
      .neutral = nomic_neutral, .defaults = EPS_1E12 ", \"rotary_emb_base\": 1000"},
+    {"jina_embeddings_v3", "jina-bert-v3", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER,
+     .act = "gelu", .names = jina3_names,
+     .defaults = "\"rope_theta\": 20000, \"max_position_embeddings\": 8194"},
+    {"modernbert", "modern-bert", .flags = FXI_HF_LAYER_NORM | FXI_HF_ENCODER, .act = "gelu",
+     .window = FXI_HF_PATTERN, .names = modernbert_names,
+     .defaults = "\"global_rope_theta\": 160000, \"local_rope_theta\": 10000, "
+                 "\"local_attention\": 128, \"max_position_embeddings\": 8192"},
     {"gpt_oss", "gpt-oss", .window = FXI_HF_PATTERN, .names = gptoss_names, .keys = gptoss_keys,
      .defaults = "\"sliding_window\": 128"},
 };

@@ -27,7 +27,7 @@ static const struct st_type {
 } st_types[] = {
     {"F32", 4, FXI_ST_F32},         {"F16", 2, FXI_ST_F16},    {"BF16", 2, FXI_ST_BF16},
     {"F8_E4M3", 1, FXI_ST_F8_E4M3}, {"U8", 1, FXI_ST_U8},      {"F64", 8, FXI_ST_OTHER},
-    {"I64", 8, FXI_ST_OTHER},       {"U64", 8, FXI_ST_OTHER},  {"I32", 4, FXI_ST_OTHER},
+    {"I64", 8, FXI_ST_OTHER},       {"U64", 8, FXI_ST_OTHER},  {"I32", 4, FXI_ST_I32},
     {"U32", 4, FXI_ST_OTHER},       {"I16", 2, FXI_ST_OTHER},  {"U16", 2, FXI_ST_OTHER},
     {"I8", 1, FXI_ST_OTHER},        {"BOOL", 1, FXI_ST_OTHER}, {"F8_E5M2", 1, FXI_ST_OTHER},
     {"F8_E8M0", 1, FXI_ST_OTHER},
@@ -356,6 +356,11 @@ static int compare_st_tensors(const void *a, const void *b)
                   (*(const fxi_st_tensor *const *)b)->name);
 }
 
+void fxi_hf_files_sort(fxi_hf_files *f)
+{
+    qsort(f->tensor, f->n_tensor, sizeof *f->tensor, compare_st_tensors);
+}
+
 static fx_status index_files(fxi_hf_files *f, fx_error *err)
 {
     size_t n = 0;
@@ -363,7 +368,7 @@ static fx_status index_files(fxi_hf_files *f, fx_error *err)
     if (!f->tensor) return fxi_fail_memory(err);
     for (size_t i = 0; i < f->n_file; i++)
         for (size_t k = 0; k < f->file[i].n_tensor; k++) f->tensor[n++] = &f->file[i].tensor[k];
-    qsort(f->tensor, n, sizeof *f->tensor, compare_st_tensors);
+    fxi_hf_files_sort(f);
     for (size_t i = 1; i < n; i++)
         if (!strcmp(f->tensor[i]->name, f->tensor[i - 1]->name))
             return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is also in %s", f->tensor[i]->file,

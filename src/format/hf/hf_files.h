@@ -27,7 +27,9 @@ typedef enum fxi_st_type { // the types that weights are read from, and others
     FXI_ST_BF16,
     FXI_ST_F8_E4M3,
     FXI_ST_U8,
-    FXI_ST_OTHER, // known, of a known size; no weights are read from it
+    FXI_ST_I32,
+    FXI_ST_PACKED, // 4 bits; of no file: several tensors make it (hf_packed.h)
+    FXI_ST_OTHER,  // known, of a known size; no weights are read from it
 } fxi_st_type;
 
 #define FXI_ST_MAX_DIM 8
@@ -43,6 +45,7 @@ typedef struct fxi_st_tensor {
     uint64_t n_elem;
     const unsigned char *data; // at any alignment
     uint64_t size_bytes;
+    const struct fxi_packed *packed; // of FXI_ST_PACKED; NULL: of others
 } fxi_st_tensor;
 
 typedef struct fxi_safetensors { // all zero: closed
@@ -93,6 +96,8 @@ typedef struct fxi_hf_files { // all zero: closed
 // missing or broken, a tensor that two files have or that is not where the index says), FX_ENOMEM.
 fx_status fxi_hf_files_open(const char *folder, fxi_hf_files *out, fx_error *err);
 void fxi_hf_files_close(fxi_hf_files *f);
+
+void fxi_hf_files_sort(fxi_hf_files *f); // the list of tensors, by name
 
 bool fxi_hf_has_file(const char *folder, const char *name);
 const fxi_st_tensor *fxi_hf_files_find(const fxi_hf_files *f, const char *name); // NULL: none

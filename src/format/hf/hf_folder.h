@@ -14,6 +14,7 @@
 
 #include "format/gguf_write.h"
 #include "format/hf/hf_files.h"
+#include "format/hf/hf_packed.h"
 #include "format/hf/hf_recipe.h"
 
 // ---- families -----------------------------------------------------------------------------------
@@ -67,6 +68,8 @@ typedef enum fxi_hf_flag {
     FXI_HF_ENCODER = 32, // a token sees all of its text
     // Learned positions begin at 2; max_position_embeddings counts all.
     FXI_HF_FROM_POSITION_2 = 64,
+    FXI_HF_SCORES = 128, // its head scores pairs of texts
+    FXI_HF_DENSE = 256,  // two matrices may follow pooling, in folders of their own
 } fxi_hf_flag;
 
 typedef enum fxi_hf_window { // layers that see a window, where layer_types does not say
@@ -97,12 +100,17 @@ void fxi_hf_family_list(char *out, size_t size_bytes);
 extern const fxi_hf_key fxi_hf_common_keys[];
 extern const fxi_hf_neutral fxi_hf_common_neutral[];
 
+enum { FXI_HF_MAX_DENSE = 2 };
+
 typedef struct fxi_folder {
     const char *path;
     fxi_config whole;      // config.json
     fxi_members config;    // the part about text, or the whole
     fxi_json_doc defaults; // what config.json may leave out
     fxi_hf_files files;
+    fxi_packed *packed;                      // what the list of tensors has of them; NULL: none
+    fxi_safetensors dense[FXI_HF_MAX_DENSE]; // [n_dense] of layers after pooling
+    size_t n_dense;
     const fxi_hf_family *family;
     uint32_t n_layer, dim, n_head, n_kv_head, head_dim, n_expert, ctx_tok;
     bool tied;          // the output is the embedding
@@ -143,13 +151,16 @@ fx_status fxi_hf_add_defaults(fxi_folder *f);
 // Fills `recipe` with what the folder's tensors become. Errors: FX_EFORMAT (names the tensor),
 // FX_ENOMEM.
 fx_status fxi_hf_plan_tensors(fxi_folder *f);
+// Adds a matrix that is not of the model's own files.
+fx_status fxi_hf_plan_matrix(fxi_folder *f, const char *name, const fxi_st_tensor *t);
 // Adds a vector that is computed here; takes over `values`, on errors too.
 fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uint64_t n);
 void fxi_hf_free_recipes(fxi_folder *f);
 
 // ---- hf_keys.c ----------------------------------------------------------------------------------
 
-// Sets the numbers above, then writes the keys of config.json.
+// Puts together what the folder has packed and sets the numbers above; then writes the keys of
+// config.json.
 fx_status fxi_hf_read_numbers(fxi_folder *f);
 fx_status fxi_hf_write_keys(fxi_folder *f);
 

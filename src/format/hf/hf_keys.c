@@ -203,12 +203,15 @@ static fx_status read_n_rot(rope_reader *r)
                             "%g of %u numbers cannot be rotated in pairs", part, r->f->head_dim);
 }
 
-// Gemma 3: layers with a window have a base of their own and no scaling.
+// Gemma 3 and ModernBERT: layers with a window have a base of their own and no scaling.
 static fx_status write_local_theta(const rope_reader *r, const fxi_members *all)
 {
     double theta = 10000;
-    if (strcmp(r->f->family->arch, "gemma3")) return FX_OK;
+    static const char *const archs[] = {"gemma3", "gemma-embedding", "modern-bert"};
+    if (!fxi_str_is_any(fxi_str_of(r->f->family->arch), archs, sizeof archs / sizeof *archs))
+        return FX_OK;
     FX_TRY(fxi_members_f64(&r->f->config, "rope_local_base_freq", false, &theta));
+    FX_TRY(fxi_members_f64(&r->f->config, "local_rope_theta", false, &theta));
     const fxi_members local = fxi_members_part(all, "sliding_attention");
     if (local.root) FX_TRY(fxi_members_f64(&local, "rope_theta", false, &theta));
     write_f32(r->f, "rope.freq_base_swa", theta);
@@ -235,7 +238,7 @@ static fx_status write_rope(fxi_folder *f)
     if (!all.root) all = fxi_members_part(&f->config, "rope_scaling");
     const fxi_members full = fxi_members_part(&all, "full_attention");
     r.p = full.root ? full : all;
-    static const char *const names[] = {"rotary_emb_base", "rope_theta"};
+    static const char *const names[] = {"rotary_emb_base", "rope_theta", "global_rope_theta"};
     r.theta = 10000;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FX_TRY(fxi_members_f64(&r.f->config, names[i], false, &r.theta));
@@ -332,8 +335,28 @@ static fx_status read_tie(fxi_folder *f)
                             "false, but there is no tensor lm_head.weight");
 }
 
+static fx_status read_quantization(fxi_folder *f)
+{
+    static const char *const known[] = {"fp8", "mxfp4", "compressed-tensors"};
+    static const char *const packed[] = {"gptq", "awq"};
+    const fxi_members q = fxi_members_part(&f->whole.all, "quantization_config");
+    fxi_str method = {0};
+    if (!q.root) return FX_OK;
+    FX_TRY(fxi_members_str(&q, "quant_method", true, &method));
+    if (fxi_str_is_any(method, packed, sizeof packed / sizeof *packed)) {
+        fxi_packed_form form;
+        FX_TRY(fxi_packed_form_read(&q, method, &form));
+        return fxi_packed_find(&f->files, &form, &f->packed, f->err);
+    }
+    if (fxi_str_is_any(method, known, sizeof known / sizeof *known)) return FX_OK;
+    return fxi_members_fail(&q, "quant_method",
+                            "'%s' is not supported (gptq, awq, fp8, mxfp4, compressed-tensors)",
+                            fxi_show_text(method).s);
+}
+
 fx_status fxi_hf_read_numbers(fxi_folder *f)
 {
+    FX_TRY(read_quantization(f));
     for (size_t i = 0; i < sizeof shape_numbers / sizeof *shape_numbers; i++)
         FX_TRY(read_shape_number(f, &shape_numbers[i]));
     FX_TRY(check_shape_numbers(f));
@@ -354,19 +377,6 @@ static fx_status check_neutral(const fxi_folder *f, const fxi_hf_neutral *n)
     return FX_OK;
 }
 
-static fx_status check_quantization(const fxi_folder *f)
-{
-    static const char *const known[] = {"fp8", "mxfp4", "compressed-tensors"};
-    const fxi_members q = fxi_members_part(&f->whole.all, "quantization_config");
-    fxi_str method = {0};
-    if (!q.root) return FX_OK;
-    FX_TRY(fxi_members_str(&q, "quant_method", true, &method));
-    if (fxi_str_is_any(method, known, sizeof known / sizeof *known)) return FX_OK;
-    return fxi_members_fail(&q, "quant_method",
-                            "'%s' is not supported (fp8, mxfp4, compressed-tensors)",
-                            fxi_show_text(method).s);
-}
-
 static const struct act_name {
     const char *config, *key; // config.json's word; flexinfer.activation
 } act_names[] = {
@@ -385,7 +395,7 @@ static const char *act_of(fxi_str config)
 // Writes flexinfer.activation where it is not the architecture's.
 static fx_status write_activation(const fxi_folder *f)
 {
-    static const char *const member[] = {"hidden_act", "activation_function"};
+    static const char *const member[] = {"hidden_act", "hidden_activation", "activation_function"};
     if (!f->family->act) return FX_OK;
     const fxi_str usual = fxi_str_of(f->family->act);
     fxi_str act = usual;
@@ -421,14 +431,18 @@ static fx_status read_layer_types(const fxi_folder *f, const fxi_json *types, ui
 
 static fx_status guess_windows(const fxi_folder *f, uint8_t *windowed)
 {
-    uint32_t first = f->n_layer, step = strcmp(f->family->arch, "gemma3") ? 2 : 6;
+    uint32_t first = f->n_layer, step = strcmp(f->family->model_type, "gemma3_text") ? 2 : 6;
     if (!strcmp(f->family->model_type, "olmo3")) step = 4;
+    const bool full_first = !strcmp(f->family->arch, "modern-bert");
+    if (full_first) step = 3;
     FX_TRY(fxi_members_u32(&f->config, "max_window_layers", false, &first));
     FX_TRY(fxi_members_u32(&f->config, "sliding_window_pattern", false, &step));
+    FX_TRY(fxi_members_u32(&f->config, "global_attn_every_n_layers", false, &step));
+    const uint32_t full = full_first ? 0 : step - 1; // of every `step` layers
     for (uint32_t i = 0; i < f->n_layer; i++)
         windowed[i] = f->family->window == FXI_HF_EVERY ||
                       (f->family->window == FXI_HF_FROM_LAYER && i >= first) ||
-                      (f->family->window == FXI_HF_PATTERN && step && i % step != step - 1);
+                      (f->family->window == FXI_HF_PATTERN && step && i % step != full);
     return FX_OK;
 }
 
@@ -440,6 +454,7 @@ static fx_status write_windows(const fxi_folder *f)
     if (f->family->window == FXI_HF_FROM_LAYER) used = false; // unless config.json says so
     FX_TRY(fxi_members_bool(&f->config, "use_sliding_window", &used));
     FX_TRY(fxi_members_u32(&f->config, "sliding_window", false, &window));
+    FX_TRY(fxi_members_u32(&f->config, "local_attention", false, &window));
     const fxi_json *types = fxi_members_get(&f->config, "layer_types");
     if (!window || (!used && !types)) return FX_OK;
     FX_TRY(types ? read_layer_types(f, types, windowed) : guess_windows(f, windowed));
@@ -499,7 +514,7 @@ static fx_status write_members(const fxi_folder *f)
 static fx_status write_epsilon(const fxi_folder *f)
 {
     static const char *const names[] = {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
-                                        "norm_epsilon"};
+                                        "norm_epsilon", "norm_eps"};
     double eps = 1e-5;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FX_TRY(fxi_members_f64(&f->config, names[i], false, &eps));
@@ -583,7 +598,6 @@ fx_status fxi_hf_write_keys(fxi_folder *f)
 {
     FX_TRY(check_neutral(f, fxi_hf_common_neutral));
     FX_TRY(check_neutral(f, f->family->neutral));
-    FX_TRY(check_quantization(f));
     fxi_gguf_write_str(f->w, "general.architecture", f->family->arch);
     fxi_gguf_write_str(f->w, "general.type", "model");
     write_shape(f);

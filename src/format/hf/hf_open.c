@@ -141,8 +141,37 @@ static fx_status read_mode(const fxi_members *c, uint32_t *type)
 
 // ---- pooling: modules.json ----------------------------------------------------------------------
 
-// Steps of other kinds, such as Dense, change the vector.
-static fx_status read_modules(const fxi_members *c, bool *normalizes)
+// A layer after pooling: its own folder has a matrix, and says what else there is.
+static fx_status read_dense_step(fxi_folder *f, const fxi_members *c, const char *step)
+{
+    char path[600];
+    fxi_config config;
+    bool bias = false;
+    fxi_str act = {0};
+    if (!step || strspn(step, "0123456789") != 1 || strcmp(step + 1, "_Dense") != 0 ||
+        f->n_dense == FXI_HF_MAX_DENSE)
+        return fxi_members_fail(c, "path", "the layers after pooling are not two in N_Dense");
+    snprintf(path, sizeof path, "%s/config.json", step);
+    FX_TRY(fxi_config_open(f->path, path, FXI_CONFIG_MUST, &config, f->err));
+    fx_status st = fxi_members_bool(&config.all, "bias", &bias);
+    if (st == FX_OK) st = fxi_members_str(&config.all, "activation_function", false, &act);
+    if (st == FX_OK && (bias || (act.n && !fxi_str_ends_in(act, ".Identity"))))
+        st = fxi_members_fail(&config.all, bias ? "bias" : "activation_function",
+                              "a layer after pooling is only supported as a matrix alone");
+    fxi_config_close(&config);
+    FX_TRY(st);
+    snprintf(path, sizeof path, "%s/%s/model.safetensors", f->path, step);
+    fxi_safetensors *file = &f->dense[f->n_dense];
+    f->n_dense++;
+    FX_TRY(fxi_safetensors_open(path, file, f->err));
+    if (file->n_tensor != 1 || strcmp(file->tensor[0].name, "linear.weight") != 0)
+        return fxi_fail(f->err, FX_EFORMAT, "%s: holds another tensor than linear.weight", path);
+    snprintf(path, sizeof path, "dense_%zu.weight", f->n_dense + 1);
+    return fxi_hf_plan_matrix(f, path, &file->tensor[0]);
+}
+
+// Steps of other kinds change the vector.
+static fx_status read_modules(fxi_folder *f, const fxi_members *c, bool *normalizes)
 {
     for (size_t i = 0; i < fxi_json_array_size(c->root); i++) {
         // The last word of "sentence_transformers.models.Pooling".
@@ -150,6 +179,11 @@ static fx_status read_modules(const fxi_members *c, bool *normalizes)
         const char *dot = type ? strrchr(type, '.') : NULL, *name = dot ? dot + 1 : type;
         if (!name) name = "";
         *normalizes |= !strcmp(name, "Normalize");
+        if (!strcmp(name, "Dense") && f->family->flags & FXI_HF_DENSE) {
+            const fxi_json *step = fxi_json_get(fxi_json_at(c->root, i), "path");
+            FX_TRY(read_dense_step(f, c, fxi_json_text(step)));
+            continue;
+        }
         if (strcmp(name, "Transformer") && strcmp(name, "Pooling") && strcmp(name, "Normalize"))
             return fxi_members_fail(c, "type", "module '%s' is not supported",
                                     fxi_show_text(fxi_str_of(name)).s);
@@ -157,10 +191,10 @@ static fx_status read_modules(const fxi_members *c, bool *normalizes)
     return FX_OK;
 }
 
-static fx_status write_modules(const fxi_folder *f, uint32_t type, const fxi_members *modules)
+static fx_status write_modules(fxi_folder *f, uint32_t type, const fxi_members *modules)
 {
     bool normalizes = false;
-    FX_TRY(read_modules(modules, &normalizes));
+    FX_TRY(read_modules(f, modules, &normalizes));
     if (!type) return FX_OK;
     fxi_gguf_write_u32(f->w, FXI_HF_ARCH_KEY(f, "pooling_type"), type);
     if (fxi_json_is_array(modules->root))
@@ -188,11 +222,11 @@ static fx_status write_score(const fxi_folder *f)
     return FX_OK;
 }
 
-static fx_status write_pooling(const fxi_folder *f)
+static fx_status write_pooling(fxi_folder *f)
 {
     fxi_config pooling, modules;
     uint32_t type = 0;
-    if (f->family->task) return write_score(f);
+    if (f->family->flags & FXI_HF_SCORES) return write_score(f);
     fx_status st =
         fxi_config_open(f->path, "1_Pooling/config.json", FXI_CONFIG_MAY, &pooling, f->err);
     if (st == FX_OK) st = read_mode(&pooling.all, &type);
@@ -247,6 +281,8 @@ static void close_folder(void *ud)
     fxi_folder *f = ud;
     fxi_hf_free_recipes(f);
     fxi_hf_files_close(&f->files);
+    for (size_t i = 0; i < f->n_dense; i++) fxi_safetensors_close(&f->dense[i]);
+    free(f->packed);
     fxi_json_doc_free(&f->defaults);
     fxi_config_close(&f->whole);
     free(f);
@@ -279,7 +315,8 @@ static void write_file_type(const fxi_folder *f)
     static const struct file_type {
         fxi_dtype type;
         uint32_t number;
-    } types[] = {{FXI_F32, 0}, {FXI_F16, 1}, {FXI_BF16, 32}, {FXI_MXFP4, 38}};
+    } types[] = {{FXI_F32, 0},    {FXI_F16, 1},  {FXI_BF16, 32},
+                 {FXI_MXFP4, 38}, {FXI_Q4_0, 2}, {FXI_Q5_0, 8}};
     uint64_t most = 0;
     uint32_t number = 0;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {

@@ -130,6 +130,13 @@ static fx_status set_scale(const fxi_folder *f, fxi_recipe_src *s)
     return FX_OK;
 }
 
+// Codes of 4 bits move over row by row.
+static fx_status check_packed(const fxi_folder *f, const fxi_recipe *r, const fxi_st_tensor *t)
+{
+    if (!t->packed || r->run == t->dim[1]) return FX_OK;
+    return fxi_st_fail(f->err, t, "a matrix of 4 bits in this order is not supported");
+}
+
 static fx_status set_source(const fxi_folder *f, fxi_recipe_src *s, const fxi_st_tensor *t)
 {
     s->t = t;
@@ -301,7 +308,15 @@ static fx_status plan_one(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_ma
     FX_TRY(set_source(f, r->src, t));
     FX_TRY(set_shape(f, r, t));
     FX_TRY(plan_by_how[m->how](f, r, m));
+    FX_TRY(check_packed(f, r, t));
     return r->mxfp4 ? FX_OK : set_type(f, r);
+}
+
+fx_status fxi_hf_plan_matrix(fxi_folder *f, const char *name, const fxi_st_tensor *t)
+{
+    fxi_hf_match m = {.how = FXI_HF_SAME};
+    snprintf(m.to, sizeof m.to, "%s", name);
+    return plan_one(f, t, &m);
 }
 
 // ---- stacks ------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 // hf_recipe.c - makes the rows of a tensor by its recipe.
 #include "format/hf/hf_recipe.h"
 
+#include "format/hf/hf_packed.h"
+
 #include <string.h>
 
 enum { CHUNK = 256, MX_BYTES = 16 };
@@ -20,10 +22,11 @@ static uint64_t source_unit(const fxi_recipe *r, uint64_t unit)
 fxi_dtype fxi_recipe_type_of(const fxi_st_tensor *t)
 {
     static const fxi_dtype type[] = {
-        [FXI_ST_F32] = FXI_F32,      [FXI_ST_F16] = FXI_F16,      [FXI_ST_BF16] = FXI_BF16,
-        [FXI_ST_F8_E4M3] = FXI_BF16, [FXI_ST_U8] = FXI_DTYPE_END, [FXI_ST_OTHER] = FXI_DTYPE_END,
+        [FXI_ST_F32] = FXI_F32,         [FXI_ST_F16] = FXI_F16,      [FXI_ST_BF16] = FXI_BF16,
+        [FXI_ST_F8_E4M3] = FXI_BF16,    [FXI_ST_U8] = FXI_DTYPE_END, [FXI_ST_I32] = FXI_DTYPE_END,
+        [FXI_ST_OTHER] = FXI_DTYPE_END,
     };
-    return type[t->type];
+    return t->packed ? t->packed->type : type[t->type];
 }
 
 // FP8 E4M3 without infinities (Micikevicius et al.: FP8 Formats for Deep Learning, 2022): the
@@ -63,17 +66,22 @@ static void read_f8(const fxi_recipe_src *s, uint64_t at, size_t n, float *dst)
 
 static bool is_copied(const fxi_recipe *r)
 {
-    return r->plus == 0 && r->src->t->type != FXI_ST_F8_E4M3 &&
+    return r->plus == 0 && r->src->t->type != FXI_ST_F8_E4M3 && !r->src->t->packed &&
            fxi_recipe_type_of(r->src->t) == r->type;
 }
 
-// n numbers of the sources together, from number `at` on, all of one source.
+// n numbers of the sources together, from number `at` on, all of one source; of a packed source a
+// row.
 static void make_run(const fxi_recipe *r, uint64_t at, uint64_t n, char *dst)
 {
     const uint64_t each = r->src->t->n_elem;
     const fxi_recipe_src *s = &r->src[at / each];
     const size_t elem_bytes = fxi_dtype_find(r->type)->block_bytes;
     at %= each;
+    if (s->t->packed) {
+        fxi_packed_row(s->t->packed, at / n, r->type, dst);
+        return;
+    }
     if (is_copied(r)) {
         memcpy(dst, s->t->data + at * elem_bytes, n * elem_bytes);
         return;

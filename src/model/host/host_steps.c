@@ -329,15 +329,13 @@ static bool reads_q8(const fxi_host *h, const fxi_next_norm *next)
     return (next->read_by & h->q8_types) != 0;
 }
 
-// In post-norm models the norm's result is the stream itself.
 static void norm_row(const fxi_host *h, float *x, int row)
 {
     const fxi_rownorm *norm = h->next->norm;
     const int dim = h->m->model.shape.dim;
-    const bool is_post = h->m->rules.is_post_norm;
     float *y = h->s.h + (size_t)row * (size_t)dim;
-    if (norm->w) norm_row_runs(h, norm, x, 1, is_post ? x : y);
-    if (!norm->w || is_post) memcpy(y, x, (size_t)dim * sizeof *y);
+    if (norm->w) norm_row_runs(h, norm, x, 1, norm->replaces ? x : y);
+    if (!norm->w || norm->replaces) memcpy(y, x, (size_t)dim * sizeof *y);
     if (h->has_q8) quant_row(h, y, dim, row);
 }
 

@@ -58,6 +58,14 @@ static const fxi_family families[] = {
      .act = FXI_ACT_GELU_ERF, .flags = ENCODER | FXI_LEARNED_POSITIONS},
     {"nomic-bert", FXI_NORM_LAYER, .attn_out = "attn_output_norm", .ffn_out = "layer_output_norm",
      .rope = FXI_ROPE_HALVES, .flags = ENCODER | FXI_GATED},
+    {"jina-bert-v3", FXI_NORM_LAYER, .attn_out = "attn_output_norm", .ffn_out = "layer_output_norm",
+     .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU_ERF, .flags = ENCODER},
+    {"gemma-embedding", .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU,
+     .flags = FXI_GATED | FXI_EMBD_SQRT_DIM | FXI_PLAIN_WINDOWS | FXI_READS_ALL | FXI_DENSE, PRE,
+     POST, .qk_norm = FXI_QK_HEAD, .window_every = 6, .window_base = 10000},
+    {"modern-bert", FXI_NORM_LAYER, PRE, .rope = FXI_ROPE_HALVES, .act = FXI_ACT_GELU_ERF,
+     .flags = FXI_GATED | FXI_EMBD_NORM | FXI_READS_ALL | FXI_FULL_FIRST | FXI_PLAIN_WINDOWS,
+     .window_every = 3},
 };
 
 const fxi_family *fxi_family_find(fxi_str name)

@@ -92,17 +92,25 @@ static fx_status load_stream_norm(fxi_loader *l, const char *name, int layer, fx
 
 // ---- norms of a layer --------------------------------------------------------------------------
 
+static fx_status load_embd_norm(fxi_loader *l, fxi_layer *first, fx_error *err)
+{
+    FX_TRY(load_stream_norm(l, "token_embd_norm", -1, &first->attn_in, err));
+    first->attn_in.replaces = true;
+    return FX_OK;
+}
+
 // A norm after the feed-forward block is what the next layer reads, or the model's last norm.
 static fx_status load_post_norms(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
 {
     fxi_transformer *m = l->m;
     const fxi_family *f = l->family;
     const bool is_last = i == m->model.shape.n_layer - 1;
-    if (!i && (f->flags & FXI_EMBD_NORM))
-        FX_TRY(load_stream_norm(l, "token_embd_norm", -1, &out->attn_in, err));
+    if (!i && (f->flags & FXI_EMBD_NORM)) FX_TRY(load_embd_norm(l, out, err));
+    fxi_rownorm *after = is_last ? &m->out_norm : &out[1].attn_in;
     FX_TRY(load_stream_norm(l, f->attn_out ? f->attn_out : f->attn_in, i, &out->ffn_in, err));
-    return load_stream_norm(l, f->ffn_out ? f->ffn_out : f->ffn_in, i,
-                            is_last ? &m->out_norm : &out[1].attn_in, err);
+    FX_TRY(load_stream_norm(l, f->ffn_out ? f->ffn_out : f->ffn_in, i, after, err));
+    out->ffn_in.replaces = after->replaces = true;
+    return FX_OK;
 }
 
 static fx_status load_layer_norms(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
@@ -116,7 +124,9 @@ static fx_status load_layer_norms(fxi_loader *l, int i, fxi_layer *out, fx_error
                {f->attn_out, NULL, &out->attn_out},
                {f->ffn_in, f->attn_in, &out->ffn_in},
                {f->ffn_out, NULL, &out->ffn_out}};
-    for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
+    const bool of_embd = !i && f->flags & FXI_EMBD_NORM;
+    if (of_embd) FX_TRY(load_embd_norm(l, out, err));
+    for (size_t n = of_embd; n < sizeof all / sizeof *all; n++) {
         const bool borrows =
             l->m->rules.is_parallel && all[n].other && !has_weight(l, all[n].name, i);
         if (all[n].name && !borrows) FX_TRY(load_stream_norm(l, all[n].name, i, all[n].dst, err));
@@ -346,7 +356,25 @@ static fx_status keep_numbers(fxi_loader *l, const fxi_part_of *m, const float *
     return FX_OK;
 }
 
-// "cls" is the dense layer, "cls.output" the last one. A file may lack the first and biases.
+// What two rows make of the row that they are multiplied with, softmax, is the sigmoid of their
+// difference: the first one's share.
+static fx_status load_head_out(fxi_loader *l, fxi_tensor_key key, int n_label, const float **out,
+                               fx_error *err)
+{
+    const int dim = l->m->model.shape.dim;
+    const float *row;
+    void *data;
+    if (n_label == 1) return keep_numbers(l, &(fxi_part_of){.key = key, .n_out = dim}, out, err);
+    FX_TRY(fxi_read_vector(l, &(fxi_part_of){.key = key, .n_out = dim, .n_slice = 2}, &row, err));
+    FX_TRY(fxi_load_zeros(l, (size_t)dim * sizeof **out, &data, err));
+    float *difference = data;
+    for (int i = 0; i < dim; i++) difference[i] = row[i] - row[dim + i];
+    *out = data;
+    return FX_OK;
+}
+
+// "cls" is the dense layer, "cls.output" the last one. A file may lack the first and biases. A
+// model that generates and scores has the output's rows of "yes" and "no" there.
 static fx_status load_head(fxi_loader *l, fx_error *err)
 {
     fxi_model_shape *s = &l->m->model.shape;
@@ -356,7 +384,8 @@ static fx_status load_head(fxi_loader *l, fx_error *err)
     void *data;
     if (s->pooling != FXI_POOL_RANK && !t) return FX_OK;
     if (!t) return fxi_loading_fail(l, "tensor 'cls.output.weight' is missing", err);
-    if (t->ne[1] != 1 || t->ne[2] != 1)
+    const bool may_be_two = s->is_causal && t->ne[1] == 2;
+    if ((t->ne[1] != 1 && !may_be_two) || t->ne[2] != 1)
         return fxi_loading_fail(
             l, "tensor 'cls.output.weight' has several labels: only a head of one score is known",
             err);
@@ -364,8 +393,8 @@ static fx_status load_head(fxi_loader *l, fx_error *err)
     fxi_score_head *h = data;
     s->head = h;
     const float *bias = NULL;
-    FX_TRY(keep_numbers(l, &(fxi_part_of){.key = out, .n_out = s->dim}, &h->out, err));
-    if (fxi_loader_find(l, out_b))
+    FX_TRY(load_head_out(l, out, (int)t->ne[1], &h->out, err));
+    if (fxi_loader_find(l, out_b) && !may_be_two)
         FX_TRY(fxi_read_vector(l, &(fxi_part_of){.key = out_b, .n_out = 1}, &bias, err));
     if (bias) h->out_b = *bias;
     FX_TRY(fxi_gguf_bool(l->g, "flexinfer.raw_scores", false, &h->is_raw, err));
@@ -376,6 +405,48 @@ static fx_status load_head(fxi_loader *l, fx_error *err)
         return keep_numbers(l, &(fxi_part_of){.key = dense_b, .n_out = s->dim}, &h->dense_b, err);
     FX_TRY(fxi_load_zeros(l, (size_t)s->dim * sizeof(float), &data, err));
     h->dense_b = data;
+    return FX_OK;
+}
+
+// A matrix of the host's, [n_out][n_in], whose sizes the file states.
+static fx_status read_dense(fxi_loader *l, const char *name, int n_in, const float **out,
+                            int *n_out, fx_error *err)
+{
+    const fxi_tensor_key key = weight_key(name, -1);
+    const fxi_gguf_tensor *t = fxi_loader_find(l, key);
+    if (!t || t->ne[1] < 1 || t->ne[1] > 1 << 17)
+        return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s.weight' is %s", fxi_gguf_name(l->g), name,
+                        t ? "of an implausible size" : "missing");
+    *n_out = (int)t->ne[1];
+    return keep_numbers(l, &(fxi_part_of){.key = key, .n_out = n_in, .n_slice = *n_out}, out, err);
+}
+
+// Two matrices without anything between them are one: their product, rounded once.
+static fx_status load_dense(fxi_loader *l, fx_error *err)
+{
+    fxi_model_shape *s = &l->m->model.shape;
+    const float *first, *second;
+    void *data, *room;
+    int n_mid, n_out;
+    const size_t dim = (size_t)s->dim;
+    if (!(l->family->flags & FXI_DENSE) || !has_weight(l, "dense_2", -1)) return FX_OK;
+    FX_TRY(read_dense(l, "dense_2", s->dim, &first, &n_mid, err));
+    FX_TRY(read_dense(l, "dense_3", n_mid, &second, &n_out, err));
+    if (n_out != s->dim)
+        return fxi_fail(err, FX_EFORMAT, "%s: 'dense_3.weight' gives %d numbers, the model has %d",
+                        fxi_gguf_name(l->g), n_out, s->dim);
+    FX_TRY(fxi_load_zeros(l, dim * dim * sizeof(float), &data, err));
+    FX_TRY(fxi_load_zeros(l, dim * sizeof(double), &room, err));
+    float *product = data;
+    double *row = room;
+    for (size_t o = 0; o < dim && !l->is_dry; o++, product += dim) {
+        memset(row, 0, dim * sizeof *row);
+        for (size_t k = 0; k < (size_t)n_mid; k++)
+            for (size_t i = 0; i < dim; i++)
+                row[i] += (double)second[o * (size_t)n_mid + k] * (double)first[k * dim + i];
+        for (size_t i = 0; i < dim; i++) product[i] = (float)row[i];
+    }
+    s->dense = data;
     return FX_OK;
 }
 
@@ -470,6 +541,7 @@ fx_status fxi_layers_load(fxi_loader *l, fx_error *err)
     FX_TRY(load_positions(l, err));
     FX_TRY(load_token_type(l, err));
     FX_TRY(load_head(l, err));
+    FX_TRY(load_dense(l, err));
     if (!m->rules.is_post_norm) FX_TRY(load_stream_norm(l, "output_norm", -1, &m->out_norm, err));
     FX_TRY(fxi_load_zeros(l, (size_t)n_layer * sizeof *m->layer, &layers, err));
     FX_TRY(fxi_load_zeros(l, (size_t)n_layer * sizeof(int), &windows, err));

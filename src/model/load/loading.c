@@ -142,6 +142,7 @@ static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt,
     for (int k = 0; k < all->n; k++, r->n++) FX_TRY(load_part(g, opt, k, m, err));
 
     m->model.shape.head = r->part[0]->model.shape.head;
+    m->model.shape.dense = r->part[0]->model.shape.dense;
 
     // A token's rows on all devices together: several may have the same KV head.
     fxi_kv_layout *kv = &m->model.shape.kv;

@@ -39,12 +39,15 @@ enum { // fxi_family.flags
     // attn_out and ffn_out name the norms of x after attention's result and the feed-forward
     // block's are added to it; there is no output_norm.
     FXI_POST_NORM = 512,
-    FXI_EMBD_NORM = 1024,   // token_embd_norm of what the first layer reads; with FXI_POST_NORM
+    FXI_EMBD_NORM =
+        1024, // token_embd_norm of the embeddings, which the first layer reads as they are
     FXI_TOKEN_TYPES = 2048, // token_types.weight: of the first and the second text
     FXI_READS_ALL = 4096,   // a token sees all of its text, unless attention.causal says otherwise
     // do_layer_norm_before may say that attn_in and ffn_in follow, as with FXI_POST_NORM; and
     // embeddings may be of another width, which project_in.weight and project_out.weight change.
     FXI_SMALL_OPT = 8192,
+    FXI_DENSE = 32768,      // dense_2.weight and dense_3.weight follow pooling
+    FXI_FULL_FIRST = 16384, // the first of every window_every layers has no window, not the last
 };
 
 typedef struct fxi_family {

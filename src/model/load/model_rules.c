@@ -84,6 +84,10 @@ static const key_row arch_keys[] = {
 
     {"pooling_type", KEY_INT, AT(pooling), false, 0, 100},
     {"classifier.output_labels", KEY_IGNORED, 0, false, 0, 0}, // the head's tensor says how many
+    {"dense_2_feat_in", KEY_IGNORED, 0, false, 0, 0},          // so do these tensors
+    {"dense_2_feat_out", KEY_IGNORED, 0, false, 0, 0},
+    {"dense_3_feat_in", KEY_IGNORED, 0, false, 0, 0},
+    {"dense_3_feat_out", KEY_IGNORED, 0, false, 0, 0},
     {"pooling_normalize", KEY_BOOL, AT(normalizes), false, 0, 1},
     {"vocab_size", KEY_INT, AT(n_vocab), false, 0, 1 << 24},
     {"tensor_data_layout", KEY_IGNORED, 0, false, 0, 0},
@@ -253,9 +257,8 @@ static fx_status read_pooling(const fxi_loader *l, fxi_model_shape *s, fx_error 
                                 err);
     if (!k->pooling && !s->is_causal) s->pooling = has_head ? FXI_POOL_RANK : FXI_POOL_MEAN;
     if (wanted) FX_TRY(fxi_pooling_find(wanted, &s->pooling, err));
-    if (s->pooling != FXI_POOL_RANK || !s->is_causal) return FX_OK;
-    return fxi_loading_fail(
-        l, "only models that read in both directions score pairs of texts (rank)", err);
+    s->generates = s->is_causal && s->pooling != FXI_POOL_RANK;
+    return FX_OK;
 }
 
 static fx_status read_sizes(fxi_loader *l, fxi_model_shape *s, fx_error *err)
@@ -266,10 +269,6 @@ static fx_status read_sizes(fxi_loader *l, fxi_model_shape *s, fx_error *err)
     s->n_ffn = k->n_ffn ? k->n_ffn : k->n_expert_ffn;
     s->train_ctx_tok = k->n_ctx;
     s->is_causal = k->is_causal < 0 ? !(l->family->flags & FXI_READS_ALL) : k->is_causal;
-    s->generates = s->is_causal;
-    if (!s->is_causal && k->window)
-        return fxi_loading_fail(l, "windows of attention in both directions are not supported",
-                                err);
     FX_TRY(read_pooling(l, s, err));
     if (!s->n_ffn) return missing_key(l, "feed_forward_length", err);
     return read_heads(l, s, err);
@@ -395,14 +394,21 @@ static bool all_but_last_of(int every, int layer)
     return every == 0 || layer % every < every - 1;
 }
 
+// All but one of every so many layers have a window.
+static bool is_windowed_of(const fxi_loader *l, int every, int layer)
+{
+    if (!(l->family->flags & FXI_FULL_FIRST)) return all_but_last_of(every, layer);
+    return every == 0 || layer % every > 0;
+}
+
 bool fxi_rules_window(const fxi_loader *l, int layer)
 {
     const fxi_gguf_kv *kv = find_arch_key(l, WINDOW_LAYERS);
     if (!l->keys.window) return false;
-    if (!kv) return all_but_last_of(l->family->window_every, layer);
+    if (!kv) return is_windowed_of(l, l->family->window_every, layer);
     if (kv->type == FXI_GGUF_ARRAY) return fxi_gguf_int_at(kv, (uint64_t)layer) != 0;
     const int64_t every = fxi_gguf_int_at(kv, 0);
-    return all_but_last_of(every > 0 && every <= 1024 ? (int)every : 0, layer);
+    return is_windowed_of(l, every > 0 && every <= 1024 ? (int)every : 0, layer);
 }
 
 bool fxi_rules_rotates(const fxi_loader *l, int layer)
@@ -436,6 +442,8 @@ fx_status fxi_rules_read(fxi_loader *l, fx_error *err)
     r->is_post_norm = (l->family->flags & FXI_POST_NORM) || !l->keys.norm_before;
     if (!l->keys.norm_before && !(l->family->flags & FXI_SMALL_OPT))
         return fxi_loading_fail(l, "do_layer_norm_before false is not supported", err);
-    r->window = l->keys.window;
+    // Of what a token sees in both directions, the number is for both together.
+    r->window =
+        l->m->model.shape.is_causal || !l->keys.window ? l->keys.window : l->keys.window / 2 + 1;
     return FX_OK;
 }

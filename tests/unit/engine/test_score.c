@@ -128,6 +128,39 @@ FX_TEST(test_pairs_of_the_reference)
     json_each_case(MODELS "pairs.json", 10, check_pair);
 }
 
+// The template's own text alone becomes control tokens; its braces and line feeds stay.
+FX_TEST(test_pairs_in_a_template)
+{
+    static const char *const pairs[][2] = {{"12", "HE?"}, {"", ""}, {"</s>", "<s>{QUERY}"}};
+    fx_engine *eng = unthreaded_open(MODELS "qwen3-reranker.gguf", (fx_options){.n_thread = 1});
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const size_t n_bytes[] = {strlen(pairs[i][0]), strlen(pairs[i][1])};
+        char whole[128];
+        fx_tokens tok = {0}, want = {0};
+        size_t n_first, n = 0;
+        fx_error err;
+        snprintf(whole, sizeof whole, "<s>Q%s</s>D%s:<s>{0}\n\n", pairs[i][0], pairs[i][1]);
+        assert_int_equal(fx_tokenize_pair(eng, pairs[i], n_bytes, 0, &tok, &n_first, &err), FX_OK);
+        assert_int_equal(fx_tokenize(eng, whole, strlen(whole), FX_TOKENIZE_CONTROL, &want, &err),
+                         FX_OK);
+        for (size_t k = 0; k < tok.n; k++) n += tok.id[k] == 2;
+        assert_int_equal(n, 1); // </s>
+        assert_int_equal(n_first, tok.n);
+        if (!strchr(pairs[i][0], '<')) {
+            assert_int_equal(tok.n, want.n);
+            assert_memory_equal(tok.id, want.id, want.n * sizeof *want.id);
+        }
+        const size_t n_before = tok.n;
+        assert_int_equal(
+            fx_tokenize_pair(eng, pairs[i], n_bytes, n_before - 1, &tok, &n_first, &err),
+            FX_ECONTEXT);
+        assert_int_equal(tok.n, n_before);
+        fx_tokens_free(&tok);
+        fx_tokens_free(&want);
+    }
+    unthreaded_close(eng);
+}
+
 // ---- the same bits -----------------------------------------------------------------------------
 
 static size_t make_pair(int i, int32_t *tok)
@@ -197,7 +230,7 @@ FX_TEST(test_rank_needs_a_head)
     static const struct {
         const char *model, *pooling, *says;
     } rows[] = {{"bert.gguf", "rank", "tensor 'cls.output.weight' is missing"},
-                {"llama.gguf", "rank", "only models that read in both directions"},
+                {"llama.gguf", "rank", "tensor 'cls.output.weight' is missing"},
                 {"bert-rank.gguf", "most", "is none of mean, first, last, rank"},
                 {"bert-rank.gguf", "mean", NULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

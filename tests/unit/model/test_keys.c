@@ -90,7 +90,7 @@ static const struct refusal {
     {{"llama.attention.clamp_kqv", 'f', 8, NULL}, "attention.clamp_kqv"},
     {{"llama.attention.max_alibi_bias", 'f', 8, NULL}, "attention.max_alibi_bias"},
     {{"llama.do_layer_norm_before", 'b', 0, NULL}, "do_layer_norm_before"},
-    {{"llama.pooling_type", 'u', 4, NULL}, "score pairs of texts"},
+    {{"llama.pooling_type", 'u', 4, NULL}, "tensor 'cls.output.weight' is missing"},
     {{"llama.pooling_type", 'u', 5, NULL}, "pooling_type"},
     {{"llama.something_new", 'u', 1, NULL}, "'llama.something_new'"},
     {{"llama.something_new", 'f', 0.5, NULL}, "'llama.something_new'"},
