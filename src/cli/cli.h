@@ -82,6 +82,7 @@ struct fxi_cli_options { // texts are NULL where they are not given
     float drain_timeout_s, send_percent;
     // run
     const char *prompt, *prompt_file; // neither: chat
+    const char *system;               // a chat's first message, or NULL
     int max_tok;
     fx_sampling sampling; // its seed, DRY and XTC; the rest is in presets
     const char *dry_breaker;

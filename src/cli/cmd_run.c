@@ -167,7 +167,8 @@ typedef struct conversation {
     const fxi_cli_options *o;
     fx_message *msg; // each content is owned
     size_t n_msg, cap;
-    bool terminal; // a person types
+    size_t n_first; // of them stay: the system's
+    bool terminal;  // a person types
     bool shows_figures;
     bool over;
     int rc;
@@ -187,9 +188,23 @@ static fx_status add_message(conversation *c, const char *role, const char *text
     return FX_OK;
 }
 
+static fx_status begin_conversation(conversation *c, fx_error *err)
+{
+    const char *text = c->o->system;
+    if (text && text[0]) FX_TRY(add_message(c, "system", text, strlen(text), err));
+    c->n_first = c->n_msg;
+    return FX_OK;
+}
+
 static void drop_messages_from(conversation *c, size_t n_msg)
 {
     while (c->n_msg > n_msg) free((char *)c->msg[--c->n_msg].content);
+}
+
+static void end_conversation(conversation *c)
+{
+    drop_messages_from(c, 0);
+    free(c->msg);
 }
 
 // ---- its commands -------------------------------------------------------------------------------
@@ -201,7 +216,7 @@ static void end_chat(conversation *c)
 
 static void clear_chat(conversation *c)
 {
-    drop_messages_from(c, 0);
+    drop_messages_from(c, c->n_first);
     fprintf(stderr, "a new conversation\n");
 }
 
@@ -311,6 +326,10 @@ static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
     char *line = NULL;
     size_t cap = 0, n = 0;
     fx_error err;
+    if (begin_conversation(&c, &err) != FX_OK) {
+        end_conversation(&c);
+        return fxi_cli_fail("%s", err.text);
+    }
     warn_of_base_model(eng, o);
     setvbuf(stdin, NULL, _IONBF, 0); // poll must see what has not been read yet
     if (c.terminal) fprintf(stderr, "%s: /help lists the commands\n", fx_engine_info(eng)->name);
@@ -328,8 +347,7 @@ static int run_conversation(fx_engine *eng, const fxi_cli_options *o)
         c.over = c.over || !c.terminal || st == FX_EIO;
     }
     free(line);
-    drop_messages_from(&c, 0);
-    free(c.msg);
+    end_conversation(&c);
     return c.rc;
 }
 
@@ -358,11 +376,11 @@ static int answer_once(fx_engine *eng, const fxi_cli_options *o, const char *mes
     conversation c = {.eng = eng, .o = o, .shows_figures = true};
     fx_error err;
     warn_of_base_model(eng, o);
-    const fx_status st = answer_message(&c, message, strlen(message), &err);
+    fx_status st = begin_conversation(&c, &err);
+    if (st == FX_OK) st = answer_message(&c, message, strlen(message), &err);
     if (st != FX_OK) c.rc = fxi_cli_fail("%s", err.text);
     take_signal(&c);
-    drop_messages_from(&c, 0);
-    free(c.msg);
+    end_conversation(&c);
     return c.rc;
 }
 
@@ -386,6 +404,11 @@ int fxi_cmd_run(const fxi_cli_options *o, const fxi_opt_rest *rest)
     int rc;
     if (!!o->prompt + !!o->prompt_file + rest->n > 1) {
         fxi_cli_fail("a message, --prompt or --file: one of them (see 'flexinfer help run')");
+        return FXI_EXIT_USAGE;
+    }
+    if (o->system && (o->prompt || o->prompt_file)) {
+        fxi_cli_fail(
+            "--system is for chats, and --prompt completes a text (see 'flexinfer help run')");
         return FXI_EXIT_USAGE;
     }
     if (find_prompt(o, &file, &prompt, &err) != FX_OK ||

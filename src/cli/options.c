@@ -60,6 +60,7 @@ static const fxi_opt rows[] = {
     {"check-config", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(check_config), FXI_CMD_SERVE, "check options and files, print the options in effect, and exit"},
 
     {"prompt", 'p', "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(prompt), FXI_CMD_RUN, "text to complete; without it, chat"},
+    {"system", 0, "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(system), FXI_CMD_RUN, "message of the system, before a chat or a message"},
     {"file", 'f', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(prompt_file), FXI_CMD_RUN, "file of the text to complete; -: standard input"},
     {"max-tokens", 'n', "N", FXI_OPT_INT, -1, INT_MAX, "-1", AT(max_tok), FXI_CMD_RUN, "most tokens to generate (default: until the text or the context ends)"},
     {"temperature", 0, "T", FXI_OPT_FLOAT, -1, 100, "-1", AT(presets.temperature), FXI_CMD_RUN | FXI_CMD_SERVE, "of requests that do not say; 0: greedy, higher is more random (default: as the model's file says, else 0.8)"},
@@ -142,6 +143,7 @@ static const fxi_opt_renamed renamed[] = {
 // clang-format off
 static const fxi_opt_alias aliases[] = {
     {"--temp", "temperature", NULL},
+    {"-sys --system-prompt", "system", NULL},
     {"--n-predict --predict", "max-tokens", NULL},
     {"--ctx-size --max-model-len", "ctx", NULL},
     {"-np --parallel --max-num-seqs", "max-seq", NULL},
@@ -177,7 +179,11 @@ static const fxi_opt_alias aliases[] = {
     {"-cnv --conversation -i --interactive", NULL, "'run' without --prompt is a chat"},
     {"-no-cnv --no-conversation", NULL, "--prompt completes its text without a chat template"},
     {"-e --escape --no-escape", NULL, "texts are taken as they are; in a shell, $'one\\ntwo' holds a new line"},
-    {"--repeat-penalty --presence-penalty --frequency-penalty", NULL, "penalties are fields of requests to 'serve'"},
+    {"--repeat-penalty --repeat-last-n", NULL, "--repetition-penalty counts over prompt and answer"},
+    {"--presence-penalty --frequency-penalty", NULL, "these penalties are fields of requests to 'serve'"},
+    {"--grammar --grammar-file -j --json-schema", NULL, "forms of answers are fields of requests to 'serve'"},
+    {"-hf -hfr --hf-repo -hff --hf-file", NULL, "hf:ORG/REPO or hf:ORG/REPO/FILE in place of the model is fetched"},
+    {"-st --single-turn", NULL, "a message after the model is answered, and that is all"},
     {"--no-display-prompt", NULL, "standard output holds the answer alone"},
     {"--embedding --embeddings", NULL, "/v1/embeddings needs no option"},
     {"--metrics", NULL, "/metrics needs no option"},

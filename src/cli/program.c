@@ -55,8 +55,18 @@ static int usage_error(const fxi_cli_program *p, const char *command, const char
 
 static int unknown_command(const fxi_cli_program *p, const char *name)
 {
-    char text[128];
-    snprintf(text, sizeof text, "unknown command '%.60s'", name);
+    char text[160];
+    const char *near = NULL;
+    int best = 3; // too different
+    for (int i = 0; i < p->n_command; i++) {
+        const char *word = p->command[i].name;
+        const int d = fxi_opt_distance(name, strlen(name), word, strlen(word));
+        if (d >= best || d >= (int)strlen(name)) continue;
+        best = d;
+        near = word;
+    }
+    snprintf(text, sizeof text, "unknown command '%.60s'%s%s%s", name,
+             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return usage_error(p, NULL, text);
 }
 

@@ -494,6 +494,7 @@ fx_status fx_engine_open(const fx_options *opt, fx_engine **out, fx_error *err)
     fx_status st = fxi_engine_init(eng, err);
     if (st == FX_OK) st = fxi_engine_load(eng, opt, err);
     if (st == FX_OK) fxi_iteration_publish(eng);
+    if (st == FX_OK && eng->drafting) fxi_drafting_measure(eng->drafting);
     if (st == FX_OK && pthread_create(&eng->thread, NULL, engine_main, eng) != 0)
         st = fxi_fail(err, FX_EINTERNAL, "the engine's thread could not be started");
     if (st == FX_OK)

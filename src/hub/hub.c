@@ -415,7 +415,9 @@ static fx_status find_wish(fxi_hub *h, hub_wish *w, fxi_hub_how how, char **path
         *path = here;
         return FX_OK;
     }
-    if (how == FXI_HUB_LOCAL) return fxi_fail(err, st, "%s", why.text);
+    if (how == FXI_HUB_LOCAL)
+        return fxi_fail(err, st, "%s%s", why.text,
+                        h->env.is_offline ? ", and HF_HUB_OFFLINE is set" : "");
     h->net.max_try = here && how == FXI_HUB_ASK ? 1 : MAX_TRY;
     st = fetch_wish(h, w, &why);
     if (st == FX_OK) {

@@ -175,6 +175,20 @@ class Chat(cli.TestCase):
         self.assertEqual(reset, one + one)
         self.assertNotEqual(kept, one + one)
 
+    def test_a_message_of_the_system(self):
+        taught = cli.with_chat_template(cli.tiny_model(), "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
+
+        def chat(*lines, options=()):
+            text = "".join(line + "\n" for line in lines).encode()
+            return self.ok("run", taught, "--temp", 0, "-n", 8, "--ignore-eos", *options, stdin=text).stdout
+
+        told = chat("hello", options=("--system", "Be brief."))
+        self.assertNotEqual(told, chat("hello"))
+        self.assertEqual(chat("hello", "/clear", "hello", options=("-sys", "Be brief.")), told + told)
+        once = self.ok("run", taught, "hello", "--system", "Be brief.", "--temp", 0, "-n", 8, "--ignore-eos").stdout
+        self.assertEqual(once, told)
+        self.fails(2, "--system is for chats", "run", taught, "-p", "x", "--system", "y")
+
     def test_commands(self):
         done = self.chat("/help", "/nonsense", "/nonsense of mine", "/exit", "hello")
         self.assertEqual(done.stdout, b"")

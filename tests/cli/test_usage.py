@@ -57,6 +57,7 @@ class Usage(cli.TestCase):
         for text, *args in (
                 ("unknown command 'dance'", "dance"), ("unknown command 'dance'", "help", "dance"),
                 ("unknown command '--prot'", "--prot"),
+                ("unknown command 'srve'; did you mean 'serve'?", "srve"),
                 ("unknown option '--prot'; did you mean '--port'?", "serve", "--prot", "1"),
                 ("unknown option '--port'", "tokenize", "--port", "1"), ("unknown option '--swap'", "run", "--swap", "1G"),
                 ("unknown option '-z'", "run", "-z"), ("unexpected argument 'extra'", "run", "-m", "x", "hi", "extra"),

@@ -464,7 +464,7 @@ class WithoutTheHub(PullTest):
         self.hub.add("org/repo", {"m-Q8_0.gguf": STORY})
         wanted = self.ok("tokenize", "-m", cli.STORYTELLER, stdin=b"a b").stdout
         self.refused("HF_HUB_OFFLINE is set", HF_HUB_OFFLINE="1")
-        self.fails(1, "hf:org/repo: it is not here", "tokenize", "-m", "hf:org/repo", env={**self.vars, "HF_HUB_OFFLINE": "1"})
+        self.fails(1, "hf:org/repo: it is not here, and HF_HUB_OFFLINE is set", "tokenize", "-m", "hf:org/repo", env={**self.vars, "HF_HUB_OFFLINE": "1"})
         self.assertEqual(self.run_tiny("hf:org/repo").stdout, wanted)
         n = len(self.hub.log)
         for name in ("hf:org/repo", "hf:org/repo:Q8_0", "hf:org/repo/m-Q8_0.gguf"):

@@ -226,8 +226,7 @@ const fxi_opt *fxi_opt_find(const fxi_opt_table *t, unsigned command, const char
     return o || word[2] ? o : find_letter(t, command, word[1]);
 }
 
-// The Levenshtein distance of a[0..n) and b[0..m).
-static int edit_distance(const char *a, size_t n, const char *b, size_t m)
+int fxi_opt_distance(const char *a, size_t n, const char *b, size_t m)
 {
     int row[MAX_NAME + 1];
     if (n > MAX_NAME || m > MAX_NAME) return MAX_NAME;
@@ -261,7 +260,7 @@ static const char *nearest_name(const fxi_opt_table *t, unsigned command, const 
             continue;
         while ((w = next_spelling(&at, &n_word))) {
             const size_t n_dash = strspn(w, "-");
-            const int d = edit_distance(name, n, w + n_dash, n_word - n_dash);
+            const int d = fxi_opt_distance(name, n, w + n_dash, n_word - n_dash);
             if (n_dash == 1 || d >= best_distance || d >= (int)n) continue;
             best_distance = d;
             best = w + n_dash;

@@ -150,6 +150,10 @@ fx_status fxi_opt_parse(const fxi_opt_table *t, unsigned command, int argc, char
 
 void fxi_opt_rest_free(fxi_opt_rest *rest);
 
+// How many letters make the difference (Levenshtein's distance) of a[0..n) and b[0..m), for names
+// that were mistyped.
+int fxi_opt_distance(const char *a, size_t n, const char *b, size_t m);
+
 // The option of `command` that a word of its command line names, in any spelling: "--name",
 // "--name=VALUE", "-x", "-np". NULL: none.
 const fxi_opt *fxi_opt_find(const fxi_opt_table *t, unsigned command, const char *word);

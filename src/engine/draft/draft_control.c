@@ -144,14 +144,15 @@ static fxi_draft_offer *best_offer(fxi_draft_offer *o, int n)
 
 // Proposes tokens of the offers, the likeliest first, as far as the account could bear that none is
 // accepted; cost_us: what it takes to draft each. Returns after how many of them their worth was
-// most beyond what they take; 0: never.
+// most beyond what they take; 0: never. *saves_us: by how much.
 static int propose_best(const fxi_draft_control *c, fxi_draft_offer *o, int n,
-                        const fxi_draft_pass *p, int max_row, double cost_us)
+                        const fxi_draft_pass *p, int max_row, double cost_us, double *saves_us)
 {
     const double plain = pass_us(c, p->n_decode), token_us = plain / p->n_decode;
     const double most_us = fmax(AT_ONCE * c->account_us, fmin(c->account_us, plain));
-    double sum = 0, most = 0;
+    double sum = 0;
     int best = 0;
+    *saves_us = 0;
     for (int i = 0; i < n; i++) {
         o[i].n_proposed = 0;
         o[i].odds = o[i].next = odds_of(c, o[i].seq, o[i].kind);
@@ -164,29 +165,38 @@ static int propose_best(const fxi_draft_control *c, fxi_draft_offer *o, int n,
         next->next *= next->odds;
         const double us = rows_us(c, p, k) + k * cost_us;
         if (us > most_us) break;
-        if (sum - us <= most) continue;
-        most = sum - us;
+        if (sum - us <= *saves_us) continue;
+        *saves_us = sum - us;
         best = k;
     }
     return best;
 }
 
-void fxi_draft_choose(fxi_draft_control *c, fxi_draft_offer *o, int n, const fxi_draft_pass *p,
-                      int max_row, double cost_us)
+bool fxi_draft_may_pay(const fxi_draft_control *c, const fxi_draft_pass *p, double cost_us)
 {
+    const double token_us = p->n_decode > 0 ? pass_us(c, p->n_decode) / p->n_decode : 0;
+    return token_us <= 0 || cost_us < (WORTH - LEAST_ROW) * token_us;
+}
+
+double fxi_draft_choose(fxi_draft_control *c, fxi_draft_offer *o, int n, const fxi_draft_pass *p,
+                        int max_row, double cost_us)
+{
+    double saves_us, ignored;
     for (int i = 0; i < n; i++) o[i].n_proposed = 0;
     c->has_offers |= n > 0;
     c->is_try = false;
-    if (n <= 0 || max_row <= 0 || !may_draft(c, p)) return;
+    if (n <= 0 || max_row <= 0 || !may_draft(c, p)) return 0;
     const int n_measured = measured_from(c, FXI_PASS_ROWS, -1) - p->n_decode;
     const int most_more = MORE_ROWS + (n_measured > 0 ? 2 * n_measured : 0);
-    const int n_best = propose_best(c, o, n, p, max_row < most_more ? max_row : most_more, cost_us);
-    (void)propose_best(c, o, n, p, n_best, cost_us);
+    const int n_best =
+        propose_best(c, o, n, p, max_row < most_more ? max_row : most_more, cost_us, &saves_us);
+    (void)propose_best(c, o, n, p, n_best, cost_us, &ignored);
     fxi_draft_offer *best = n_best ? NULL : best_offer(o, n);
     const double most_us = TRY_PASSES * pass_us(c, p->n_decode); // more is expected, not measured
     c->is_try = best && c->wait_us <= 0 && p->n_row == p->n_decode &&
                 fmin(rows_us(c, p, 1) + cost_us, most_us) <= c->account_us;
     if (c->is_try) best->n_proposed = 1;
+    return saves_us;
 }
 
 // ---- what was lost and saved -------------------------------------------------------------------

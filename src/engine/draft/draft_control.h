@@ -89,10 +89,14 @@ typedef struct fxi_draft_result {
     double us; // time that drafting took
 } fxi_draft_result;
 
+// Whether drafts whose tokens take cost_us each could be worth it if all of them were accepted;
+// true while it is unknown.
+bool fxi_draft_may_pay(const fxi_draft_control *c, const fxi_draft_pass *pass, double cost_us);
 // Sets n_proposed of each offer, at most max_row of them together. cost_us: what each of their
-// tokens takes where the drafts have yet to be made.
-void fxi_draft_choose(fxi_draft_control *c, fxi_draft_offer *o, int n, const fxi_draft_pass *pass,
-                      int max_row, double cost_us);
+// tokens takes where the drafts have yet to be made. Returns what they are expected to save, in us;
+// 0: there are none, or one that does not look worth it is tried.
+double fxi_draft_choose(fxi_draft_control *c, fxi_draft_offer *o, int n, const fxi_draft_pass *pass,
+                        int max_row, double cost_us);
 // A pass with these drafts took us, without the time for drafting them. Returns the time that the
 // drafts saved, as the account has it: against passes without drafts for the same tokens; less than
 // 0: they cost more than they saved. 0 without drafts, and while nothing was measured.

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STALE_RUNS = 256 }; // a slot that no run has used for so long is freed
+enum { STALE_RUNS = 256 };                 // a slot that no run has used for so long is freed
+enum { PACE_READ_TOK = 32, PACE_TOK = 4 }; // by which its pace is measured
 
 typedef struct fxi_draft_slot {
     uint64_t request_id; // 0: it is free
@@ -35,7 +36,6 @@ struct fxi_draft_model {
     float *logits;
     fxi_sample_scratch scratch; // for the vocabulary of both
     uint64_t n_run;
-    bool may_read; // in this run
 };
 
 uint64_t fxi_draft_clock_us(const fxi_draft_clock *c)
@@ -186,13 +186,18 @@ static void free_slot(fxi_draft_model *m, fxi_draft_slot *slot)
     *slot = (fxi_draft_slot){0};
 }
 
+static bool is_slot_of(const fxi_draft_slot *slot, const fxi_seq *s)
+{
+    return slot->request_id == s->request->id && slot->choice == s->choice;
+}
+
 // The slot of s, or the one used longest ago.
 static fxi_draft_slot *slot_of(fxi_draft_model *m, const fxi_seq *s)
 {
     fxi_draft_slot *oldest = &m->slot[0];
     for (int i = 0; i < m->opt.max_seq; i++) {
         fxi_draft_slot *slot = &m->slot[i];
-        if (slot->request_id == s->request->id && slot->choice == s->choice) return slot;
+        if (is_slot_of(slot, s)) return slot;
         if (slot->used < oldest->used) oldest = slot;
     }
     free_slot(m, oldest);
@@ -234,6 +239,20 @@ static int cached_tok(const fxi_draft_slot *slot)
     return slot->n_base + slot->n_tail;
 }
 
+// A cache that lacks more than a draft and a token reads them before it drafts.
+static bool is_far_behind(int n_lacking)
+{
+    return n_lacking > FX_MAX_DRAFT + 1;
+}
+
+int fxi_draft_model_behind(const fxi_draft_model *m, const fxi_seq *s)
+{
+    int n = s->n_tok;
+    for (int i = 0; i < m->opt.max_seq; i++)
+        if (is_slot_of(&m->slot[i], s)) n = s->n_tok - m->slot[i].n_base;
+    return is_far_behind(n) ? n : 0;
+}
+
 // Adds n more tokens of a sequence and its draft to the batch. Memory for the whole draft comes
 // with that for its last known token: a window then passes nothing that is still needed if none of
 // it is accepted. False: there is no memory.
@@ -260,7 +279,7 @@ static bool batch_tokens(fxi_draft_model *m, fxi_batch *b, fxi_draft_wish *w, in
 static int tokens_for(const fxi_draft_model *m, fxi_draft_wish *w, int left, int *n_read)
 {
     int n = w->s->n_tok + w->n_tok - cached_tok(w->slot);
-    const bool reads = n > FX_MAX_DRAFT + 1, may_read = m->may_read || w->slot->is_reading;
+    const bool reads = is_far_behind(n), may_read = w->may_read || w->slot->is_reading;
     if (reads && (!may_read || left < m->opt.step_tok / 2)) {
         w->most = w->n_tok;
         return 0;
@@ -358,13 +377,11 @@ static void begin_run(fxi_draft_model *m, fxi_draft_wish *w, int n)
     }
 }
 
-double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n, bool may_read,
-                           double *read_us)
+double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n, double *read_us)
 {
     double sum_us = 0;
     int n_read;
     *read_us = 0;
-    m->may_read = may_read;
     begin_run(m, w, n);
     for (fxi_batch b; (b = next_batch(m, w, n, &n_read)).n_seq > 0;) {
         const uint64_t start_us = fxi_draft_clock_us(&m->opt.clock);
@@ -380,6 +397,51 @@ double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n, bool ma
     }
     return sum_us;
 }
+
+// ---- its pace ----------------------------------------------------------------------------------
+
+// What a pass over the tokens [from, from + n) of a sequence takes, in us; below 0: it failed.
+static double time_pass(fxi_draft_model *m, fxi_kv_seq *kv, int from, int n)
+{
+    if (fxi_kv_extend(m->kv, kv, from + n) != FX_OK) return -1;
+    m->batch[0] = (fxi_batch_seq){
+        .views = fxi_kv_get_views(m->kv, kv), .pos = from, .n_tok = n, .n_logit = 1};
+    const fxi_batch b = {.token = m->token, .n_tok = n, .seq = m->batch, .n_seq = 1};
+    const uint64_t start_us = fxi_draft_clock_us(&m->opt.clock);
+    if (fxi_model_forward(m->model, &b, m->logits, NULL) != FX_OK) return -1;
+    return (double)(fxi_draft_clock_us(&m->opt.clock) - start_us);
+}
+
+// The first pass meets memory that nobody has touched yet. Of tokens, the fastest counts.
+static fxi_draft_pace measure_pace(fxi_draft_model *m, fxi_kv_seq *kv, int n_read)
+{
+    const double first_us = time_pass(m, kv, 0, n_read);
+    const double read_us = first_us < 0 ? -1 : time_pass(m, kv, n_read, n_read);
+    double token_us = read_us;
+    for (int i = 0; token_us >= 0 && i < PACE_TOK; i++) {
+        const double us = time_pass(m, kv, 2 * n_read + i, 1);
+        if (us < token_us) token_us = us;
+    }
+    return token_us > 0 ? (fxi_draft_pace){token_us, read_us / n_read} : (fxi_draft_pace){0};
+}
+
+fxi_draft_pace fxi_draft_model_pace(fxi_draft_model *m)
+{
+    const int room = (m->opt.ctx_tok - PACE_TOK) / 2, step = m->opt.step_tok;
+    const int most = room < step ? room : step,
+              n_read = most < PACE_READ_TOK ? most : PACE_READ_TOK;
+    const fxi_kv_expect expect = {.begin_tok = 2 * PACE_READ_TOK};
+    fxi_draft_pace pace = {0};
+    fxi_kv_seq *kv;
+    if (n_read < 1 || fxi_kv_create(m->kv, &expect, &kv) != FX_OK) return pace;
+    memset(m->token, 0, (size_t)n_read * sizeof *m->token);
+    pace = measure_pace(m, kv, n_read);
+    fxi_kv_release(m->kv, kv);
+    fxi_draft_model_forget(m);
+    return pace;
+}
+
+// ---- an idle engine ----------------------------------------------------------------------------
 
 void fxi_draft_model_forget(fxi_draft_model *m)
 {

@@ -44,8 +44,9 @@ typedef struct fxi_draft_model_options {
 // A sequence that a draft is wanted for.
 typedef struct fxi_draft_wish {
     fxi_seq *s;
-    int most;     // tokens wanted
-    int32_t *tok; // [most] the draft
+    int most;      // tokens wanted
+    bool may_read; // if its cache is far behind, what it lacks; otherwise it gets no draft
+    int32_t *tok;  // [most] the draft
     // Of fxi_draft_model_run:
     int n_tok;                   // how many there are
     fxi_match_state place;       // of s and them in the grammar
@@ -65,11 +66,20 @@ fx_status fxi_draft_model_open_kv(fxi_draft_model *m, uint64_t budget_bytes, uin
                                   double *own_share, fx_error *err);
 void fxi_draft_model_close(fxi_draft_model *m); // NULL is allowed
 
-// Drafts for n sequences together, at most max_seq of them. A cache that is far behind must read
-// before, which it begins only if it may. Returns the time that the drafts took, in us; *read_us
-// gets the time of reading. A sequence without memory, or whose cache is still behind, gets none.
-double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n, bool may_read,
-                           double *read_us);
+// What its passes take, in us, of one sequence with a short cache.
+typedef struct fxi_draft_pace {
+    double token_us; // a token that it drafts; 0: unknown
+    double read_us;  // each token that it reads before
+} fxi_draft_pace;
+
+// Measures that by some passes of its own; all 0 where it has no memory for them.
+fxi_draft_pace fxi_draft_model_pace(fxi_draft_model *m);
+// How many tokens it would read before a draft for s; 0: it is not far behind.
+int fxi_draft_model_behind(const fxi_draft_model *m, const fxi_seq *s);
+// Drafts for n sequences together, at most max_seq of them. Returns the time that the drafts took,
+// in us; *read_us gets the time of reading. A sequence without memory, or whose cache is still
+// behind, gets none.
+double fxi_draft_model_run(fxi_draft_model *m, fxi_draft_wish *w, int n, double *read_us);
 // The engine is idle: all caches end, and their memory is returned to the system bit by bit. Each
 // fxi_draft_model_step does a part, as each run does; so many bytes are still to be returned. m
 // NULL: no effect.

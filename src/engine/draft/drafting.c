@@ -17,6 +17,7 @@
 #define MOST_CREDIT  50.0 // passes
 
 enum { MIDDLE_SAME = 5, LONG_SAME = 12, ASK_EVERY_TOK = 16 };
+enum { PROMISE_TOK = 64 }; // of an answer, in which what is read for has to pay
 
 static const struct source_row {
     const char *name;
@@ -50,6 +51,13 @@ fxi_drafting *fxi_drafting_make(const fxi_drafting *fields, int max_seq)
     x->wish = (fxi_draft_wish *)(x->offer + n);
     x->seq = (fxi_seq **)(x->wish + n);
     return x;
+}
+
+void fxi_drafting_measure(fxi_drafting *x)
+{
+    if (!x->model) return;
+    x->pace = fxi_draft_model_pace(x->model);
+    x->model_us = x->pace.token_us;
 }
 
 void fxi_drafting_end_seq(fxi_seq *s)
@@ -129,10 +137,14 @@ static void add_offer(fxi_drafting *x, fxi_seq *s, int n)
 }
 
 // Drafts end one token before the answer does: its last one is sampled, never computed.
+static int tokens_left(const fxi_seq *s)
+{
+    return (int)s->request->spec.n_prompt + s->request->max_tok - s->n_tok - 1;
+}
+
 static void offer_draft(fxi_drafting *x, fxi_seq *s)
 {
-    const int left = (int)s->request->spec.n_prompt + s->request->max_tok - s->n_tok - 1;
-    const int most = left < x->most_tok ? left : x->most_tok;
+    const int left = tokens_left(s), most = left < x->most_tok ? left : x->most_tok;
     if (most <= 0) return;
     const int n = find_draft(x, s, most);
     if (n > 0)
@@ -141,25 +153,40 @@ static void offer_draft(fxi_drafting *x, fxi_seq *s)
         x->wish[x->n_wish++] = (fxi_draft_wish){.s = s, .most = most, .tok = s->draft->tok};
 }
 
-// The draft model is asked where it is likely to pay. What it reads before, the prompt of a
-// sequence or what others drafted meanwhile, is beyond that: it has a credit of its own, of what
-// its drafts have saved and 1 % of the time, and reads while that is not overdrawn.
+// Chooses how many tokens a sequence wishes, and whether the model may read for them: while the
+// credit for that is not overdrawn, as far as it and what the drafts promise to save by the next
+// tokens of the answer cover it. *credit_us: what is left.
+static void choose_wish(fxi_drafting *x, fxi_draft_wish *w, double *credit_us)
+{
+    fxi_draft_offer o = offer_of(w->s, w->most);
+    const double saves_us = fxi_draft_choose(&x->control, &o, 1, &x->pass, o.n, x->model_us);
+    const int left = tokens_left(w->s), n_tok = left < PROMISE_TOK ? left : PROMISE_TOK;
+    const double promised_us = saves_us * n_tok / (1 + o.n_proposed);
+    w->most = o.n_proposed;
+    if (!w->most) return;
+    const double needs_us = x->pace.read_us * fxi_draft_model_behind(x->model, w->s);
+    w->may_read = *credit_us >= 0 && needs_us <= *credit_us + promised_us;
+    if (w->may_read) *credit_us -= needs_us;
+}
+
+// The draft model is asked where it is likely to pay: never one that is too slow at its best. What
+// it reads before, the prompt of a sequence or what others drafted meanwhile, is beyond that: it
+// has a credit of its own, of what its drafts have saved and 1 % of the time.
 static void offer_model_drafts(fxi_drafting *x)
 {
-    const bool may_read = x->hooks->takes_all || x->model_credit_us >= 0;
+    const bool takes_all = x->hooks->takes_all;
+    const bool may_pay = fxi_draft_may_pay(&x->control, &x->pass, x->pace.token_us);
+    double credit_us = x->model_credit_us;
     int n = 0, n_tok = 0;
-    for (int i = 0; i < x->n_wish; i++) {
+    for (int i = 0; i < x->n_wish && (takes_all || may_pay); i++) {
         fxi_draft_wish w = x->wish[i];
         w.s->draft->kind = FXI_DRAFT_MODEL;
-        if (!x->hooks->takes_all) {
-            fxi_draft_offer o = offer_of(w.s, w.most);
-            fxi_draft_choose(&x->control, &o, 1, &x->pass, o.n, x->model_us);
-            w.most = o.n_proposed;
-        }
+        w.may_read = takes_all;
+        if (!takes_all) choose_wish(x, &w, &credit_us);
         if (w.most) x->wish[n++] = w;
     }
     if (!n) return;
-    x->draft_us = fxi_draft_model_run(x->model, x->wish, n, may_read, &x->read_us);
+    x->draft_us = fxi_draft_model_run(x->model, x->wish, n, &x->read_us);
     for (int i = 0; i < n; i++) {
         const fxi_draft_wish *w = &x->wish[i];
         if (w->n_tok) add_offer(x, w->s, w->n_tok);

@@ -65,6 +65,7 @@ typedef struct fxi_drafting {
     fxi_seq **seq;          // [max_seq] the sequence of each offer
     int n_wish;
     fxi_draft_wish *wish;   // [max_seq] sequences that the draft model is asked for
+    fxi_draft_pace pace;    // of the model as it was opened; all 0: unknown
     double model_us;        // measured time of a token that it drafts; 0: not yet
     double draft_us;        // time that its drafts for this pass took,
     double read_us;         // and time that it read for before
@@ -75,6 +76,8 @@ typedef struct fxi_drafting {
 bool fxi_drafting_sources(const char *name, unsigned *sources);
 // A drafter for max_seq sequences, for free(); `fields` has those up to step_tok. NULL: no memory.
 fxi_drafting *fxi_drafting_make(const fxi_drafting *fields, int max_seq);
+// Measures the draft model's pace, before requests come. Without it the first drafts tell.
+void fxi_drafting_measure(fxi_drafting *x);
 void fxi_drafting_end_seq(fxi_seq *s); // frees its draft
 
 // The last part of a plan of n_tok tokens: sequences get drafted tokens (n_planned, n_draft), at

@@ -258,6 +258,38 @@ FX_TEST(test_a_slow_draft_model_reads_little)
     unthreaded_close(eng);
 }
 
+static uint64_t drafts_with(fxi_draft_pace pace)
+{
+    fx_engine *eng = open_with(TINY, LIKE_IT, (fx_options){.speculate = "off"});
+    const fx_request r = request_of(0, &got[0]);
+    eng->drafting->pace = pace;
+    bits_ask(eng, &r, &got[0]);
+    const uint64_t n = eng->stats.now.n_draft, lost_us = eng->stats.now.draft_lost_us;
+    assert_true(n || !lost_us);
+    unthreaded_close(eng);
+    return n;
+}
+
+// A pass takes some looks at this clock.
+FX_TEST(test_a_draft_model_that_cannot_pay_is_left_alone)
+{
+    assert_true(drafts_with((fxi_draft_pace){.token_us = 0.1 * LOOK_US, .read_us = 1}) > 5);
+    assert_int_equal(drafts_with((fxi_draft_pace){.token_us = 20 * LOOK_US, .read_us = 1}), 0);
+    // Nor is a text read for more than the drafts after it promise to save.
+    assert_int_equal(drafts_with((fxi_draft_pace){.token_us = 1, .read_us = 20 * LOOK_US}), 0);
+}
+
+FX_TEST(test_the_pace_is_measured_when_the_engine_opens)
+{
+    const fx_options opt = {.model_path = TINY, .draft_path = LIKE_IT, .n_thread = 1};
+    fx_engine *eng;
+    fx_error err;
+    assert_int_equal(fx_engine_open(&opt, &eng, &err), FX_OK);
+    const fxi_draft_pace pace = eng->drafting->pace;
+    assert_true(pace.token_us > 0 && pace.read_us >= 0);
+    fx_engine_close(eng);
+}
+
 // ---- what is refused ---------------------------------------------------------------------------
 
 static void expect_refused(const char *draft, fx_status st, const char *text)
