@@ -127,6 +127,9 @@ static void say_model(const serve_run *r, const fx_model_info *m, const fx_stats
                  fxi_cli_size(st->kv_budget_bytes, size),
                  o->engine.kv_memory_bytes ? "as given" : "half of what was free",
                  fxi_cli_count(st->kv_budget_bytes / tok_bytes, n));
+        if (m->kv_state_bytes)
+            say_text(r, "states     %s for a sequence, besides its tokens",
+                     fxi_cli_size(m->kv_state_bytes, size));
         if (o->engine.swap_bytes)
             say_text(r, "swap       %s in %s", fxi_cli_size(o->engine.swap_bytes, size),
                      fxi_cli_swap_dir(o));
@@ -143,6 +146,7 @@ static void say_model(const serve_run *r, const fx_model_info *m, const fx_stats
     fxi_line_int(&l, "threads", m->n_thread);
     fxi_line_int(&l, "context_tokens", m->ctx_tok);
     fxi_line_int(&l, "kv_bytes_per_token", (long long)tok_bytes);
+    if (m->kv_state_bytes) fxi_line_int(&l, "kv_state_bytes", (long long)m->kv_state_bytes);
     fxi_line_int(&l, "kv_budget_bytes", (long long)st->kv_budget_bytes);
     fxi_line_int(&l, "swap_bytes", (long long)o->engine.swap_bytes);
     say_line(r, &l);
