@@ -107,6 +107,9 @@ static const struct refusal {
     {{"llama.rope.scaling.type", 's', 0, "llama3"}, "rope_freqs"},
     {{"llama.rope.scaling.type", 's', 0, "ntk-by-parts"}, "'ntk-by-parts' is not supported"},
     {{"llama.expert_count", 'u', 4, NULL}, "expert_used_count"},
+    {{"llama.full_attention_interval", 'u', 4, NULL}, "full_attention_interval"},
+    {{"llama.ssm.state_size", 'u', 16, NULL}, "ssm.state_size"},
+    {{"llama.ssm.conv_kernel", 'u', 4, NULL}, "ssm.conv_kernel"},
     {{"llama.expert_gating_func", 'u', 2, NULL}, "expert_gating_func"},
     {{"flexinfer.activation", 's', 0, "xielu"}, "'xielu'"},
 };
