@@ -254,7 +254,7 @@ static void check_call(const attn_bench *t, fxi_attn a, const char *what)
 static void print_row(const attn_bench *t, const char *lies, double s)
 {
     const shape *h = t->s;
-    char op[96], window[24] = "", cap[24] = "";
+    char op[128], window[24] = "", cap[24] = "";
     const int n_mul = h->head_dim + value_dim(h); // of a query and a position
     if (h->window) snprintf(window, sizeof window, " window %d", h->window);
     if (h->softcap != 0) snprintf(cap, sizeof cap, " cap %g", (double)h->softcap);

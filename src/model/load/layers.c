@@ -7,16 +7,6 @@
 
 // ---- parts: matrices with biases, feed-forward blocks ------------------------------------------
 
-static fxi_tensor_key weight_key(const char *name, int layer)
-{
-    return (fxi_tensor_key){.name = name, .layer = layer};
-}
-
-static bool has_weight(const fxi_loader *l, const char *name, int layer)
-{
-    return fxi_loader_find(l, weight_key(name, layer)) != NULL;
-}
-
 // The bias of matrix m, if the file has one; otherwise *out is NULL.
 static fx_status load_bias(fxi_loader *l, const fxi_part_of *m, float **out, fx_error *err)
 {
@@ -27,7 +17,7 @@ static fx_status load_bias(fxi_loader *l, const fxi_part_of *m, float **out, fx_
     return fxi_loader_find(l, b.key) ? fxi_load_vector(l, &b, out, err) : FX_OK;
 }
 
-static fx_status load_affine(fxi_loader *l, const fxi_part_of *m, fxi_affine *out, fx_error *err)
+fx_status fxi_load_affine(fxi_loader *l, const fxi_part_of *m, fxi_affine *out, fx_error *err)
 {
     FX_TRY(fxi_load_linear(l, m, &out->w, err));
     return load_bias(l, m, &out->b, err);
@@ -55,27 +45,25 @@ static fx_status load_ffn(fxi_loader *l, int layer, const char *const name[3], i
                           fxi_ffn *out, fx_error *err)
 {
     const int dim = l->m->model.shape.dim;
-    const bool gated = l->family->flags & FXI_GATED, fused = !has_weight(l, name[0], layer);
-    const fxi_tensor_key down = weight_key(name[2], layer);
+    const bool gated = l->family->flags & FXI_GATED, fused = !fxi_has_weight(l, name[0], layer);
+    const fxi_tensor_key down = fxi_weight_key(name[2], layer);
     int first, n;
     FX_TRY(cut_ffn(l, down, n_ffn, &first, &n, err));
-    fxi_part_of m = {.key = weight_key(name[gated && !fused ? 0 : 1], layer),
+    fxi_part_of m = {.key = fxi_weight_key(name[gated && !fused ? 0 : 1], layer),
                      .n_in = dim,
                      .n_out = n,
                      .n_row = gated && fused ? 2 * n_ffn : n_ffn,
                      .row0 = first};
-    if (gated) FX_TRY(load_affine(l, &m, &out->gate, err));
+    if (gated) FX_TRY(fxi_load_affine(l, &m, &out->gate, err));
     m.key.name = name[1];
     if (gated && fused) m.row0 += n_ffn;
-    FX_TRY(load_affine(l, &m, &out->up, err));
+    FX_TRY(fxi_load_affine(l, &m, &out->up, err));
     m = (fxi_part_of){
         .key = down, .n_in = n, .n_out = dim, .n_col = n < n_ffn ? n_ffn : 0, .col0 = first};
-    return load_affine(l, &m, &out->down, err);
+    return fxi_load_affine(l, &m, &out->down, err);
 }
 
-// A norm of runs of n numbers, each with n_w / n weights of its own.
-static fx_status load_norm(fxi_loader *l, const fxi_part_of *m, int n, fxi_rownorm *out,
-                           fx_error *err)
+fx_status fxi_load_norm(fxi_loader *l, const fxi_part_of *m, int n, fxi_rownorm *out, fx_error *err)
 {
     *out = (fxi_rownorm){.n = n, .step = m->n_slice || m->n_out > n ? n : 0};
     FX_TRY(fxi_load_vector(l, m, &out->w, err));
@@ -86,8 +74,8 @@ static fx_status load_stream_norm(fxi_loader *l, const char *name, int layer, fx
                                   fx_error *err)
 {
     const int dim = l->m->model.shape.dim;
-    const fxi_part_of m = {.key = weight_key(name, layer), .n_out = dim};
-    return load_norm(l, &m, dim, out, err);
+    const fxi_part_of m = {.key = fxi_weight_key(name, layer), .n_out = dim};
+    return fxi_load_norm(l, &m, dim, out, err);
 }
 
 // ---- norms of a layer --------------------------------------------------------------------------
@@ -128,7 +116,7 @@ static fx_status load_layer_norms(fxi_loader *l, int i, fxi_layer *out, fx_error
     if (of_embd) FX_TRY(load_embd_norm(l, out, err));
     for (size_t n = of_embd; n < sizeof all / sizeof *all; n++) {
         const bool borrows =
-            l->m->rules.is_parallel && all[n].other && !has_weight(l, all[n].name, i);
+            l->m->rules.is_parallel && all[n].other && !fxi_has_weight(l, all[n].name, i);
         if (all[n].name && !borrows) FX_TRY(load_stream_norm(l, all[n].name, i, all[n].dst, err));
     }
     if (!out->attn_in.w && f->attn_in) out->attn_in = out->ffn_in;
@@ -137,285 +125,6 @@ static fx_status load_layer_norms(fxi_loader *l, int i, fxi_layer *out, fx_error
         return load_stream_norm(l, f->attn_in, i, &out->attn_in, err);
     return FX_OK;
 }
-
-// How many rows of each head of queries and keys get another order.
-static int turned_rows(const fxi_loader *l)
-{
-    return l->family->rope == FXI_ROPE_HALVES ? 2 * l->m->rope[0].n_pair : 0;
-}
-
-// The norm of queries or keys.
-static fx_status load_head_norm(fxi_loader *l, const char *name, int i, fxi_head_range heads,
-                                fxi_rownorm *out, fx_error *err)
-{
-    const int head_dim = l->m->model.shape.head_dim;
-    fxi_part_of m = {.key = weight_key(name, i),
-                     .n_out = head_dim,
-                     .head_dim = head_dim,
-                     .n_rot = turned_rows(l)};
-    const fxi_qk_norm kind = l->family->qk_norm;
-    const bool may_lack = kind == FXI_QK_MAYBE || kind == FXI_QK_HEAD_MAYBE;
-    if (kind == FXI_QK_NONE || (may_lack && !has_weight(l, name, i))) return FX_OK;
-    if (kind == FXI_QK_ROW) m.n_out = heads.n * head_dim;
-    if (kind == FXI_QK_MAYBE) {
-        m.n_slice = heads.n;
-        m.n_all_slice = heads.all;
-        m.slice0 = heads.first;
-    }
-    return load_norm(l, &m, kind == FXI_QK_ROW ? m.n_out : head_dim, out, err);
-}
-
-// ---- attention ---------------------------------------------------------------------------------
-
-// The rows of queries, keys or values. If one tensor has all three, these begin after `before`
-// heads.
-typedef struct heads_of {
-    const char *name;
-    fxi_head_range heads;
-    int before;
-    int n_rot;
-    fxi_affine *dst;
-    int n_part, part; // a head has this many times its rows, and these are that part of them
-} heads_of;
-
-static fx_status load_heads(fxi_loader *l, int i, const heads_of *h, fx_error *err)
-{
-    const fxi_model_shape *s = &l->m->model.shape;
-    const bool fused = has_weight(l, "attn_qkv", i);
-    const int n_kv = fxi_rules_kv_heads(l).all;
-    const int all = fused ? fxi_rules_heads(l).all + 2 * n_kv : h->heads.all;
-    const int first = ((fused ? h->before : 0) + h->heads.first) * h->n_part + h->part;
-    const fxi_part_of m = {.key = weight_key(fused ? "attn_qkv" : h->name, i),
-                           .n_in = s->dim,
-                           .n_out = h->heads.n * s->head_dim,
-                           .n_row = all * h->n_part * s->head_dim,
-                           .row0 = first * s->head_dim,
-                           .head_dim = s->head_dim,
-                           .n_rot = h->n_rot,
-                           .head_step = h->n_part > 1 ? h->n_part * s->head_dim : 0};
-    return load_affine(l, &m, h->dst, err);
-}
-
-static fx_status load_attention(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
-{
-    const fxi_model_shape *s = &l->m->model.shape;
-    const fxi_head_range q = fxi_rules_heads(l), kv = fxi_rules_kv_heads(l);
-    const int n_rot = turned_rows(l), n_part = l->family->flags & FXI_GATED_HEADS ? 2 : 1;
-    const heads_of all[] = {{"attn_q", q, 0, n_rot, &out->q, n_part, 0},
-                            {"attn_k", kv, q.all, n_rot, &out->k, 1, 0},
-                            {"attn_v", kv, q.all + kv.all, 0, &out->v, 1, 0},
-                            {"attn_q", q, 0, 0, &out->gate, 2, 1}};
-    for (int h = 0; h < 2 + n_part; h++) FX_TRY(load_heads(l, i, &all[h], err));
-    FX_TRY(load_head_norm(l, "attn_q_norm", i, q, &out->q_norm, err));
-    FX_TRY(load_head_norm(l, "attn_k_norm", i, kv, &out->k_norm, err));
-    const fxi_part_of sinks = {
-        .key = weight_key("attn_sinks", i), .n_out = q.n, .n_row = q.all, .row0 = q.first};
-    if (l->family->flags & FXI_SINKS) FX_TRY(fxi_load_vector(l, &sinks, &out->sink, err));
-    const int n_in = q.n * s->head_dim;
-    const fxi_part_of o = {.key = weight_key("attn_output", i),
-                           .n_in = n_in,
-                           .n_out = s->dim,
-                           .n_col = q.n < q.all ? q.all * s->head_dim : 0,
-                           .col0 = q.first * s->head_dim};
-    return load_affine(l, &o, &out->o, err);
-}
-
-// ---- latent attention --------------------------------------------------------------------------
-//
-// The matrices that a head's keys and values are made of lie in two tensors of slices, one for
-// each, that of the keys transposed; or, in older files, in one tensor, a head's rows for keys
-// before those for values.
-
-#define LATENT_EPS 1e-6f // of the norms inside attention, whatever the others have
-
-static fx_status load_latent_norm(fxi_loader *l, const char *name, int i, int n, fxi_rownorm *out,
-                                  fx_error *err)
-{
-    const fxi_part_of m = {.key = weight_key(name, i), .n_out = n};
-    FX_TRY(load_norm(l, &m, n, out, err));
-    out->eps = LATENT_EPS;
-    return FX_OK;
-}
-
-static fx_status load_joined_heads(fxi_loader *l, int i, const fxi_latent_sizes *n, int n_head,
-                                   fxi_latent *out, fx_error *err)
-{
-    fxi_part_of m = {.key = weight_key("attn_kv_b", i),
-                     .n_in = n->n_lora,
-                     .n_row = n_head * (n->n_nope + n->n_value)};
-    for (int h = 0; h < n_head; h++) {
-        m.row0 = h * (n->n_nope + n->n_value);
-        m.n_out = n->n_nope;
-        FX_TRY(fxi_load_transpose(l, &m, &out->k_up[h], err));
-        m.row0 += n->n_nope;
-        m.n_out = n->n_value;
-        FX_TRY(fxi_load_linear(l, &m, &out->v_up[h], err));
-    }
-    return FX_OK;
-}
-
-static fx_status load_latent_heads(fxi_loader *l, int i, const fxi_latent_sizes *n, fxi_latent *out,
-                                   fx_error *err)
-{
-    const int n_head = l->m->model.shape.n_head;
-    void *w;
-    FX_TRY(fxi_load_zeros(l, 2 * (size_t)n_head * sizeof *out->k_up, &w, err));
-    out->k_up = w;
-    out->v_up = out->k_up + n_head;
-    if (has_weight(l, "attn_kv_b", i)) return load_joined_heads(l, i, n, n_head, out, err);
-    const fxi_part_of k = {.key = weight_key("attn_k_b", i),
-                           .n_in = n->n_nope,
-                           .n_out = n->n_lora,
-                           .n_slice = n_head},
-                      v = {.key = weight_key("attn_v_b", i),
-                           .n_in = n->n_lora,
-                           .n_out = n->n_value,
-                           .n_slice = n_head};
-    FX_TRY(fxi_load_linear(l, &k, out->k_up, err));
-    return fxi_load_linear(l, &v, out->v_up, err);
-}
-
-static fx_status load_latent(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
-{
-    const fxi_model_shape *s = &l->m->model.shape;
-    const fxi_latent_sizes n = fxi_rules_latent(l);
-    const fxi_part_of q_a = {.key = weight_key("attn_q_a", i), .n_in = s->dim, .n_out = n.q_lora},
-                      q = {.key = weight_key(n.q_lora ? "attn_q_b" : "attn_q", i),
-                           .n_in = n.q_lora ? n.q_lora : s->dim,
-                           .n_out = s->n_head * (n.n_nope + n.n_rope)},
-                      k = {.key = weight_key("attn_kv_a_mqa", i),
-                           .n_in = s->dim,
-                           .n_out = s->head_dim},
-                      o = {.key = weight_key("attn_output", i),
-                           .n_in = s->n_head * n.n_value,
-                           .n_out = s->dim};
-    void *latent;
-    FX_TRY(fxi_load_zeros(l, sizeof *out->latent, &latent, err));
-    out->latent = latent;
-    if (n.q_lora) {
-        FX_TRY(load_affine(l, &q_a, &out->latent->q_a, err));
-        FX_TRY(load_latent_norm(l, "attn_q_a_norm", i, n.q_lora, &out->latent->q_a_norm, err));
-    }
-    FX_TRY(load_affine(l, &q, &out->q, err));
-    FX_TRY(load_affine(l, &k, &out->k, err));
-    FX_TRY(load_latent_norm(l, "attn_kv_a_norm", i, n.n_lora, &out->k_norm, err));
-    FX_TRY(load_latent_heads(l, i, &n, out->latent, err));
-    return load_affine(l, &o, &out->o, err);
-}
-
-// ---- short convolutions ------------------------------------------------------------------------
-
-// The file has a row of taps for each channel.
-static fx_status load_taps(fxi_loader *l, const char *name, int i, int n_tap, int n_channel,
-                           fxi_taps *out, fx_error *err)
-{
-    const fxi_part_of taps = {
-        .key = weight_key(name, i), .n_out = n_tap, .n_slice = n_channel, .is_turned = true};
-    const fxi_part_of b = {.key = {.name = name, .layer = i, .is_bias = true}, .n_out = n_channel};
-    out->n_tap = n_tap;
-    FX_TRY(fxi_load_vector(l, &taps, &out->w, err));
-    return fxi_loader_find(l, b.key) ? fxi_load_vector(l, &b, &out->b, err) : FX_OK;
-}
-
-// The rows of in_proj are those of k, then q, then v.
-static fx_status load_conv(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
-{
-    const int dim = l->m->model.shape.dim;
-    fxi_affine *const dst[] = {&out->k, &out->q, &out->v};
-    fxi_part_of in = {
-        .key = weight_key("shortconv.in_proj", i), .n_in = dim, .n_out = dim, .n_row = 3 * dim};
-    const fxi_part_of o = {.key = weight_key("shortconv.out_proj", i), .n_in = dim, .n_out = dim};
-    for (int part = 0; part < 3; part++, in.row0 += dim)
-        FX_TRY(load_affine(l, &in, dst[part], err));
-    FX_TRY(load_taps(l, "shortconv.conv", i, l->keys.n_tap, dim, &out->conv, err));
-    return load_affine(l, &o, &out->o, err);
-}
-
-// ---- states ------------------------------------------------------------------------------------
-
-// The factor and the decay of heads: a tensor each, or one that has both of each group, one after
-// the other.
-static fx_status load_head_rates(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
-{
-    const fxi_recurrence *r = &l->m->rules.recurrence;
-    const int per = r->n_head / r->n_group;
-    const bool fused = has_weight(l, "ssm_ba", i);
-    fxi_part_of m = {.n_in = l->m->model.shape.dim, .n_out = r->n_head};
-    if (fused) m.n_row = 2 * r->n_head, m.head_dim = per, m.head_step = 2 * per;
-    m.key = weight_key(fused ? "ssm_ba" : "ssm_beta", i);
-    FX_TRY(load_affine(l, &m, &out->v, err));
-    m.key = weight_key(fused ? "ssm_ba" : "ssm_alpha", i);
-    if (fused) m.row0 = per;
-    return load_affine(l, &m, &out->gate, err);
-}
-
-static fx_status load_delta(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
-{
-    const fxi_recurrence *r = &l->m->rules.recurrence;
-    const int dim = l->m->model.shape.dim, n_inner = r->n_head * r->n_value;
-    const fxi_part_of in = {.key = weight_key("attn_qkv", i), .n_in = dim, .n_out = r->n_channel},
-                      z = {.key = weight_key("attn_gate", i), .n_in = dim, .n_out = n_inner},
-                      o = {.key = weight_key("ssm_out", i), .n_in = n_inner, .n_out = dim},
-                      norm = {.key = weight_key("ssm_norm", i), .n_out = r->n_value},
-                      decay = {.key = {.name = "ssm_a", .layer = i, .is_bare = true},
-                               .n_out = r->n_head},
-                      dt = {.key = {.name = "ssm_dt", .layer = i, .is_bias = true},
-                            .n_out = r->n_head};
-    fxi_states *s = &out->states;
-    FX_TRY(load_affine(l, &in, &out->k, err));
-    FX_TRY(load_affine(l, &z, &out->q, err));
-    FX_TRY(load_head_rates(l, i, out, err));
-    FX_TRY(load_taps(l, "ssm_conv1d", i, l->keys.ssm_tap, r->n_channel, &out->conv, err));
-    FX_TRY(fxi_load_vector(l, &decay, &s->decay, err));
-    FX_TRY(fxi_load_vector(l, &dt, &s->dt, err));
-    FX_TRY(load_norm(l, &norm, r->n_value, &s->norm, err));
-    return load_affine(l, &o, &out->o, err);
-}
-
-// The rows of ssm_in are those of q, then k, then v. Numbers of heads are slices of one number, and
-// the norm's weights slices of groups.
-static fx_status load_ssm(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
-{
-    const fxi_recurrence *r = &l->m->rules.recurrence;
-    const int dim = l->m->model.shape.dim, n_inner = r->n_head * r->n_value;
-    const struct {
-        fxi_affine *dst;
-        int n;
-    } in[] = {{&out->q, n_inner}, {&out->k, r->n_channel}, {&out->v, r->n_head}};
-    fxi_part_of m = {
-        .key = weight_key("ssm_in", i), .n_in = dim, .n_row = n_inner + r->n_channel + r->n_head};
-    const fxi_part_of o = {.key = weight_key("ssm_out", i), .n_in = n_inner, .n_out = dim},
-                      norm = {.key = weight_key("ssm_norm", i),
-                              .n_out = n_inner / r->n_group,
-                              .n_slice = r->n_group},
-                      decay = {.key = {.name = "ssm_a", .layer = i, .is_bare = true},
-                               .n_out = 1,
-                               .n_slice = r->n_head},
-                      skip = {.key = {.name = "ssm_d", .layer = i, .is_bare = true},
-                              .n_out = 1,
-                              .n_slice = r->n_head},
-                      dt = {.key = {.name = "ssm_dt", .layer = i, .is_bias = true},
-                            .n_out = r->n_head};
-    fxi_states *s = &out->states;
-    for (int p = 0; p < 3; p++, m.row0 += m.n_out) {
-        m.n_out = in[p].n;
-        FX_TRY(load_affine(l, &m, in[p].dst, err));
-    }
-    FX_TRY(load_taps(l, "ssm_conv1d", i, l->keys.ssm_tap, r->n_channel, &out->conv, err));
-    FX_TRY(fxi_load_vector(l, &decay, &s->decay, err));
-    FX_TRY(fxi_load_vector(l, &skip, &s->skip, err));
-    FX_TRY(fxi_load_vector(l, &dt, &s->dt, err));
-    if (has_weight(l, "ssm_norm", i))
-        FX_TRY(load_norm(l, &norm, n_inner / r->n_group, &s->norm, err));
-    return load_affine(l, &o, &out->o, err);
-}
-
-static fx_status (*const load_mixer[])(fxi_loader *l, int i, fxi_layer *out, fx_error *err) = {
-    [FXI_MIX_ATTENTION] = load_attention,
-    [FXI_MIX_CONV] = load_conv,
-    [FXI_MIX_DELTA] = load_delta,
-    [FXI_MIX_SSM] = load_ssm,
-};
 
 // ---- experts -----------------------------------------------------------------------------------
 //
@@ -437,7 +146,7 @@ static fx_status load_expert_part(fxi_loader *l, int layer, const expert_part *e
 {
     const int n_expert = l->m->rules.router.n_expert, n_ffn = l->m->rules.n_expert_ffn,
               dim = l->m->model.shape.dim;
-    const bool fused = e->gate_up >= 0 && has_weight(l, "ffn_gate_up_exps", layer);
+    const bool fused = e->gate_up >= 0 && fxi_has_weight(l, "ffn_gate_up_exps", layer);
     fxi_part_of m = {.n_in = dim, .n_out = n, .n_row = n_ffn, .row0 = first};
     if (e->gate_up < 0)
         m = (fxi_part_of){.n_in = n, .n_out = dim, .n_col = n < n_ffn ? n_ffn : 0, .col0 = first};
@@ -446,11 +155,11 @@ static fx_status load_expert_part(fxi_loader *l, int layer, const expert_part *e
     FX_TRY(fxi_load_zeros(l, (size_t)n_expert * sizeof *e->dst->w, &w, err));
     e->dst->w = w;
     snprintf(single0, sizeof single0, "%s.0", e->single);
-    if (!fused && has_weight(l, single0, layer)) {
-        m.key = weight_key(e->single, layer);
+    if (!fused && fxi_has_weight(l, single0, layer)) {
+        m.key = fxi_weight_key(e->single, layer);
         return fxi_load_singles(l, &m, e->dst->w, n_expert, err);
     }
-    m.key = weight_key(fused ? "ffn_gate_up_exps" : e->slices, layer);
+    m.key = fxi_weight_key(fused ? "ffn_gate_up_exps" : e->slices, layer);
     m.n_slice = n_expert;
     if (fused) m.row0 += e->gate_up * m.n_row, m.n_row *= 2;
     FX_TRY(fxi_load_linear(l, &m, e->dst->w, err));
@@ -461,8 +170,8 @@ static fx_status load_expert_part(fxi_loader *l, int layer, const expert_part *e
 static fx_status load_shared(fxi_loader *l, int layer, fxi_experts *out, fx_error *err)
 {
     static const char *const names[] = {"ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"};
-    const fxi_gguf_tensor *up = fxi_loader_find(l, weight_key(names[1], layer));
-    const fxi_tensor_key gate = weight_key("ffn_gate_inp_shexp", layer);
+    const fxi_gguf_tensor *up = fxi_loader_find(l, fxi_weight_key(names[1], layer));
+    const fxi_tensor_key gate = fxi_weight_key("ffn_gate_inp_shexp", layer);
     if (!up) return FX_OK;
     if (up->ne[1] < 1 || up->ne[1] > 1 << 20)
         return fxi_loading_fail(l, "the shared expert has an implausible number of rows", err);
@@ -480,15 +189,15 @@ static fx_status load_experts(fxi_loader *l, int layer, fxi_experts *out, fx_err
     const expert_part parts[] = {{"ffn_gate_exps", "ffn_gate", 0, &out->gate},
                                  {"ffn_up_exps", "ffn_up", 1, &out->up},
                                  {"ffn_down_exps", "ffn_down", -1, &out->down}};
-    const fxi_part_of router = {.key = weight_key("ffn_gate_inp", layer),
+    const fxi_part_of router = {.key = fxi_weight_key("ffn_gate_inp", layer),
                                 .n_in = l->m->model.shape.dim,
                                 .n_out = l->m->rules.router.n_expert};
-    const bool slices = has_weight(l, "ffn_down_exps", layer);
-    const fxi_tensor_key down = weight_key(slices ? "ffn_down_exps" : "ffn_down.0", layer);
+    const bool slices = fxi_has_weight(l, "ffn_down_exps", layer);
+    const fxi_tensor_key down = fxi_weight_key(slices ? "ffn_down_exps" : "ffn_down.0", layer);
     int first, n;
     FX_TRY(cut_ffn(l, down, l->m->rules.n_expert_ffn, &first, &n, err));
     const fxi_part_of choice = {.key = {"exp_probs_b", layer, true}, .n_out = router.n_out};
-    FX_TRY(load_affine(l, &router, &out->router, err));
+    FX_TRY(fxi_load_affine(l, &router, &out->router, err));
     if (fxi_loader_find(l, choice.key)) FX_TRY(fxi_load_vector(l, &choice, &out->choice_bias, err));
     for (size_t i = l->family->flags & FXI_GATED ? 0 : 1; i < sizeof parts / sizeof *parts; i++)
         FX_TRY(load_expert_part(l, layer, &parts[i], first, n, err));
@@ -501,9 +210,9 @@ static fx_status load_feed(fxi_loader *l, int i, fxi_layer *out, fx_error *err)
 {
     static const char *const names[] = {"ffn_gate", "ffn_up", "ffn_down"};
     void *experts;
-    if (!l->m->rules.router.n_expert || !has_weight(l, "ffn_gate_inp", i)) {
+    if (!l->m->rules.router.n_expert || !fxi_has_weight(l, "ffn_gate_inp", i)) {
         if (l->m->rules.router.n_expert &&
-            !has_weight(l, "ffn_down", i)) // a layer has one or the other
+            !fxi_has_weight(l, "ffn_down", i)) // a layer has one or the other
             return fxi_fail(err, FX_EFORMAT,
                             "%s: tensor 'blk.%d.ffn_gate_inp.weight' of the experts is missing",
                             fxi_gguf_name(l->g), i);
@@ -528,7 +237,7 @@ static fx_status load_feed_block(fxi_loader *l, int block, fxi_layer *out, fx_er
 
 static fx_status load_positions(fxi_loader *l, fx_error *err)
 {
-    const fxi_tensor_key key = weight_key("position_embd", -1);
+    const fxi_tensor_key key = fxi_weight_key("position_embd", -1);
     const fxi_gguf_tensor *t = fxi_loader_find(l, key);
     if (!(l->family->flags & FXI_LEARNED_POSITIONS)) return FX_OK;
     if (!t) return fxi_loading_fail(l, "tensor 'position_embd.weight' is missing", err);
@@ -544,7 +253,7 @@ static fx_status load_positions(fxi_loader *l, fx_error *err)
 static fx_status load_token_type(fxi_loader *l, fx_error *err)
 {
     const int dim = l->m->model.shape.dim;
-    const fxi_tensor_key key = weight_key("token_types", -1);
+    const fxi_tensor_key key = fxi_weight_key("token_types", -1);
     const fxi_gguf_tensor *t = fxi_loader_find(l, key);
     if (!(l->family->flags & FXI_TOKEN_TYPES) || !t) return FX_OK;
     if (t->ne[1] < 1 || t->ne[1] > 1 << 16)
@@ -628,7 +337,7 @@ static fx_status load_head(fxi_loader *l, fx_error *err)
 static fx_status read_dense(fxi_loader *l, const char *name, int n_in, const float **out,
                             int *n_out, fx_error *err)
 {
-    const fxi_tensor_key key = weight_key(name, -1);
+    const fxi_tensor_key key = fxi_weight_key(name, -1);
     const fxi_gguf_tensor *t = fxi_loader_find(l, key);
     if (!t || t->ne[1] < 1 || t->ne[1] > 1 << 17)
         return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s.weight' is %s", fxi_gguf_name(l->g), name,
@@ -645,7 +354,7 @@ static fx_status load_dense(fxi_loader *l, fx_error *err)
     void *data, *room;
     int n_mid, n_out;
     const size_t dim = (size_t)s->dim;
-    if (!(l->family->flags & FXI_DENSE) || !has_weight(l, "dense_2", -1)) return FX_OK;
+    if (!(l->family->flags & FXI_DENSE) || !fxi_has_weight(l, "dense_2", -1)) return FX_OK;
     FX_TRY(read_dense(l, "dense_2", s->dim, &first, &n_mid, err));
     FX_TRY(read_dense(l, "dense_3", n_mid, &second, &n_out, err));
     if (n_out != s->dim)
@@ -671,8 +380,8 @@ static fx_status load_projections(fxi_loader *l, int width, fx_error *err)
 {
     fxi_transformer *m = l->m;
     const int dim = m->model.shape.dim;
-    const fxi_part_of in = {.key = weight_key("project_in", -1), .n_in = width, .n_out = dim},
-                      out = {.key = weight_key("project_out", -1), .n_in = dim, .n_out = width};
+    const fxi_part_of in = {.key = fxi_weight_key("project_in", -1), .n_in = width, .n_out = dim},
+                      out = {.key = fxi_weight_key("project_out", -1), .n_in = dim, .n_out = width};
     if (width == dim || !(l->family->flags & FXI_SMALL_OPT)) return FX_OK;
     if (m->model.shape.pooling != FXI_POOL_NONE || !m->model.shape.generates)
         return fxi_loading_fail(l, "pooling of a model with project_out is not supported", err);
@@ -704,7 +413,8 @@ static fx_status tie_output(fxi_loader *l, fx_error *err)
 
 static fx_status load_embedding(fxi_loader *l, fx_error *err)
 {
-    const fxi_tensor_key embd = weight_key("token_embd", -1), output = weight_key("output", -1);
+    const fxi_tensor_key embd = fxi_weight_key("token_embd", -1),
+                         output = fxi_weight_key("output", -1);
     const fxi_gguf_tensor *t = fxi_loader_find(l, embd);
     fxi_transformer *m = l->m;
     fxi_model_shape *s = &m->model.shape;
@@ -725,7 +435,7 @@ static fx_status load_embedding(fxi_loader *l, fx_error *err)
     out.n_row = out.n_out;
     cut_vocabulary(l, &m->vocab0, &out.n_out);
     out.row0 = m->vocab0;
-    return out.n_out ? load_affine(l, &out, &m->output, err) : FX_OK;
+    return out.n_out ? fxi_load_affine(l, &out, &m->output, err) : FX_OK;
 }
 
 // Layers of attention without a window are the first group of the cache, those with one the next. A
@@ -799,7 +509,7 @@ fx_status fxi_layers_load(fxi_loader *l, fx_error *err)
         if (fxi_rules_rotates(l, i))
             out->rope = &m->rope[out->is_windowed && m->rope[1].n_pair ? 1 : 0];
         FX_TRY(load_layer_norms(l, i, out, err));
-        FX_TRY((m->rules.n_lora ? load_latent : load_mixer[out->mixer])(l, i, out, err));
+        FX_TRY(fxi_mixer_load(l, i, out, err));
         if (!(l->family->flags & FXI_SPLIT_BLOCKS)) FX_TRY(load_feed(l, i, out, err));
         ((int *)windows)[out - m->layer] = out->is_windowed ? m->rules.window : 0;
         out++;

@@ -201,6 +201,9 @@ fx_status fxi_ropes_read(fxi_loader *l, fx_error *err);
 
 // layers.c: tensors, and what a token costs.
 fx_status fxi_layers_load(fxi_loader *l, fx_error *err);
+
+// mixers.c: those of a layer that mix the tokens of a sequence; i: its block in the file.
+fx_status fxi_mixer_load(fxi_loader *l, int i, fxi_layer *out, fx_error *err);
 void fxi_work_count(fxi_transformer *m);
 
 // ---- weights.c: tensors by name -----------------------------------------------------------------
@@ -260,6 +263,22 @@ fx_status fxi_load_transpose(fxi_loader *ld, const fxi_part_of *m, fxi_linear *w
 fx_status fxi_load_vector(fxi_loader *ld, const fxi_part_of *m, float **out, fx_error *err);
 // The same for the host's own use: valid until the next call. A dry loader gives zeros.
 fx_status fxi_read_vector(fxi_loader *ld, const fxi_part_of *m, const float **out, fx_error *err);
+
+// A matrix and its bias, if the file has one (layers.c).
+fx_status fxi_load_affine(fxi_loader *ld, const fxi_part_of *m, fxi_affine *out, fx_error *err);
+// A norm of runs of n numbers, each with n_out / n weights of its own (layers.c).
+fx_status fxi_load_norm(fxi_loader *ld, const fxi_part_of *m, int n, fxi_rownorm *out,
+                        fx_error *err);
+
+static inline fxi_tensor_key fxi_weight_key(const char *name, int layer)
+{
+    return (fxi_tensor_key){.name = name, .layer = layer};
+}
+
+static inline bool fxi_has_weight(const fxi_loader *ld, const char *name, int layer)
+{
+    return fxi_loader_find(ld, fxi_weight_key(name, layer)) != NULL;
+}
 
 // Memory of the host that is freed with the plan, all zero; with a dry loader too. Errors:
 // FX_ENOMEM.

@@ -241,6 +241,23 @@ static fx_status refuse_unknown(const fxi_loader *l, fx_error *err)
     return FX_OK;
 }
 
+// A key of recurrent layers that the family has not; NULL: there is none.
+static const char *key_of_others(const fxi_loader *l)
+{
+    const fxi_keys *k = &l->keys;
+    const fxi_mixer mixer = l->family->mixer;
+    const bool has_states = mixer == FXI_MIX_DELTA || mixer == FXI_MIX_SSM;
+    if (mixer != FXI_MIX_DELTA && k->attention_every) return "full_attention_interval";
+    if (mixer != FXI_MIX_DELTA && find_arch_key(l, RECURRENT_LAYERS)) return RECURRENT_LAYERS;
+    if (has_states) return NULL;
+    return k->ssm_tap     ? "ssm.conv_kernel"
+           : k->ssm_inner ? "ssm.inner_size"
+           : k->ssm_state ? "ssm.state_size"
+           : k->ssm_head  ? "ssm.time_step_rank"
+           : k->ssm_group ? "ssm.group_count"
+                          : NULL;
+}
+
 static fx_status read_arch_keys(fxi_loader *l, fx_error *err)
 {
     fxi_keys *out = &l->keys;
@@ -263,7 +280,7 @@ static fx_status read_arch_keys(fxi_loader *l, fx_error *err)
                        : out->alibi != 0   ? "attention.max_alibi_bias"
                                            : NULL;
     if (out->n_tap && l->family->mixer != FXI_MIX_CONV) what = "shortconv.l_cache";
-    if (out->ssm_inner && l->family->mixer < FXI_MIX_DELTA) what = "ssm.inner_size";
+    if (!what) what = key_of_others(l);
     if (!what) return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: %s is not supported", fxi_gguf_name(l->g), what);
 }

@@ -112,6 +112,9 @@ static const struct refusal {
     {{"llama.expert_group_count", 'u', 2, NULL}, "expert_group_used_count"},
     {{"llama.expert_group_count", 'u', 65, NULL}, "groups"},
     {{"llama.nextn_predict_layers", 'u', 2, NULL}, "nextn_predict_layers"},
+    {{"llama.full_attention_interval", 'u', 4, NULL}, "full_attention_interval"},
+    {{"llama.ssm.state_size", 'u', 16, NULL}, "ssm.state_size"},
+    {{"llama.ssm.conv_kernel", 'u', 4, NULL}, "ssm.conv_kernel"},
     {{"flexinfer.activation", 's', 0, "xielu"}, "'xielu'"},
 };
 
