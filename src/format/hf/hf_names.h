@@ -1,5 +1,5 @@
-// hf_names.h - the tables of hf_family.c that say what tensors of folders are called in GGUF: one of
-// what most families share, and those of what families have of their own, which come first. Each
+// hf_names.h - the tables of hf_family.c that say what tensors of folders are called in GGUF: one
+// of what most families share, and those of what families have of their own, which come first. Each
 // ends with from = NULL.
 #ifndef FXI_FORMAT_HF_NAMES_H
 #define FXI_FORMAT_HF_NAMES_H
