@@ -7,19 +7,11 @@
 #include "kernels/ref/mathf.h"
 #include "kernels/ref/ref.h"
 
-// The end of sum16: overwrites lane.
-static float ref_fold16(float lane[16])
-{
-    for (int half = 8; half; half /= 2)
-        for (int j = 0; j < half; j++) lane[j] += lane[j + half];
-    return lane[0];
-}
-
 static float ref_sum16(const float *a, int n)
 {
     float lane[16] = {0};
     for (int i = 0; i < n; i++) lane[i % 16] += a[i];
-    return ref_fold16(lane);
+    return fxi_ref_fold16(lane);
 }
 
 // ---- activations --------------------------------------------------------------------------------
@@ -159,13 +151,6 @@ static void ref_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, i
 
 // ---- norms, rotation and the rest ---------------------------------------------------------------
 
-float fxi_ref_sum_products(const float *a, const float *b, int n)
-{
-    float lane[16] = {0};
-    for (int i = 0; i < n; i++) lane[i % 16] = fmaf(a[i], b[i], lane[i % 16]);
-    return ref_fold16(lane);
-}
-
 // The clamp is for inf and NaN; finite numbers never leave [-127, 127].
 static void ref_quant_q8(const float *x, int n, int8_t *q, float *d, int32_t *sum)
 {
@@ -195,7 +180,7 @@ static void ref_layer_norm(const float *x, const float *w, const float *b, int n
 {
     float mean = ref_sum16(x, n) / (float)n, lane[16] = {0};
     for (int i = 0; i < n; i++) lane[i % 16] = fmaf(x[i] - mean, x[i] - mean, lane[i % 16]);
-    float scale = 1 / sqrtf(ref_fold16(lane) / (float)n + eps);
+    float scale = 1 / sqrtf(fxi_ref_fold16(lane) / (float)n + eps);
     for (int i = 0; i < n; i++) {
         float v = (x[i] - mean) * scale;
         y[i] = b ? fmaf(v, w[i], b[i]) : v * w[i];
@@ -450,7 +435,7 @@ static float sum_scores(const route_row *row, const int *index, int n)
 {
     float lane[16] = {0};
     for (int i = 0; i < n; i++) lane[i % 16] += expert_score(row, index ? index[i] : i);
-    return ref_fold16(lane);
+    return fxi_ref_fold16(lane);
 }
 
 static float expert_key(const route_row *row, int e)

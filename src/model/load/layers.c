@@ -7,22 +7,6 @@
 
 // ---- parts: matrices with biases, feed-forward blocks ------------------------------------------
 
-// The bias of matrix m, if the file has one; otherwise *out is NULL.
-static fx_status load_bias(fxi_loader *l, const fxi_part_of *m, float **out, fx_error *err)
-{
-    fxi_part_of b = *m;
-    b.key.is_bias = true;
-    b.n_in = b.n_col = b.col0 = 0;
-    *out = NULL;
-    return fxi_loader_find(l, b.key) ? fxi_load_vector(l, &b, out, err) : FX_OK;
-}
-
-fx_status fxi_load_affine(fxi_loader *l, const fxi_part_of *m, fxi_affine *out, fx_error *err)
-{
-    FX_TRY(fxi_load_linear(l, m, &out->w, err));
-    return load_bias(l, m, &out->b, err);
-}
-
 // This device's part of the n_ffn numbers between the halves of a feed-forward block, as the blocks
 // of the second half's type allow. FX_EINVAL: there are too few.
 static fx_status cut_ffn(const fxi_loader *l, fxi_tensor_key down, int n_ffn, int *first,
@@ -61,13 +45,6 @@ static fx_status load_ffn(fxi_loader *l, int layer, const char *const name[3], i
     m = (fxi_part_of){
         .key = down, .n_in = n, .n_out = dim, .n_col = n < n_ffn ? n_ffn : 0, .col0 = first};
     return fxi_load_affine(l, &m, &out->down, err);
-}
-
-fx_status fxi_load_norm(fxi_loader *l, const fxi_part_of *m, int n, fxi_rownorm *out, fx_error *err)
-{
-    *out = (fxi_rownorm){.n = n, .step = m->n_slice || m->n_out > n ? n : 0};
-    FX_TRY(fxi_load_vector(l, m, &out->w, err));
-    return l->m->rules.norm == FXI_NORM_LAYER ? load_bias(l, m, &out->b, err) : FX_OK;
 }
 
 static fx_status load_stream_norm(fxi_loader *l, const char *name, int layer, fxi_rownorm *out,
@@ -163,7 +140,7 @@ static fx_status load_expert_part(fxi_loader *l, int layer, const expert_part *e
     m.n_slice = n_expert;
     if (fused) m.row0 += e->gate_up * m.n_row, m.n_row *= 2;
     FX_TRY(fxi_load_linear(l, &m, e->dst->w, err));
-    return m.n_row || !l->cut.rank ? load_bias(l, &m, &e->dst->b, err) : FX_OK;
+    return m.n_row || !l->cut.rank ? fxi_load_bias(l, &m, &e->dst->b, err) : FX_OK;
 }
 
 // The expert that every token goes through, where the file has one.

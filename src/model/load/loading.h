@@ -264,9 +264,11 @@ fx_status fxi_load_vector(fxi_loader *ld, const fxi_part_of *m, float **out, fx_
 // The same for the host's own use: valid until the next call. A dry loader gives zeros.
 fx_status fxi_read_vector(fxi_loader *ld, const fxi_part_of *m, const float **out, fx_error *err);
 
-// A matrix and its bias, if the file has one (layers.c).
+// The bias of matrix m, if the file has one; otherwise *out is NULL.
+fx_status fxi_load_bias(fxi_loader *ld, const fxi_part_of *m, float **out, fx_error *err);
+// A matrix and its bias, if the file has one.
 fx_status fxi_load_affine(fxi_loader *ld, const fxi_part_of *m, fxi_affine *out, fx_error *err);
-// A norm of runs of n numbers, each with n_out / n weights of its own (layers.c).
+// A norm of runs of n numbers, each with n_out / n weights of its own.
 fx_status fxi_load_norm(fxi_loader *ld, const fxi_part_of *m, int n, fxi_rownorm *out,
                         fx_error *err);
 

@@ -352,3 +352,28 @@ fx_status fxi_load_vector(fxi_loader *ld, const fxi_part_of *m, float **out, fx_
     *out = data;
     return FX_OK;
 }
+
+// ---- with their biases --------------------------------------------------------------------------
+
+fx_status fxi_load_bias(fxi_loader *ld, const fxi_part_of *m, float **out, fx_error *err)
+{
+    fxi_part_of b = *m;
+    b.key.is_bias = true;
+    b.n_in = b.n_col = b.col0 = 0;
+    *out = NULL;
+    return fxi_loader_find(ld, b.key) ? fxi_load_vector(ld, &b, out, err) : FX_OK;
+}
+
+fx_status fxi_load_affine(fxi_loader *ld, const fxi_part_of *m, fxi_affine *out, fx_error *err)
+{
+    FX_TRY(fxi_load_linear(ld, m, &out->w, err));
+    return fxi_load_bias(ld, m, &out->b, err);
+}
+
+fx_status fxi_load_norm(fxi_loader *ld, const fxi_part_of *m, int n, fxi_rownorm *out,
+                        fx_error *err)
+{
+    *out = (fxi_rownorm){.n = n, .step = m->n_slice || m->n_out > n ? n : 0};
+    FX_TRY(fxi_load_vector(ld, m, &out->w, err));
+    return ld->m->rules.norm == FXI_NORM_LAYER ? fxi_load_bias(ld, m, &out->b, err) : FX_OK;
+}
