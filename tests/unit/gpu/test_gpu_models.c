@@ -34,13 +34,33 @@ static void check_way(runner_model m, int i_way, int n_tok)
     assert_all_given_back();
 }
 
+// Of the two kinds of layers that only the host computes, in one line.
+static bool is_refused(runner_model m)
+{
+    gpu_model_rig g;
+    fx_error err = {0};
+    const gpu_way way = gpu_model_way(0, NULL, N_TOK);
+    const bool opens = gpu_model_try(&g, m, &way, &err) == FX_OK;
+    gpu_model_close(&g);
+    assert_all_given_back();
+    if (!opens && !strstr(err.text, "latent attention") && !strstr(err.text, "recurrent layers"))
+        fail_msg("%s", err.text);
+    return !opens;
+}
+
 FX_TEST(test_every_family_gives_the_hosts_bits)
 {
     glob_t found;
+    int n_refused = 0;
     assert_int_equal(glob(MODELS "*.gguf", 0, NULL, &found), 0);
     assert_true(found.gl_pathc > 30);
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        check_way((runner_model){found.gl_pathv[i], NULL}, (int)i % GPU_N_WAY, N_TOK);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const runner_model m = {found.gl_pathv[i], NULL};
+        const bool refused = is_refused(m);
+        n_refused += refused;
+        if (!refused) check_way(m, (int)i % GPU_N_WAY, N_TOK);
+    }
+    assert_true(n_refused < (int)found.gl_pathc / 4);
     globfree(&found);
 }
 
