@@ -160,9 +160,8 @@ typedef struct fx_model_info {
                             // model was only inspected
     int train_ctx_tok;      // trained context, from the file
     int ctx_tok;            // prompt + answer in this engine
-    size_t kv_bytes_per_tok; // over all layers
-    size_t kv_state_bytes;   // of a recurrent state over all layers, of which a sequence keeps one
-                             // after its first block of tokens; 0: there are none
+    size_t kv_bytes_per_tok; // over all layers of attention
+    size_t kv_state_bytes;   // of a sequence's recurrent layers, whatever its length; 0: none
     int max_seq, mapped_seq; // that run together; for whom the system has mappings of memory
     int n_thread;
     bool generates;         // takes requests with FX_TASK_GENERATE; false: it reads texts in both

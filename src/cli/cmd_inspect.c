@@ -169,10 +169,16 @@ static uint64_t kv_numbers(const fxi_gguf *g, fxi_str arch, char what[96])
     return k ? n_kv * (k + v) : 0;
 }
 
-static void print_kv(const fxi_gguf *g)
+// info: of a model that runs; NULL: it does not.
+static void print_kv(const fxi_gguf *g, const fx_model_info *info)
 {
     fxi_str arch = {NULL, 0};
     char what[96], text[FXI_SIZE_TEXT_BYTES];
+    if (info && info->kv_state_bytes) { // layers differ in what they keep
+        printf("  KV cache      %zu bytes per token in f16, and %s for each sequence\n",
+               info->kv_bytes_per_tok, fxi_cli_size(info->kv_state_bytes, text));
+        return;
+    }
     if (fxi_gguf_str(g, "general.architecture", false, &arch, NULL) != FX_OK || !arch.n) return;
     const uint64_t n_layer = arch_u32(g, arch, "block_count", 0), n = kv_numbers(g, arch, what);
     const uint32_t n_ctx = arch_u32(g, arch, "context_length", 0);
@@ -187,23 +193,22 @@ static void print_kv(const fxi_gguf *g)
     printf("\n");
 }
 
-static void print_runs(const char *path)
+static void print_runs(const fx_model_info *info)
 {
-    fx_error err;
-    fx_model_info info;
     char n[FXI_SIZE_TEXT_BYTES];
-    if (fx_model_inspect(path, NULL, &info, &err) == FX_OK) {
-        printf("\nruns: %s, %s parameters, weights in %s\n", info.arch,
-               fxi_cli_count(info.n_param, n), info.file_type);
-        if (info.embeds)
-            printf("  embeds texts of up to %d tokens: %d numbers, pooling %s\n", info.embd_tok,
-                   info.n_embd, info.pooling);
-        if (info.scores) printf("  scores pairs of texts of up to %d tokens\n", info.embd_tok);
-        if (!info.generates) printf("  generates no text\n");
-        return;
-    }
+    printf("\nruns: %s, %s parameters, weights in %s\n", info->arch,
+           fxi_cli_count(info->n_param, n), info->file_type);
+    if (info->embeds)
+        printf("  embeds texts of up to %d tokens: %d numbers, pooling %s\n", info->embd_tok,
+               info->n_embd, info->pooling);
+    if (info->scores) printf("  scores pairs of texts of up to %d tokens\n", info->embd_tok);
+    if (!info->generates) printf("  generates no text\n");
+}
+
+static void print_refusal(const char *why)
+{
     printf("\ndoes not run: ");
-    for (const char *c = err.text; *c; c++) // a file's words must not steer the terminal
+    for (const char *c = why; *c; c++) // a file's words must not steer the terminal
         if ((unsigned char)*c >= 0x20 && *c != 0x7F) putchar(*c);
     printf("\n");
 }
@@ -214,6 +219,7 @@ int fxi_cmd_inspect(const fxi_cli_options *o, const fxi_opt_rest *rest)
     char size[FXI_SIZE_TEXT_BYTES];
     struct stat file;
     fx_error err;
+    fx_model_info info;
     fxi_gguf *g;
     fxi_vocab *vocab;
     (void)o;
@@ -231,12 +237,16 @@ int fxi_cmd_inspect(const fxi_cli_options *o, const fxi_opt_rest *rest)
     print_metadata(g);
     print_tensors(g);
     print_totals(g);
-    print_kv(g);
+    const bool runs = fx_model_inspect(path, NULL, &info, &err) == FX_OK;
+    print_kv(g, runs ? &info : NULL);
     if (fxi_vocab_load(g, &vocab, NULL) == FX_OK) { // if it can be read
         if (fxi_vocab_warning(vocab)) printf("\nwarning: %s\n", fxi_vocab_warning(vocab));
         fxi_vocab_free(vocab);
     }
-    print_runs(path);
+    if (runs)
+        print_runs(&info);
+    else
+        print_refusal(err.text);
     fxi_gguf_close(g);
     return 0;
 }

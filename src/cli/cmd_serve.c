@@ -126,7 +126,7 @@ static void say_model(const serve_run *r, const fx_model_info *m, const fx_stats
         say_text(r, "KV cache   %zu bytes per token, budget %s (%s): %s tokens", tok_bytes,
                  fxi_cli_size(st->kv_budget_bytes, size),
                  o->engine.kv_memory_bytes ? "as given" : "half of what was free",
-                 fxi_cli_count(st->kv_budget_bytes / tok_bytes, n));
+                 fxi_cli_count(st->kv_budget_bytes / (tok_bytes ? tok_bytes : 1), n));
         if (m->kv_state_bytes)
             say_text(r, "states     %s for a sequence, besides its tokens",
                      fxi_cli_size(m->kv_state_bytes, size));

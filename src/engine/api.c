@@ -416,8 +416,9 @@ void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, c
     info->n_vocab = s->n_vocab;
     info->bos_id = info->eos_id = -1;
     info->train_ctx_tok = info->ctx_tok = s->train_ctx_tok;
-    info->kv_bytes_per_tok = fxi_kv_tok_bytes(&s->kv);
-    info->kv_state_bytes = fxi_kv_state_bytes(&s->kv);
+    const size_t passing_bytes = fxi_kv_passing_bytes(&s->kv);
+    info->kv_bytes_per_tok = fxi_kv_tok_bytes(&s->kv) - passing_bytes;
+    info->kv_state_bytes = fxi_kv_state_bytes(&s->kv) + passing_bytes * (size_t)s->passing_tok;
     info->generates = s->generates;
     info->scores = s->pooling == FXI_POOL_RANK;
     info->embeds = s->pooling != FXI_POOL_NONE && !info->scores;

@@ -46,6 +46,7 @@ typedef struct fxi_kv_group {
     size_t row_bytes; // one token, or one state, in one plane
     int window_tok;   // a token reads the rows of itself and the window_tok - 1 before it; 0: all
     bool is_state;    // of blocks; window_tok is 0
+    bool is_passing;  // rows that only the state of their block, or a few tokens, need
 } fxi_kv_group;
 
 // What a model stores for each token.
@@ -88,6 +89,15 @@ static inline size_t fxi_kv_rows_bytes(const fxi_kv_layout *l, bool of_state)
     for (int g = 0; g < l->n_group; g++)
         if (l->group[g].is_state == of_state)
             sum += (size_t)l->group[g].n_plane * l->group[g].row_bytes;
+    return sum;
+}
+
+// Those of one token in the planes whose rows pass.
+static inline size_t fxi_kv_passing_bytes(const fxi_kv_layout *l)
+{
+    size_t sum = 0;
+    for (int g = 0; g < l->n_group; g++)
+        if (l->group[g].is_passing) sum += (size_t)l->group[g].n_plane * l->group[g].row_bytes;
     return sum;
 }
 

@@ -42,6 +42,7 @@ typedef struct fxi_model_shape {
     int train_ctx_tok;
     const int *window_tok; // [n_layer] positions that a token sees, itself included; 0: all
     fxi_kv_layout kv;      // of its cache. A window as long as the context counts as none
+    int passing_tok;       // of rows that pass, a token needs so many
     bool is_causal;        // a token sees those before it; otherwise all of its text
     bool generates;        // it has an output matrix
     fxi_pooling pooling;

@@ -178,6 +178,11 @@ class Models(TestCase):
         self.assertIn("KV cache      228 bytes per token in f16 (3 layers x (32 + 6) x 2)", text)
         self.assertIn("runs: deepseek2, ", text)
 
+    def test_states(self):
+        """One of three layers has keys and values; the others have states of 960 bytes and 64 rows of 448."""
+        text = self.inspect(FOLDERS.parent / "models" / "qwen3next.gguf")
+        self.assertIn("KV cache      64 bytes per token in f16, and 57.9 KiB for each sequence", text)
+
     def test_header_alone(self):
         path = yi_34b()
         os.truncate(path, 100000)

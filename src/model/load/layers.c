@@ -443,7 +443,8 @@ static void lay_out_recurrence(fxi_transformer *m)
     const fxi_recurrence *r = &m->rules.recurrence;
     fxi_kv_layout *kv = &m->model.shape.kv;
     fxi_kv_group rows = {.row_bytes = (size_t)r->n_row * sizeof(float),
-                         .window_tok = r->row_tok < m->ctx_tok ? r->row_tok : 0};
+                         .window_tok = r->row_tok < m->ctx_tok ? r->row_tok : 0,
+                         .is_passing = true};
     for (int i = 0; i < m->model.shape.n_layer; i++) {
         fxi_layer *l = &m->layer[i];
         if (l->mixer == FXI_MIX_ATTENTION) continue;
@@ -453,6 +454,7 @@ static void lay_out_recurrence(fxi_transformer *m)
     }
     if (!rows.n_plane) return;
     kv->group[kv->n_group++] = rows;
+    m->model.shape.passing_tok = r->row_tok;
     if (r->n_state)
         kv->group[kv->n_group++] = (fxi_kv_group){.n_plane = rows.n_plane,
                                                   .row_bytes = (size_t)r->n_state * sizeof(float),
