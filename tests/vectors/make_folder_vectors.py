@@ -41,10 +41,11 @@ def nomic_config(c):
 
 
 def nemotron_config(c):
-    """A letter for each block, in place of a list."""
+    """A letter for each block, in place of a list, and Infinity as Python's json writes it."""
     letters = {"linear_attention": "M", "full_attention": "*", "mlp": "-"}
     blocks = c.pop("layers_block_type")
-    return {**c, "hybrid_override_pattern": "".join(letters[b] for b in blocks), "num_hidden_layers": len(blocks)}
+    return {**c, "hybrid_override_pattern": "".join(letters[b] for b in blocks), "num_hidden_layers": len(blocks),
+            "time_step_limit": [0.0, float("inf")]}
 
 
 def granite_config(c):

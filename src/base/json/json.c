@@ -287,7 +287,8 @@ fx_status fxi_json_parse(fxi_json_doc *d, fxi_str text, const fxi_json_rules *ru
     survey s = {.rules = *rules, .err = err};
     json_parse p = {d, rules->room};
     const yyjson_alc memory = {doc_malloc, doc_realloc, doc_free, &p};
-    const yyjson_read_flag flags = rules->reals ? 0 : YYJSON_READ_BIGNUM_AS_RAW;
+    const yyjson_read_flag flags = (rules->reals ? 0 : YYJSON_READ_BIGNUM_AS_RAW) |
+                                   (rules->not_finite ? YYJSON_READ_ALLOW_INF_AND_NAN : 0);
     yyjson_read_err e = {0};
     if (!text.n) text.p = "";
     if (!s.rules.max_depth) s.rules.max_depth = USUAL_DEPTH;

@@ -42,6 +42,7 @@ typedef struct fxi_json_rules {  // all zero: what the comments call usual
     bool unique;                 // equal keys are an error; usual: the last counts
     bool reals;                  // all numbers are read as real ones, however many digits an
                                  // integer has; usual: integers have 64 bits
+    bool not_finite;             // Infinity and NaN are numbers, as Python writes them
     bool nul_texts, nul_keys;    // strings and keys may have U+0000; usual: an error
     const fxi_json_room *room;   // NULL: no limit
 } fxi_json_rules;

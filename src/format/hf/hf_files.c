@@ -237,7 +237,8 @@ static fx_status parse_config(fxi_str text, bool may_be_list, fxi_config *out, f
     static const fxi_json_rules rules = {.max_depth = FXI_JSON_MAX_DEPTH,
                                          .max_value = MAX_CONFIG_VALUES,
                                          .unique = true,
-                                         .reals = true};
+                                         .reals = true,
+                                         .not_finite = true};
     if (text.n > MAX_CONFIG_BYTES)
         return fxi_fail(err, FX_EFORMAT, "%s: too large: %zu bytes", out->path, text.n);
     return fxi_members_parse(text, &rules, may_be_list, out->path, &out->doc, &out->all, err);

@@ -1,6 +1,7 @@
 // hf_open.c - opens a Hugging Face folder: config.json selects the family, whose tables say what
 // keys and tensors to present; the tensors' recipes stay with the fxi_gguf and make their bytes.
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +103,7 @@ static fx_status write_sampling(const fxi_folder *f)
         fxi_config_open(f->path, "generation_config.json", FXI_CONFIG_MAY, &c, f->err);
     for (size_t i = 0; st == FX_OK && i < sizeof members / sizeof members[0]; i++) {
         const fxi_json *v = fxi_members_get(&c.all, members[i][0]);
-        if (fxi_json_is_number(v))
+        if (fxi_json_is_number(v) && isfinite(fxi_json_number(v)))
             fxi_gguf_write_f32(f->w, members[i][1], (float)fxi_json_number(v));
     }
     fxi_config_close(&c);

@@ -259,12 +259,14 @@ static fx_status read_layer_kinds(const fxi_folder *f, uint8_t *kind)
     return FX_OK;
 }
 
-// A limit that limits nothing: from 0 to infinity, which JSON spells in several ways.
+// A limit that limits nothing: from 0 to infinity, as a number or as what else stands for it.
 static fx_status check_time_step(const fxi_folder *f)
 {
     const fxi_json *limit = fxi_members_get(&f->config, "time_step_limit");
-    if (!limit || (fxi_json_array_size(limit) == 2 && fxi_json_number(fxi_json_at(limit, 0)) == 0 &&
-                   !fxi_json_is_number(fxi_json_at(limit, 1))))
+    const fxi_json *most = fxi_json_at(limit, 1);
+    const bool is_open = !fxi_json_is_number(most) || isinf(fxi_json_number(most));
+    if (!limit ||
+        (fxi_json_array_size(limit) == 2 && fxi_json_number(fxi_json_at(limit, 0)) == 0 && is_open))
         return FX_OK;
     return fxi_members_fail(&f->config, "time_step_limit", "only 0 to Infinity is supported");
 }

@@ -235,6 +235,8 @@ FX_TEST(test_texts_that_are_refused)
         {"[18446744073709551616]", {0}, FX_EINVAL, "has a number beyond 64 bits"},
         {"[1e400]", {0}, FX_EINVAL, "has a number beyond 64 bits"},
         {"[1e400]", {.reals = true}, FX_EFORMAT, ""},
+        {"[Infinity]", {.reals = true}, FX_EFORMAT, ""},
+        {"[-Infinity,NaN,1]", {.not_finite = true}, FX_OK, "[null,null,1]"},
         {"[9223372036854775808,1]", {.reals = true}, FX_OK, "[9.223372036854776e+18,1.0]"},
         {"\"\\u0000\"", {0}, FX_EINVAL, "U+0000"},
         {"{\"\\u0000\":1}", {.nul_texts = true}, FX_EINVAL, "U+0000"},
