@@ -95,6 +95,12 @@ static inline size_t fxi_host_place(const fxi_host *h, int row)
     return (size_t)(h->x_row ? h->x_row[row] : row);
 }
 
+// fn(h, row) for all rows that are computed.
+static inline void fxi_host_each_row(fxi_host *h, fxi_row_fn *fn)
+{
+    fxi_compute_rows(&h->compute, h->n_row, fn, h);
+}
+
 // The activations whose f32 rows begin at x; the Q8 buffers hold their rounded form.
 static inline fxi_act fxi_host_act(const fxi_host *h, const float *x)
 {

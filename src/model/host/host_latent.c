@@ -12,11 +12,6 @@
 #include "base/number/qblock.h"
 #include "model/host/host.h"
 
-static void each_row(fxi_host *h, fxi_row_fn *fn)
-{
-    fxi_compute_rows(&h->compute, h->n_row, fn, h);
-}
-
 // Row `row` of a head's rows, which lie head after head.
 static int head_row(const fxi_host *h, int head, int row)
 {
@@ -61,7 +56,7 @@ static void low_query_row(void *arg, int row)
 static void make_queries(fxi_host *h)
 {
     const fxi_act a = fxi_host_act(h, h->s.q_a);
-    each_row(h, low_query_row);
+    fxi_host_each_row(h, low_query_row);
     fxi_compute_linear(&h->compute, &a,
                        &(fxi_linear_job){&h->layer->q.w, h->s.heads, 0, h->n_row, 0}, 1);
 }
@@ -115,7 +110,7 @@ fx_status fxi_host_latent_store(fxi_device *d, const fxi_layer *l, fx_error *err
     fxi_host *h = fxi_host_of(d);
     h->layer = l;
     if (l->latent->q_a.w.data) make_queries(h);
-    each_row(h, latent_row);
+    fxi_host_each_row(h, latent_row);
     multiply_heads(h, l->latent->k_up, h->s.att, h->s.q, h->m->model.shape.head_dim);
     return FX_OK;
 }
@@ -134,6 +129,6 @@ static void result_row(void *arg, int row)
 void fxi_host_expand_heads(fxi_host *h)
 {
     const fxi_linear *up = h->layer->latent->v_up;
-    each_row(h, result_row);
+    fxi_host_each_row(h, result_row);
     multiply_heads(h, up, h->s.q, h->s.heads, up->n_out);
 }

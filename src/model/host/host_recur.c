@@ -51,12 +51,12 @@ static void mix_conv_row(void *arg, int row)
 
 static void store_conv(fxi_host *h)
 {
-    fxi_compute_rows(&h->compute, h->n_row, store_conv_row, h);
+    fxi_host_each_row(h, store_conv_row);
 }
 
 static void mix_conv(fxi_host *h)
 {
-    fxi_compute_rows(&h->compute, h->n_row, mix_conv_row, h);
+    fxi_host_each_row(h, mix_conv_row);
 }
 
 static const struct mixer {

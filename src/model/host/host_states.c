@@ -217,8 +217,8 @@ static void advance_item(void *arg, int item)
 void fxi_host_states_store(fxi_host *h)
 {
     const fxi_batch *b = h->batch;
-    fxi_compute_rows(&h->compute, h->n_row, keep_input, h);
-    fxi_compute_rows(&h->compute, h->n_row, rows_of[h->layer->mixer].prepare, h);
+    fxi_host_each_row(h, keep_input);
+    fxi_host_each_row(h, rows_of[h->layer->mixer].prepare);
     fxi_compute_rows(&h->compute, b->n_seq * recurrence_of(h)->n_head, advance_item, h);
 }
 
@@ -255,5 +255,5 @@ static void read_head(void *arg, int item)
 void fxi_host_states_mix(fxi_host *h)
 {
     fxi_compute_rows(&h->compute, list_runs(h) * recurrence_of(h)->n_head, read_head, h);
-    fxi_compute_rows(&h->compute, h->n_row, rows_of[h->layer->mixer].finish, h);
+    fxi_host_each_row(h, rows_of[h->layer->mixer].finish);
 }

@@ -6,11 +6,6 @@
 
 // ---- shared by all steps -----------------------------------------------------------------------
 
-static void each_row(fxi_host *h, fxi_row_fn *fn) // fn(h, row) for all rows
-{
-    fxi_compute_rows(&h->compute, h->n_row, fn, h);
-}
-
 // y = a x w, without bias, for all rows.
 static void multiply_rows(fxi_host *h, const fxi_act *a, const fxi_linear *w, float *y)
 {
@@ -177,14 +172,14 @@ fx_status fxi_host_experts(fxi_device *d, const fxi_experts *x, fx_error *err)
                                   {&x->sh_gate, h->s.sh_gate, 0, h->n_row, 0}};
     h->experts = x;
     fxi_compute_linear(&h->compute, &a, job, x->sh_gate.data ? 2 : 1);
-    each_row(h, route_row);
+    fxi_host_each_row(h, route_row);
     if (x->shared.up.w.data) {
         const fxi_act mid = mid_act(h);
         feed_rows(h, &x->shared, &a);
         multiply_rows(h, &mid, &x->shared.down.w, h->s.sh_out);
     }
     run_chosen(h);
-    each_row(h, combine_row);
+    fxi_host_each_row(h, combine_row);
     return FX_OK;
 }
 
@@ -353,10 +348,10 @@ fx_status fxi_host_embed(fxi_device *d, const fxi_next_norm *next, fx_error *err
     h->has_q8 = reads_q8(h, next);
     if (in->data) {
         const fxi_act a = fxi_host_act(h, h->s.narrow);
-        each_row(h, narrow_row);
+        fxi_host_each_row(h, narrow_row);
         multiply_rows(h, &a, in, h->s.x);
     }
-    each_row(h, embed_row);
+    fxi_host_each_row(h, embed_row);
     return FX_OK;
 }
 
@@ -388,7 +383,7 @@ fx_status fxi_host_add_norm(fxi_device *d, const fxi_branch_end *end, fx_error *
     h->end = end;
     h->next = &end->next;
     h->has_q8 = reads_q8(h, &end->next);
-    each_row(h, branch_row);
+    fxi_host_each_row(h, branch_row);
     h->holds = end->holds;
     return FX_OK;
 }
@@ -453,7 +448,7 @@ fx_status fxi_host_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err)
     (void)err;
     fxi_host *h = fxi_host_of(d);
     h->layer = l;
-    each_row(h, cache_row);
+    fxi_host_each_row(h, cache_row);
     return FX_OK;
 }
 
@@ -483,7 +478,7 @@ void fxi_host_finish_att(fxi_host *h, const fxi_layer *l)
     const bool moves = h->x_row && !l->latent;
     h->layer = l;
     h->att_in = l->latent ? h->s.heads : moves ? h->s.q : h->s.att;
-    if (moves || gates_att(l) || fxi_linear_reads_q8(&l->o.w)) each_row(h, attn_out_row);
+    if (moves || gates_att(l) || fxi_linear_reads_q8(&l->o.w)) fxi_host_each_row(h, attn_out_row);
 }
 
 fx_status fxi_host_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
@@ -567,12 +562,12 @@ fx_status fxi_host_logits(fxi_device *d, int n_row, fx_error *err)
     h->n_row = n_row;
     if (m->embd_out.data) {
         multiply_rows(h, &a, &m->embd_out, h->s.narrow);
-        if (fxi_linear_reads_q8(&m->output.w)) each_row(h, quant_narrow);
+        if (fxi_linear_reads_q8(&m->output.w)) fxi_host_each_row(h, quant_narrow);
         a.x = h->s.narrow;
     }
     multiply_rows(h, &a, &m->output.w, h->logits);
     if (m->output.b || m->rules.logit_scale != 1 || m->rules.logit_cap != 0)
-        each_row(h, finish_logits);
+        fxi_host_each_row(h, finish_logits);
     for (size_t row = 0; dst && is_part && row < (size_t)n_row; row++)
         memcpy(dst + row * n_vocab, h->logits + row * n, n * sizeof *dst);
     return FX_OK;
